@@ -80,11 +80,13 @@ test('the rows of the specification', () => {
   assert.deepEqual(of('failed', 'open'), { kind: 'operate', operation: 'open', desired_state: 'running' })
   assert.deepEqual(of('failed', 'resume'), { kind: 'refuse', reason: 'not_suspended' })
   assert.deepEqual(of('suspended', 'tool_token'), { kind: 'proceed' })
-  assert.deepEqual(decide({ ...running, held_by: 'fork_source' }, 'open'), { kind: 'proceed' })
-  assert.deepEqual(decide({ ...running, observed_state: 'suspended', held_by: 'fork_source' }, 'open'), {
-    kind: 'refuse',
-    reason: 'operation_in_progress',
-  })
+  for (const command of ['open', 'resume_and_wait'] as const) {
+    assert.deepEqual(decide({ ...running, held_by: 'fork_source' }, command), { kind: 'proceed' })
+    assert.deepEqual(decide({ ...running, observed_state: 'suspended', held_by: 'fork_source' }, command), {
+      kind: 'refuse',
+      reason: 'operation_in_progress',
+    })
+  }
 })
 
 test('a fork of what is being forked is made like the first, and nothing else joins', () => {

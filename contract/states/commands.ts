@@ -186,7 +186,7 @@ const STARTING: Row = {
   tool_token: { kind: 'when_running', otherwise: 'operation_in_progress' },
 }
 /** The workspace stays what it is while it is copied. */
-const COPIED: Row = { ...HELD, open: by_state, tool_token: by_state }
+const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
 /** While an operation holds the workspace, what it is decides, not the state. */
 export const HELD_COMMANDS: Record<HeldBy, Row> = {
