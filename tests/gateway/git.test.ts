@@ -120,6 +120,30 @@ test('a clone sends the secret that it names, where its terms allow git, and say
   assert.ok(!bench.logged.join('').includes('dTpw'))
 })
 
+test('the first call that a machine gets may be a clone: the guest is made to trust the proxy of bound secrets before', async () => {
+  const { workspace_id, project_id, database } = bench
+  await database.superuser.insertInto('workspace_secrets').values({ workspace_id, project_id, name: 'SENT' }).execute()
+  bench.table.set(workspace_id, { has_secrets: true })
+  bench.agent.files.clear()
+  const clones: (string | undefined)[] = []
+  bench.agent.git = async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+    const trusted = bench.agent.files.get('/etc/ssl/certs/ca-certificates.crt')?.toString()
+    clones.push(
+      trusted?.includes('BEGIN CERTIFICATE')
+        ? (JSON.parse(Buffer.concat(chunks).toString()) as { authorization?: string }).authorization
+        : 'untrusted',
+    )
+    response.writeHead(201, { 'content-type': 'application/json' }).end('{"path":"/a","branch":null,"commit":null}')
+  }
+  assert.equal((await post('clone', { url: URL_OK, path: '/a' })).status, 201)
+  assert.equal((await post('clone', { url: URL_OK, path: '/a', authorization_secret: 'SENT' })).status, 201)
+  assert.equal(clones[0], undefined)
+  assert.match(clones[1] ?? '', /^berth-secret-[0-9a-f]{40}$/)
+  bench.agent.git = null
+})
+
 const COMMITS: [string, object, string][] = [
   ['a blank message', { message: ' \n' }, '422 validation_failed'],
   ['a message with NUL', { message: 'a\0' }, '422 validation_failed'],

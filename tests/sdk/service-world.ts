@@ -50,6 +50,7 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
     secrets: {
       valuesFor: () => Promise.resolve({ values: {}, authority: null }),
       valueForGit: () => Promise.reject(new Error('no secrets here')),
+      authorityForGit: () => Promise.resolve(null),
       trust: { bring: () => Promise.resolve(false) },
     },
     validate_answers: true,

@@ -28,15 +28,15 @@ export async function secretVariables(
   return { below: is_trusted ? TRUST_VARIABLES : {}, values }
 }
 
-/** The secret that a clone names. Git reads the guest's own bundle of authorities, so it needs no variable. */
+/** The secret that a clone names; null: it names none. Git reads the guest's own bundle of authorities, so it needs no variable. */
 export async function secretForGit(
   { entry, agent, room }: MachineTicket,
   { signal }: Pick<Call, 'signal'>,
   secrets: Secrets,
-  name: string,
-): Promise<GivenValue> {
-  const given = await secrets.valueForGit(entry, name)
-  if (given.authority !== null && entry.machine !== null)
-    await secrets.trust.bring(agent, entry.id, entry.machine, given.authority, { signal, room })
+  name: string | undefined,
+): Promise<GivenValue | null> {
+  const given = name === undefined ? null : await secrets.valueForGit(entry, name)
+  const authority = given?.authority ?? (await secrets.authorityForGit(entry))
+  if (authority !== null && entry.machine !== null) await secrets.trust.bring(agent, entry.id, entry.machine, authority, { signal, room })
   return given
 }

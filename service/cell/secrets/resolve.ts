@@ -24,6 +24,8 @@ export interface Secrets {
   valuesFor(workspace: Sought & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<Given>
   /** The one secret that a clone names. Only a token with `git` may be needed to send it anywhere, so its own terms must allow `git`. */
   valueForGit(workspace: Sought, name: string): Promise<GivenValue>
+  /** What git has to trust: the proxy ends its connections to hosts of bound secrets. null: there are no such secrets. */
+  authorityForGit(workspace: Sought & { has_secrets: boolean }): Promise<KnownAuthority | null>
 }
 
 export interface GivenValue {
@@ -113,6 +115,11 @@ export function createSecrets(
         [name],
         'The workspace may not use this secret for git: the secret must be live and its allowed_tools must include git',
       )
+    },
+    async authorityForGit(workspace) {
+      const found = workspace.has_secrets ? await find(workspace, []) : []
+      const is_led = found.some((secret) => secret.hosts !== null && isUsable(secret, workspace, 'git'))
+      return is_led ? authorityOf(workspace) : null
     },
   }
 }

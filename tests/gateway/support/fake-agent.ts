@@ -96,6 +96,8 @@ export class FakeAgent implements AsyncDisposable {
   connections = 0
   key = 'agent-key'
   script: Script | null = null
+  /** The same of git's calls alone. */
+  git: Script | null = null
   /** Answers a start with its output where it is asked to, as agents do; one of an old checkpoint does not. */
   follows = false
   /** What a command does when it has begun; null: what the test makes it do. */
@@ -143,6 +145,7 @@ export class FakeAgent implements AsyncDisposable {
     if (this.script) return this.script(request, response)
     const url = new URL(request.url ?? '', 'http://agent')
     const [, noun, id, verb] = url.pathname.split('/')
+    if (noun === 'git' && this.git) return this.git(request, response)
     if (noun === 'exec') return this.#exec(request, response, url, decodeURIComponent(id ?? ''), verb)
     return this.#file(request, response, url, id)
   }

@@ -7,7 +7,7 @@ import { cloneOf, withSecret } from './rules.ts'
 export const cloneRepository: GatewayHandler<typeof gitClone> = async (call, { secrets }, ticket) => {
   const given = call.named_headers['X-Git-Authorization']
   const asked = cloneOf(call.body, given, ticket.entry)
-  const name = call.body.authorization_secret
-  const clone = name === undefined ? asked : withSecret(asked, await secretForGit(ticket, call, secrets, name))
+  const secret = await secretForGit(ticket, call, secrets, call.body.authorization_secret)
+  const clone = secret === null ? asked : withSecret(asked, secret)
   return { status: 201, body: await ask(ticket, 'change', call, (bounds) => ticket.agent.cloneRepository(clone, bounds)) }
 }
