@@ -64,7 +64,7 @@ export const ALONE = [null] as const
 export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
-  forbidden: ['template_dev_mode_role', 'secret_not_available'],
+  forbidden: ['template_dev_mode_role', 'template_not_of_project', 'secret_not_available'],
   not_found: [
     'draft_not_found',
     'version_not_found',

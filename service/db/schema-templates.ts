@@ -6,6 +6,8 @@ import type { Json, JsonWithDefault } from './schema.ts'
 export interface TemplatesTable {
   id: string
   organization_id: string | null
+  /** The project whose key made it; null: a person or the platform did. */
+  project_id: ColumnType<string | null, string | null | undefined, never>
   slug: string
   display_name: ColumnType<string | null, string | null | undefined, string | null>
   description: ColumnType<string | null, string | null | undefined, string | null>

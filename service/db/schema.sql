@@ -890,9 +890,11 @@ create table templates (
   archived_at timestamp with time zone,
   display_name text,
   description text,
+  project_id uuid,
   UNIQUE NULLS NOT DISTINCT (organization_id, slug),
   PRIMARY KEY (id),
-  FOREIGN KEY (organization_id) REFERENCES organizations(id)
+  FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  FOREIGN KEY (project_id) REFERENCES projects(id)
 ); -- insert, select to berth_api; update (archived_at) to berth_api; select to berth_cell
 
 create table tree_keys (

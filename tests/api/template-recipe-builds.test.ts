@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { unpublishedVersion } from '../support/template-versions.ts'
 import { until } from '../support/processes.ts'
 import { seeder, SETTINGS, world, type Answer } from './support.ts'
@@ -251,4 +252,57 @@ test('a build that is canceled while its machine starts makes no version, and gi
     const rows = await w.database.superuser.selectFrom('machines').select('id').where('kind', '=', 'build').execute()
     return rows.length === 0
   })
+})
+
+test('a key publishes by no route into a template of others, and builds no commands without exec', async () => {
+  const { organization_id, project_id } = w.a
+  const files = (await seeds.key(organization_id, project_id, ['files'])).key
+  const id = await w.ready('publishes-nothing')
+  const draft = async (slug: string) => {
+    await seeds.template(organization_id, slug, SETTINGS)
+    const opened = await w.post(`/v1/templates/${slug}/draft`, { inputs: { CITY: 'Rome' } }, { headers: { prefer: 'wait=20' } })
+    assert.equal(opened.status, 200)
+  }
+  await draft('of-people')
+  await draft('of-people-too')
+  const settings = { start: [{ name: 'x', argv: ['/bin/true'] }] }
+  const long = `/v1/organizations/${organization_id}/templates`
+  const recipe = { base: 'base' }
+  const calls: Record<string, { path: string; body: object; commands: object }> = {
+    'template-builds.create': {
+      path: '/v1/templates/of-people/builds',
+      body: { recipe },
+      commands: { recipe: { ...recipe, ...settings } },
+    },
+    'template-builds.create_of_organization': {
+      path: `${long}/of-people/builds`,
+      body: { recipe },
+      commands: { recipe: { ...recipe, services: settings.start } },
+    },
+    'workspaces.save_as_template': {
+      path: `/v1/workspaces/${id}/save-as-template`,
+      body: { template_slug: 'of-people' },
+      commands: { settings },
+    },
+    'drafts.publish': { path: '/v1/templates/of-people/draft/publish', body: {}, commands: { settings } },
+    'drafts.publish_of_organization': { path: `${long}/of-people-too/draft/publish`, body: {}, commands: { settings } },
+  }
+  const publishing = APP_ROUTES.filter(
+    ({ body }) => body !== undefined && body !== 'bytes' && 'auto_publish' in ((body as { properties?: object }).properties ?? {}),
+  )
+  assert.deepEqual(publishing.map((route) => route.id).sort(), Object.keys(calls).sort())
+  for (const [route, { path, body, commands }] of Object.entries(calls)) {
+    const published = await w.post(path, { ...body, auto_publish: true })
+    assert.deepEqual(said(published), [403, 'forbidden', 'template_not_of_project'], route)
+    const { status, body: refused } = await w.post(path, { ...body, ...commands }, { as: files })
+    assert.deepEqual([status, refused.error?.details?.denied_tools], [403, ['exec']], route)
+    assert.equal((await w.post(path, body, { as: files })).status, 202, route)
+    await until('nothing is captured', 60_000, async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation === null)
+  }
+  const own = { recipe, auto_publish: true }
+  assert.equal((await build('of-a', own)).status, 202)
+  assert.deepEqual(said(await w.post(FORMS.short('of-a'), own, { as: w.a2.key })), [403, 'forbidden', 'template_not_of_project'])
+  assert.equal(said(await w.post('/v1/templates/of-people/versions/1/publish')).toString(), '403,forbidden,')
+  const admin = await seeds.person(organization_id, 'admin')
+  assert.equal((await w.post(FORMS.long('of-a'), { ...own, project_id }, { as: admin.token })).status, 202)
 })

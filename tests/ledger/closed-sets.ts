@@ -11,7 +11,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
     entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
     allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
     quota_exceeded: [],
-    forbidden: ['template_dev_mode_role', 'secret_not_available'],
+    forbidden: ['template_dev_mode_role', 'template_not_of_project', 'secret_not_available'],
     mfa_required: [],
     email_unverified: [],
     step_up_required: [],

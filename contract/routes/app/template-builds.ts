@@ -14,7 +14,7 @@ import {
   TemplateBuildStarted,
 } from '../../schemas/template-builds.ts'
 import { TemplateSlug } from '../../schemas/templates.ts'
-import { DEVELOPERS, LONG, SHORT } from './templates.ts'
+import { BUILD_FORBIDDEN, DEVELOPERS, LONG, SHORT } from './templates.ts'
 import { preferenceApplied, startErrors, workspaceParams } from './workspaces.ts'
 
 const params = Type.Object({ build_id: Uuid() })
@@ -66,6 +66,7 @@ export const workspacesSaveAsTemplate = appRoute({
   body: SaveAsTemplateRequest,
   answers: { 202: { schema: SaveAsTemplateResponse, description: 'What captures the files, and the build, to poll' } },
   errors: {
+    ...BUILD_FORBIDDEN,
     not_found: ['checkpoint_not_found', ...ALONE],
     quota_exceeded: ALONE,
     conflict: [
@@ -102,6 +103,7 @@ function create<P extends object>(form: { path: string; params: P; within: 'proj
     answers: { 202: { schema: TemplateBuildStarted, description: 'The build and its operation, to poll' } },
     errors: {
       ...startErrors,
+      ...BUILD_FORBIDDEN,
       not_found: ALONE,
       conflict: ['template_archived'],
       dependency_unavailable: ['uploads_not_configured'],

@@ -16,7 +16,7 @@ import {
 } from '../../schemas/template-drafts.ts'
 import { TemplateSlug } from '../../schemas/templates.ts'
 import { OpenResponse, WorkspaceList } from '../../schemas/workspaces.ts'
-import { DEVELOPERS, LONG, SHORT, templateParams, type Form } from './templates.ts'
+import { BUILD_FORBIDDEN, DEVELOPERS, LONG, SHORT, templateParams, type Form } from './templates.ts'
 import { preferenceApplied, startErrors } from './workspaces.ts'
 
 const NO_DRAFT = ['draft_not_found', ...ALONE] as const
@@ -202,6 +202,7 @@ function publish(form: Form) {
     body_optional: true,
     answers: { 202: { schema: SaveAsTemplateResponse, description: 'What captures the files, and the build, to poll' } },
     errors: {
+      ...BUILD_FORBIDDEN,
       not_found: ['draft_not_found', 'draft_state_not_found', ...ALONE],
       quota_exceeded: ALONE,
       conflict: ['template_archived', 'build_in_progress', 'draft_stale', 'operation_in_progress', 'workspace_not_running'],

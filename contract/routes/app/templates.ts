@@ -22,6 +22,8 @@ export const DEVELOPERS: Omit<PrincipalAccess, 'within'> = {
   keys: 'with_tool',
   refused_as: 'template_dev_mode_role',
 }
+/** A build by a key may not publish into a template of others, and asks for `exec` where the version has commands. */
+export const BUILD_FORBIDDEN = { forbidden: ['template_not_of_project', ...ALONE] } as const
 const TEMPLATE = { slug: TemplateSlug }
 const VERSION = { ...TEMPLATE, version: VersionNumber }
 const page = { query: Type.Object(PageQuery) }

@@ -3,11 +3,22 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutBuild, insertOperation } from '../../core/operations/store.ts'
 import { buildRefusal } from '../../core/template-builds/plan.ts'
 import { readerOf } from '../../db/reader.ts'
+import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { workedOnBuild, type WorkedOnBuild } from './cancel.ts'
-import { countBuilds, insertBuild, isPlatformSlug, lockOrMakeTemplate, readBuildLimit, type NewBuild, type NewTemplate } from './store.ts'
+import { refuseAutoPublish } from './permissions.ts'
+import {
+  countBuilds,
+  insertBuild,
+  isPlatformSlug,
+  lockOrMakeTemplate,
+  readBuildLimit,
+  type LockedTemplate,
+  type NewBuild,
+  type NewTemplate,
+} from './store.ts'
 
 type Ids = Pick<ApiDeps, 'ids'>
 
@@ -26,21 +37,31 @@ export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<vo
   })
 }
 
+/** What a caller says of the template that it changes. */
+export type NamedTemplate = Omit<NewTemplate, 'id' | 'project_id'>
+
 /**
- * The template that a build makes a version of, which is made where there is none.
- * Throws where it is archived, and where the plan lets no further build begin.
+ * The template that a build makes a version of, which is made where there is none. Throws where it is archived, where the caller may not
+ * publish its versions and asks for that, and where the plan lets no further build begin.
  */
-export async function templateToBuild(deps: Ids, tx: ChangeTx, template: Omit<NewTemplate, 'id'>): Promise<string> {
-  const id = await templateToChange(deps, tx, template)
-  await refuseManyBuilds(tx, template.organization_id)
-  return id
+export async function templateToBuild(
+  deps: Ids,
+  tx: ChangeTx,
+  { who, body }: { who: Principal; body: { auto_publish?: boolean | undefined } },
+  named: NamedTemplate,
+): Promise<string> {
+  const template = await templateToChange(deps, tx, who, named)
+  refuseAutoPublish(who, body.auto_publish, template)
+  await refuseManyBuilds(tx, named.organization_id)
+  return template.id
 }
 
 /** The template, which is made where there is none, and kept as it is until the transaction ends. Throws where it is archived. */
-export async function templateToChange({ ids }: Ids, tx: ChangeTx, template: Omit<NewTemplate, 'id'>): Promise<string> {
-  const { id, archived_at } = await lockOrMakeTemplate(tx, { ...template, id: ids.next() })
-  if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
-  return id
+export async function templateToChange({ ids }: Ids, tx: ChangeTx, who: Principal, named: NamedTemplate): Promise<LockedTemplate> {
+  const project_id = who.type === 'user' ? null : who.project_id
+  const template = await lockOrMakeTemplate(tx, { ...named, project_id, id: ids.next() })
+  if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
+  return template
 }
 
 export async function refuseManyBuilds(tx: ChangeTx, organization_id: string): Promise<void> {

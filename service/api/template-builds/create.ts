@@ -24,6 +24,7 @@ import { askedRecipe } from './asked-recipe.ts'
 import { findBase } from './base.ts'
 import { beginBuild, refuseReservedSlug, templateToBuild } from './begin.ts'
 import { buildBody, type WorkedOnBuild } from './cancel.ts'
+import { refuseCommands } from './permissions.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
@@ -50,7 +51,8 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owne
   const { organization_id } = project
   await refuseReservedSlug(tx, params.slug)
   const plan = await planned(deps, tx, call, project, recipe)
-  const template_id = await templateToBuild(deps, tx, {
+  refuseCommands(call.who, organization_id, plan.settings)
+  const template_id = await templateToBuild(deps, tx, call, {
     organization_id,
     slug: params.slug,
     display_name: null,

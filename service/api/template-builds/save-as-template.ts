@@ -16,6 +16,7 @@ import { operateOn, refuseAlways, refuseDeleted } from '../workspaces/refusals.t
 import type { WorkspaceRow } from '../workspaces/row.ts'
 import { beginBuild, refusePlatformSlug, templateToBuild } from './begin.ts'
 import { buildBody, type WorkedOnBuild } from './cancel.ts'
+import { refuseCommands } from './permissions.ts'
 import { hasCapture, readSource } from './source-store.ts'
 
 type SaveCall = Call<typeof workspacesSaveAsTemplate>
@@ -36,7 +37,8 @@ export async function saveAsTemplate(call: SaveCall, deps: ApiDeps): Promise<Rep
 }
 
 /** The order of these lines is the order in which refusals win. */
-async function begin(deps: ApiDeps, tx: ChangeTx, { body, now }: SaveCall, row: WorkspaceRow): Promise<Begun> {
+async function begin(deps: ApiDeps, tx: ChangeTx, call: SaveCall, row: WorkspaceRow): Promise<Begun> {
+  const { who, body, now } = call
   refuseDeleted(row, 'save_as_template')
   refuseAlways(row, 'save_as_template')
   if (row.disk_layout !== 'layered')
@@ -45,13 +47,14 @@ async function begin(deps: ApiDeps, tx: ChangeTx, { body, now }: SaveCall, row: 
   const acknowledged = checkAcknowledged(body.acknowledged_scan_findings)
   refuseUpdatePolicy(body)
   const settings = savedSettings(source.settings, body)
+  refuseCommands(who, row.organization_id, settings)
   await refusePlatformSlug(tx, body.template_slug, 'template_slug')
   const { checkpoint_id = null } = body
   if (checkpoint_id !== null && !(await hasCapture(readerOf(tx), row.id, checkpoint_id, now))) {
     throw fail('not_found', 'checkpoint_not_found', 'The workspace has no such checkpoint')
   }
   const operate = checkpoint_id === null ? operateOn(row, 'save_as_template') : null
-  const template_id = await templateToBuild(deps, tx, {
+  const template_id = await templateToBuild(deps, tx, call, {
     organization_id: row.organization_id,
     slug: body.template_slug,
     display_name: body.display_name ?? null,

@@ -98,14 +98,22 @@ export async function readBuildLimit(reads: Reader, organization_id: string): Pr
 export interface NewTemplate {
   id: string
   organization_id: string
+  /** The project whose key makes it; null: a person does. */
+  project_id: string | null
   slug: string
   display_name: string | null
   description: string | null
   created_at: Date
 }
 
+export interface LockedTemplate {
+  id: string
+  project_id: string | null
+  archived_at: Date | null
+}
+
 /** The template of that slug, made where there is none, and kept as it is until the transaction ends. */
-export async function lockOrMakeTemplate(tx: ChangeTx, template: NewTemplate): Promise<{ id: string; archived_at: Date | null }> {
+export async function lockOrMakeTemplate(tx: ChangeTx, template: NewTemplate): Promise<LockedTemplate> {
   await tx
     .insertInto('templates')
     .values({ ...template, archived_at: null })
@@ -113,7 +121,7 @@ export async function lockOrMakeTemplate(tx: ChangeTx, template: NewTemplate): P
     .execute()
   return tx
     .selectFrom('templates')
-    .select(['id', 'archived_at'])
+    .select(['id', 'project_id', 'archived_at'])
     .where('organization_id', '=', template.organization_id)
     .where('slug', '=', template.slug)
     .forNoKeyUpdate()

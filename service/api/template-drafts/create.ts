@@ -51,7 +51,7 @@ async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: 
   const found = known === undefined ? null : await readLiveDraft(readerOf(tx), known.id)
   if (found !== null) return startAgain(deps, tx, call, found)
   const named = { organization_id, slug, display_name: body.display_name ?? null, description: null, created_at: now }
-  const template_id = await templateToChange(deps, tx, named)
+  const { id: template_id } = await templateToChange(deps, tx, call.who, named)
   const live = await readLiveDraft(readerOf(tx), template_id)
   if (live !== null) throw exists(live)
   const template = await templateOf(tx, project, slug)

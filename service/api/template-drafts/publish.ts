@@ -10,6 +10,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { beginBuild, refuseManyBuilds } from '../template-builds/begin.ts'
+import { refuseAutoPublish, refuseCommands } from '../template-builds/permissions.ts'
 import { startedBody, type Begun } from '../template-builds/save-as-template.ts'
 import { readSource } from '../template-builds/source-store.ts'
 import { findTemplate, refuseArchived } from '../templates/find.ts'
@@ -35,9 +36,10 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: PublishCall, { template,
   const acknowledged = checkAcknowledged(body.acknowledged_scan_findings)
   refuseUpdatePolicy(body)
   const settings = draftSettings(source.settings, body)
+  refuseCommands(who, draft.organization_id, settings)
   const state = await stateOf(tx, draft, body.state_id)
   // Whoever publishes a version of the template, or archives it, waits for this, or has done it.
-  await lockTemplate(tx, template.id)
+  refuseAutoPublish(who, body.auto_publish, await lockTemplate(tx, template.id))
   refuseArchived(await findTemplate(readerOf(tx), who, params))
   await refuseDuringBuild(tx, workspace.id)
   await refuseStale(tx, draft)

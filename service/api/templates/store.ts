@@ -93,8 +93,11 @@ export async function readVersion(reads: Reader, template_id: string, version: n
 }
 
 /** Whoever publishes or archives a version of it waits for whoever does so already. */
-export async function lockTemplate(tx: ChangeTx, template_id: string): Promise<void> {
-  await sql`select 1 from templates where id = ${template_id} for no key update`.execute(tx)
+export async function lockTemplate(tx: ChangeTx, template_id: string): Promise<{ project_id: string | null }> {
+  const { rows } = await sql<{
+    project_id: string | null
+  }>`select project_id from templates where id = ${template_id} for no key update`.execute(tx)
+  return rows[0] ?? { project_id: null }
 }
 
 export async function markVersion(tx: ChangeTx, id: string, what: 'published_at' | 'archived_at', now: Date): Promise<void> {
