@@ -36,6 +36,19 @@ const SPEND_CAP = Type.Object({
   charges_minor: Integer(),
   currency: Text(),
 })
+/** Of a plan that refuses starts. */
+const STARTS = {
+  entitlement_required: { plan: Optional(Text()) },
+  'entitlement_required/limits_missing': { missing: List(Text()) },
+  'entitlement_required/payment_past_due': { grace_until: Nullable(Timestamp()) },
+  allowance_exhausted: {
+    ...ALLOWANCE,
+    exhausted: List(Type.Object(ALLOWANCE), { description: 'Each allowance that is used up' }),
+    resets_at: Nullable(Text({ description: 'The end of the billing period' })),
+    plan: Text(),
+    spend_cap: Nullable(SPEND_CAP),
+  },
+}
 /** Where the answer of an agent is lost: what was started, if it was. */
 const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
 const mode = Optional(Word(MODES))
@@ -71,16 +84,7 @@ export const DETAILS = {
     },
     payload_too_large: { max_bytes },
     rate_limited: { retry_after_seconds: Optional(Integer()) },
-    entitlement_required: { plan: Optional(Text()) },
-    'entitlement_required/limits_missing': { missing: List(Text()) },
-    'entitlement_required/payment_past_due': { grace_until: Nullable(Timestamp()) },
-    allowance_exhausted: {
-      ...ALLOWANCE,
-      exhausted: List(Type.Object(ALLOWANCE), { description: 'Each allowance that is used up' }),
-      resets_at: Nullable(Text({ description: 'The end of the billing period' })),
-      plan: Text(),
-      spend_cap: Nullable(SPEND_CAP),
-    },
+    ...STARTS,
     'conflict/organization_ownership': { organization_ids: List(Uuid(), { description: 'Those that would have no owner' }) },
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
@@ -127,6 +131,7 @@ export const DETAILS = {
     'validation_failed/input_invalid': { names },
   },
   cell: {
+    ...STARTS,
     bad_request: { field, issues },
     validation_failed: { field, issues },
     forbidden: { tool: Optional(Word(TOOLS)) },

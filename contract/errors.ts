@@ -33,6 +33,9 @@ export const APP_CODES = {
 export const CELL_CODES = {
   bad_request: { status: 400, retryable: false },
   unauthenticated: { status: 401, retryable: false },
+  // Berth's own: a command of a file-first workspace is a start (decision 211).
+  entitlement_required: { status: 402, retryable: false },
+  allowance_exhausted: { status: 402, retryable: false },
   forbidden: { status: 403, retryable: false },
   not_found: { status: 404, retryable: false },
   conflict: { status: 409, retryable: false },
@@ -61,9 +64,15 @@ export const ALONE = [null] as const
  * specification leaves open). A code that is absent here carries no reason. Reasons of resources that Berth does not
  * serve yet join their resource's change.
  */
+/** Why the plan of an organization refuses every start, on either surface. */
+export const START_REASONS = {
+  entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
+  allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
+} as const
+
 export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
-  allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
+  allowance_exhausted: START_REASONS.allowance_exhausted,
   forbidden: ['template_dev_mode_role', 'template_not_of_project', 'secret_not_available'],
   not_found: [
     'draft_not_found',
@@ -181,6 +190,7 @@ export const APP_REASONS = {
 } as const satisfies Partial<Record<AppCode, readonly string[]>>
 
 export const CELL_REASONS = {
+  ...START_REASONS,
   unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: ['secret_not_available'],
   not_found: ['path_not_found', 'outside_tree_root', 'session_not_found', 'process_not_found'],

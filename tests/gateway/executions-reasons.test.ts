@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
+import { START_REASONS } from '../../contract/errors.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'
 import { forgetResults } from '../../service/cell/executions/forget.ts'
@@ -161,4 +162,39 @@ test("an organization's results keep their output up to a bound; the oldest keep
     [3, 0, true],
   ]
   assert.deepEqual(await shown(), [emptied, emptied, whole, whole])
+})
+
+test('whatever of the plan refuses starts refuses a command, which leaves no record; its id runs afterwards', async () => {
+  const { superuser } = bench.database
+  const organization = (row: object) => superuser.updateTable('organizations').set(row).execute()
+  const plan = (row: object) => superuser.updateTable('plans').set(row).execute()
+  const done = fresh()
+  await start({ execution_id: done })
+  const execution_id = fresh()
+  const refusal = async () => {
+    const refused = await start({ execution_id })
+    const { error } = (await refused.clone().json()) as { error: { details: { plan?: string } } }
+    assert.equal(typeof error.details.plan, 'string')
+    assert.equal((await start({ execution_id: done })).status, 200)
+    assert.equal((await find(execution_id)).status, 404)
+    return refusalOf(refused)
+  }
+  for (const reason of START_REASONS.entitlement_required.filter((each) => each !== 'limits_missing')) {
+    await organization({ refuses_starts: reason })
+    assert.equal(await refusal(), `402 entitlement_required/${reason}`)
+  }
+  await organization({ refuses_starts: null, payment_refuses_starts: 'payment_past_due' })
+  assert.equal(await refusal(), '402 entitlement_required/payment_past_due')
+  await organization({ payment_refuses_starts: null })
+  await plan({ refuses_starts: 'unpaid' })
+  assert.equal(await refusal(), '402 entitlement_required/unpaid')
+  await plan({ refuses_starts: null, missing_limits: ['memory_mib'] })
+  assert.equal(await refusal(), '402 entitlement_required/limits_missing')
+  await plan({ missing_limits: [] })
+  for (const reason of START_REASONS.allowance_exhausted) {
+    await organization({ allowance_exhausted: reason })
+    assert.equal(await refusal(), `402 allowance_exhausted/${reason}`)
+  }
+  await organization({ allowance_exhausted: null })
+  assert.equal((await start({ execution_id })).status, 201)
 })

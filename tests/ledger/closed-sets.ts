@@ -53,6 +53,9 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
   cell: {
     bad_request: [],
+    // Of a command of a file-first workspace, which is a start: docs/decisions/0211.
+    entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
+    allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
     unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
     forbidden: ['secret_not_available'],
     not_found: ['path_not_found', 'session_not_found', 'outside_tree_root', 'process_not_found'],

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ALONE, APP_REASONS } from '../../errors.ts'
+import { ALONE, START_REASONS } from '../../errors.ts'
 import { operators, readers } from '../../access.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
@@ -20,8 +20,7 @@ export const preferenceApplied = { 'Preference-Applied': 'wait=<seconds>, exactl
 
 /** What a plan may say against a start. */
 export const startErrors = {
-  entitlement_required: APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included'),
-  allowance_exhausted: APP_REASONS.allowance_exhausted,
+  ...START_REASONS,
   quota_exceeded: ALONE,
 } as const
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { ALONE, START_REASONS } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import {
   ExecOutputQuery,
@@ -40,6 +40,7 @@ export const execStart = cellRoute({
     200: { schema: Started, description: 'This session or execution exists already; nothing ran again' },
   },
   errors: {
+    ...START_REASONS, // of a file-first workspace, whose commands are starts
     forbidden: ['secret_not_available'],
     conflict: ['operation_id_reused', 'operation_interrupted', 'execution_id_reused', 'guest_feature_unavailable'],
     service_unavailable: ['no_execution_host'],

@@ -1,3 +1,5 @@
+import { startRefusal } from '../../core/admission/plan.ts'
+import { readPlan } from '../../core/admission/store.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { executionInProgress } from '../gateway/tree/calls.ts'
@@ -14,7 +16,7 @@ import {
   forgetExecution,
   insertExecution,
   readExecution,
-  readRunning,
+  readTree,
   readUnfinished,
   type Result,
 } from './store.ts'
@@ -66,9 +68,10 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   const notRecorded = async (asked: Asked): Promise<ExecutionRow> => {
     const known = await find(asked)
     if (known !== null) return matching(known, asked)
-    const running = await readRunning(deps.db, asked.workspace_id)
-    if (running === undefined) throw gone()
-    throw executionInProgress(running ?? asked.execution_id)
+    const tree = await readTree(deps.db, asked.workspace_id)
+    if (tree === undefined) throw gone()
+    if (tree.execution_id !== null) throw executionInProgress(tree.execution_id)
+    throw startRefusal(await readPlan(deps.db, tree.organization_id)) ?? executionInProgress(asked.execution_id)
   }
   return {
     find,

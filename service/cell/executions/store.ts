@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Changed, Execution, ExecutionError, ExecutionTimings } from '../../../contract/schemas/cell/execution.ts'
+import { startsAreAllowed } from '../../core/admission/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/schema.ts'
 
@@ -36,15 +37,19 @@ export interface NewExecution extends ExecutionKey {
   now: Date
 }
 
-/** What came of recording one: `base_revision` is null where the tree is not free, the execution is known, or the workspace is gone. */
+/**
+ * Records one, and holds the tree for it. The plan is judged in the same statement: a cap that is reached refuses the next command.
+ * @returns the revision that it runs on; null: the tree is not free, the execution is known, starts are refused, or the workspace is gone.
+ */
 export async function insertExecution(
   db: Db,
   { workspace_id, execution_id, cell_id, fingerprint, now }: NewExecution,
 ): Promise<number | null> {
   const { rows } = await sql<{ base_revision: number }>`
     with held as (
-      update trees t set execution_id = ${execution_id} from workspaces w
-      where t.workspace_id = ${workspace_id} and t.execution_id is null and w.id = t.workspace_id and w.deleted_at is null
+      update trees t set execution_id = ${execution_id}
+      from workspaces w join organizations g on g.id = w.organization_id join plans p on p.id = g.plan_id
+      where t.workspace_id = ${workspace_id} and t.execution_id is null and w.id = t.workspace_id and w.deleted_at is null and ${startsAreAllowed}
         and not exists (select from executions e where e.workspace_id = t.workspace_id and e.execution_id = ${execution_id})
       returning t.workspace_id, t.revision
     )
@@ -54,16 +59,18 @@ export async function insertExecution(
   return rows[0]?.base_revision ?? null
 }
 
-/** The one that runs on a tree; null: none does. undefined: there is no such tree. */
-export async function readRunning(db: Db, workspace_id: string): Promise<string | null | undefined> {
-  const row = await db
+/** Whose the tree is, and the execution that runs on it, if any. undefined: there is no such tree. */
+export async function readTree(
+  db: Db,
+  workspace_id: string,
+): Promise<{ organization_id: string; execution_id: string | null } | undefined> {
+  return db
     .selectFrom('trees as t')
     .innerJoin('workspaces as w', 'w.id', 't.workspace_id')
-    .select('t.execution_id')
+    .select(['w.organization_id', 't.execution_id'])
     .where('t.workspace_id', '=', workspace_id)
     .where('w.deleted_at', 'is', null)
     .executeTakeFirst()
-  return row?.execution_id
 }
 
 /** Its machine is granted, and it runs from here on. @returns whether it still does. */

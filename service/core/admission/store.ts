@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 import { concurrencyRefusal, startRefusal, type Plan } from './plan.ts'
 
-export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {
-  return tx
+export async function readPlan(db: Db, organization_id: string): Promise<Plan> {
+  return db
     .selectFrom('organizations as g')
     .innerJoin('plans as p', 'p.id', 'g.plan_id')
     .select([
@@ -22,6 +23,10 @@ export async function readPlan(tx: Tx, organization_id: string): Promise<Plan> {
     .where('g.id', '=', organization_id)
     .executeTakeFirstOrThrow()
 }
+
+/** That `startRefusal` has nothing to say, within a statement that has organizations as g and their plans as p. */
+export const startsAreAllowed = sql<boolean>`(coalesce(g.refuses_starts, g.payment_refuses_starts, p.refuses_starts) is null
+  and cardinality(p.missing_limits) = 0 and g.allowance_exhausted is null)`
 
 /** Refuses a start that the organization's plan does not allow. Starts that count are judged one after another. */
 export async function admitStart(tx: Tx, organization_id: string, workspace_id: string): Promise<Plan> {
