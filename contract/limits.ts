@@ -294,6 +294,8 @@ export const LIMITS = {
     timeout_ms_default: 3600 * 1000, // Berth's own: nothing can cancel one, and its workspace takes no change until it ends
     changes_max: 200_000, // Berth's own: files, directories and links that one may change
     room_wait_ms: 15_000, // Berth's own: how long a call waits for room
+    overtime_seconds: 60, // Berth's own: how long after its timeout_ms a guest that does not end the command is stopped
+    written_within_seconds: 60, // Berth's own: how long its end is written again while the database refuses; then it is lost
     copy_kept_hours: 24, // Berth's own: how long the host keeps its copy of a tree that nobody runs on
   },
   file: {

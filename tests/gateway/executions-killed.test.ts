@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import pino from 'pino'
 import { createExecutions, type Executions } from '../../service/cell/executions/executions.ts'
 import { openLink } from '../../service/cell/links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../service/cell/links/agent-protocol.ts'
 import { armFailpoint, FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 import { createIds } from '../../service/lib/ids.ts'
+import { until } from '../support/processes.ts'
 import { executionCalls } from './support/executions.ts'
 import type { Bench } from './support/gateway.ts'
 import { HOME, openTreeBench, treeCalls } from './support/tree-calls.ts'
 
 let bench: Bench
-const { direct, fresh, playing } = executionCalls(() => bench)
+const { direct, fresh, find, playing, start } = executionCalls(() => bench)
 const { stat, write } = treeCalls(() => bench)
 before(async () => {
   bench = await openTreeBench()
@@ -22,12 +24,12 @@ after(() => bench[Symbol.asyncDispose]())
 const revision = async () => Number((await stat(HOME)).headers.get('x-tree-revision'))
 
 /** The process that takes over. */
-function successor(): Executions {
+function successor(more: { overtime_ms?: number } = {}): Executions {
   const { agent, cell_id, database, clock, machine_host, room, trees } = bench
   const place = { address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current }
   const log = pino({ level: 'silent' })
   const deps = { cell_id, db: database.cell, clock, ids: createIds(clock), host: machine_host, room, trees, log }
-  return createExecutions({ ...deps, openLink: () => openLink(place) })
+  return createExecutions({ ...deps, openLink: () => openLink(place), ...more })
 }
 
 const POINTS = Object.keys(FAILPOINTS).filter((name): name is FailpointName => name.startsWith('execution.'))
@@ -86,3 +88,74 @@ for (const point of POINTS) {
     assert.equal(other.row.state, 'succeeded', JSON.stringify(other.row.error))
   })
 }
+
+test('a guest that does not end a command in its time, and goes on showing life, is stopped: the execution is lost', async () => {
+  using _play = playing(() => undefined)
+  const asked = { workspace_id: bench.workspace_id, execution_id: fresh(), fingerprint: 'endless' }
+  const exec = { argv: ['true'], cwd: HOME, user: 'user', env: {}, timeout_ms: 50 }
+  const { row } = await successor({ overtime_ms: 50 }).run({ ...asked, command: async () => ({ exec, output_limit_bytes: 100 }) })
+  assert.deepEqual([row.state, row.error?.details.reason], ['lost', 'host_unreachable'])
+  assert.deepEqual(
+    (await bench.machine_host.inventory()).machines.filter(({ subject }) => subject.kind === 'execution'),
+    [],
+  )
+  assert.equal((await write(`${HOME}/after-endless`, 'x')).status, 200)
+})
+
+/** The database refuses to end an execution, with this state, until it is disposed of. `refusals` counts. */
+async function refusingEnds(sqlstate: string) {
+  const { superuser } = bench.database
+  await sql`create sequence refusals`.execute(superuser)
+  await sql
+    .raw(
+      `create function refuse_end() returns trigger language plpgsql as $$
+       begin perform nextval('refusals'); raise exception 'refused' using errcode = '${sqlstate}'; end $$;
+       grant usage on sequence refusals to public;
+       create trigger refuse_end before update on executions for each row when (new.finished_at is not null) execute function refuse_end()`,
+    )
+    .execute(superuser)
+  return {
+    refusals: async () =>
+      (await sql<{ n: number }>`select last_value::int as n from refusals where is_called`.execute(superuser)).rows[0]?.n ?? 0,
+    async [Symbol.asyncDispose]() {
+      await sql.raw('drop trigger refuse_end on executions; drop function refuse_end; drop sequence refusals').execute(superuser)
+    },
+  }
+}
+
+test('an end that the database refuses for a while is written again, and the revision is published once', async () => {
+  using _play = playing((session, files) => {
+    files.set('kept.txt', 'kept')
+    session.exit(0)
+  })
+  const base = await revision()
+  const refusing = await refusingEnds('53100')
+  const answer = start({ execution_id: fresh() })
+  await until('it was tried twice', 60_000, async () => (await refusing.refusals()) >= 2)
+  await refusing[Symbol.asyncDispose]()
+  const { state, tree_revision } = (await (await answer).json()) as { state: string; tree_revision: number }
+  assert.deepEqual([state, tree_revision, await revision()], ['succeeded', base + 1, base + 1])
+})
+
+test('an execution whose end could not be written at all is lost at the next look, and its workspace is free; one that runs is left alone', async () => {
+  using _play = playing((session) => session.exit(0))
+  const id = fresh()
+  {
+    await using _refusing = await refusingEnds('XX000')
+    assert.equal((await start({ execution_id: id })).status, 500)
+    assert.equal((await write(`${HOME}/no`, 'x')).status, 409)
+  }
+  assert.equal(await bench.executions.endAbandoned(), 1)
+  const found = (await (await find(id)).json()) as { state: string; error: { details: { reason: string } } }
+  assert.deepEqual([found.state, found.error.details.reason], ['lost', 'lease_expired'])
+  assert.equal((await write(`${HOME}/yes`, 'x')).status, 200)
+
+  const goes_on = Promise.withResolvers<void>()
+  const armed = armFailpoint('execution.E6', () => goes_on.promise)
+  const running = start({ execution_id: fresh() })
+  await until('it runs', 60_000, async () => (await write(`${HOME}/no`, 'x')).status === 409)
+  assert.equal(await bench.executions.endAbandoned(), 0)
+  armed[Symbol.dispose]()
+  goes_on.resolve()
+  assert.equal((await running).status, 201)
+})

@@ -20,6 +20,7 @@ import {
   readUnfinished,
   type Result,
 } from './store.ts'
+import { written } from './written.ts'
 
 /** A command that somebody wants to have been run. */
 export interface Asked extends ExecutionKey {
@@ -37,6 +38,8 @@ export interface Executions {
   find(key: ExecutionKey): Promise<ExecutionRow | null>
   /** What an earlier process has left under way is lost: it cannot be known how far it came. */
   recover(): Promise<void>
+  /** Ends what is recorded as under way and nothing here works on: its end could not be written. @returns how many. */
+  endAbandoned(): Promise<number>
 }
 
 interface Live {
@@ -95,6 +98,15 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       }
       await dropEndedMachines(deps.db, deps.cell_id)
     },
+    async endAbandoned() {
+      // Read first: what has begun since is live, and what has ended since takes no second end.
+      const abandoned = (await readUnfinished(deps.db, deps.cell_id)).filter((key) => !live.has(nameOf(key)))
+      const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
+      for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
+      const dropped = await dropEndedMachines(deps.db, deps.cell_id)
+      if (dropped > 0) deps.room.freed()
+      return abandoned.length + dropped
+    },
   }
 }
 
@@ -119,13 +131,13 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
     deps.log[why.reason === 'internal_error' ? 'error' : 'info']({ ...key, reason: why.reason, err: error }, 'an execution did not succeed')
     if (run !== null) await abandon(run, begun)
     const result = { ...nothing(why), ...(output === null ? {} : ofOutput(output)), timings: run?.timings ?? {} }
-    await endExecution(deps.db, { ...key, result, fence: null, now: deps.clock.now() })
+    await written(() => endExecution(deps.db, { ...key, result, fence: null, now: deps.clock.now() }))
   }
 }
 
 /** Cell, "File-first rules" 3: nothing ran, and the same id may be tried again. */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
-  await forgetExecution(deps.db, key)
+  await written(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
 }
 

@@ -14,6 +14,7 @@ import { Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
 import { type Begun, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
+import { written } from './written.ts'
 
 /** What the next revision is to be; null: nothing changed. */
 interface Next {
@@ -47,7 +48,7 @@ export async function publish(run: Run, begun: Begun, output: Output): Promise<R
     timings: run.timings,
     error: null,
   }
-  await commit(run, edited, result)
+  await written(() => commit(run, edited, result))
   deps.room.freed()
   void clear(run, begun)
   return result

@@ -25,6 +25,7 @@ import { NoHost, Unsuccessful } from './outcome.ts'
 import { followToEnd, type Output } from './output.ts'
 import { readRootIfThere } from './roots.ts'
 import { dropMachine, type ExecutionKey, grantMachine } from './store.ts'
+import { written } from './written.ts'
 
 /** What executions work with. */
 export interface ExecutionDeps {
@@ -36,6 +37,8 @@ export interface ExecutionDeps {
   room: Room
   trees: Trees
   log: Logger
+  /** A test's own: for how long a guest may go on beyond the command's time. */
+  overtime_ms?: number
   /** Ends the link with the machine; a test does without, or has an agent of its own. */
   openLink?: (machine: Machine) => OpenLink
 }
@@ -198,7 +201,10 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 /** Runs the command to its end. */
 export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
-  const bounds = { signal: new AbortController().signal, room: UNCOUNTED }
+  // The guest ends the command in its time. One that does not, and goes on showing signs of life, is stopped here.
+  const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
+  const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
+  const bounds = { signal: over, room: UNCOUNTED }
   try {
     await failpoint('execution.E3')
     return await timed(run, 'run', async () => {
@@ -211,6 +217,8 @@ export async function execute(run: Run, { machine }: Begun, { exec, output_limit
       if (output.ending.state === 'lost') throw new Unsuccessful('lost', 'host_unreachable', 'The command was lost with its machine')
       return output
     })
+  } catch (error) {
+    throw over.aborted ? new Unsuccessful('lost', 'host_unreachable', 'The machine did not end the command in its time') : error
   } finally {
     close()
   }
@@ -246,6 +254,6 @@ export async function abandon(run: Run, begun: Begun | null): Promise<void> {
     deps.log.warn({ workspace_id: run.workspace_id, err: error }, 'the machine of an execution is left to the comparison')
     deps.room.doubt()
   }
-  await dropMachine(deps.db, run.workspace_id, run.fence)
+  await written(() => dropMachine(deps.db, run.workspace_id, run.fence))
   deps.room.freed()
 }

@@ -193,10 +193,12 @@ export async function readUnfinished(db: Db, cell_id: string): Promise<Execution
 }
 
 /** Rows of machines whose execution is over. What the host has of them is removed when it is compared with the rows. */
-export async function dropEndedMachines(db: Db, cell_id: string): Promise<void> {
-  await sql`
+export async function dropEndedMachines(db: Db, cell_id: string): Promise<number> {
+  const { rows } = await sql`
     delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
-      select from executions e where e.workspace_id = m.id and e.finished_at is null)`.execute(db)
+      select from executions e where e.workspace_id = m.id and e.finished_at is null)
+    returning m.id`.execute(db)
+  return rows.length
 }
 
 /** The organization that a workspace belongs to. */
