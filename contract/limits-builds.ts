@@ -33,7 +33,8 @@ export const BUILD_LIMITS = {
     copy_sources_max: 100,
     step_seconds_default: 600,
     step_seconds_max: 3600,
-    seconds_max: 3 * 3600,
+    seconds_max: 3 * 3600, // of one attempt
+    attempts_max: 5,
     layers_max: 20, // of one version: what a build would make more of goes into the last one
     log_line_bytes_max: 16 << 10,
     step_output_bytes_max: 64 << 20, // a step that says more is ended

@@ -22,6 +22,7 @@ export const RECOVERIES = [
   'subject_deleted',
   'volume_deleted',
   'holds_dropped',
+  'captures_let_go',
   'followed',
   'quarantined',
 ] as const

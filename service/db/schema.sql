@@ -1312,6 +1312,8 @@ CREATE INDEX checkpoints_by_expiry ON public.checkpoints USING btree (expires_at
 
 CREATE INDEX checkpoints_by_workspace ON public.checkpoints USING btree (workspace_id, id DESC);
 
+CREATE INDEX checkpoints_of_captures ON public.checkpoints USING btree (cell_id) WHERE ((kind = 'layer'::text) AND (expires_at IS NULL) AND (deleted_at IS NULL));
+
 CREATE INDEX egress_denials_by_age ON public.egress_denials USING btree (last_at);
 
 CREATE UNIQUE INDEX egress_versions_of_project ON public.egress_versions USING btree (project_id, version) WHERE (workspace_id IS NULL);
@@ -1429,6 +1431,8 @@ CREATE INDEX spend_alerts_waiting ON public.spend_alerts USING btree (reached_at
 CREATE INDEX subscription_changes_of_organization ON public.subscription_changes USING btree (organization_id, changed_at);
 
 CREATE INDEX template_builds_by_age ON public.template_builds USING btree (created_at) WHERE (spec <> '{}'::jsonb);
+
+CREATE INDEX template_builds_of_captures ON public.template_builds USING btree (capture_operation_id) WHERE (capture_operation_id IS NOT NULL);
 
 CREATE INDEX template_builds_of_organization ON public.template_builds USING btree (organization_id, uuid_send(id) DESC);
 

@@ -24,6 +24,24 @@ export async function dropBuildMachine(db: Db, build_id: string): Promise<void> 
   await sql`delete from machines where kind = 'build' and id = ${build_id}`.execute(db)
 }
 
+const NOTHING_WORKS = sql`not exists (
+    select from operations o where o.subject_kind = 'template_build' and o.subject_id = machines.id and o.completed_at is null)
+  and not exists (select from template_captures c where c.id = machines.id and c.state in ('making', 'ready'))`
+
+/** Machines of builds and of warm captures that are over: the process that had them did not come to give them back. */
+export async function listEndedMachines(db: Db, cell_id: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from machines where kind = 'build' and cell_id = ${cell_id} and ${NOTHING_WORKS}`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+/** @param fence of the look: an attempt that begins later has a higher one, and keeps its machine. */
+export async function dropEndedMachine(db: Db, id: string, fence: number): Promise<boolean> {
+  const { rows } = await sql`
+    delete from machines where kind = 'build' and id = ${id} and fence < ${fence} and ${NOTHING_WORKS} returning id`.execute(db)
+  return rows.length > 0
+}
+
 /** The layer that the same steps have made for the organization on this computer; undefined: none. */
 export async function findStep(
   db: Db,

@@ -113,6 +113,16 @@ export async function letCaptureGo(tx: Tx, operation_id: string, now: Date): Pro
     .execute()
 }
 
+/** The same of every build that has ended in any other way, or whose capture came after its end. @returns how many go. */
+export async function letEndedCapturesGo(db: Db, cell_id: string, now: Date): Promise<number> {
+  const { rows } = await sql`
+    update checkpoints c set expires_at = ${now} from template_builds b join operations o on o.id = b.operation_id
+    where c.cell_id = ${cell_id} and c.kind = 'layer' and c.expires_at is null and c.deleted_at is null
+      and b.capture_operation_id = c.operation_id and o.completed_at is not null
+    returning c.id`.execute(db)
+  return rows.length
+}
+
 /** Adds to the end of the log, up to its bound. Who adds waits for who does so already. */
 export async function appendLog(db: Db, build_id: string, text: string): Promise<void> {
   if (text === '') return

@@ -1,3 +1,4 @@
+import { LIMITS } from '../../../contract/limits.ts'
 import type { BuildKind } from '../../../contract/schemas/template-builds.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { HostFailure } from '../links/hostd.ts'
@@ -9,8 +10,6 @@ import type { BuildWork, Made } from './ask.ts'
 import { buildFromRecipe } from './recipe.ts'
 import { saveAsTemplate } from './save.ts'
 import { appendLog, endBuild, insertVersion, isArchived, letCaptureGo, readBuild } from './store.ts'
-
-const ATTEMPTS_MAX = 5
 
 /**
  * How each kind of build makes its version. Safe to run again from any point; throws Refused where it cannot be done.
@@ -37,7 +36,7 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
     const error = operationError('internal_error', 'This cell does not know the operation')
     return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error })
   }
-  if (operation.attempt > ATTEMPTS_MAX) return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error: INTERRUPTED })
+  if (operation.attempt > LIMITS.build.attempts_max) return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error: INTERRUPTED })
   const work: BuildWork = { cell, operation, build, signal, log: (text) => appendLog(cell.db, build.id, text) }
   try {
     const made = await make(work)

@@ -1,9 +1,26 @@
-import { isWorkspace, type Subject, subjectName } from '../links/subject.ts'
+import { buildSubject, isWorkspace, type Subject, subjectName } from '../links/subject.ts'
 import { LIMITS } from '../../../contract/limits.ts'
+import { dropEndedMachine, listEndedMachines } from '../builds/machine-store.ts'
+import { letEndedCapturesGo } from '../builds/store.ts'
 import { readRunOn } from '../executions/store.ts'
 import type { Inventory } from '../links/hostd.ts'
 import { findSubjects } from './machines-store.ts'
 import { guarded, mayRemove, report, type Sweep } from './sweep.ts'
+
+/** Ends machines of builds that are over, on the host first: until then their room is taken. */
+export async function endBuildMachines(sweep: Sweep): Promise<void> {
+  for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
+    await guarded(sweep, id, async () => {
+      const { operation_id, fence } = sweep
+      await sweep.host.deleteSubject({ subject: buildSubject(id), operation_id, step: 'sweep-ended', epoch: 0, fence })
+      if (!(await dropEndedMachine(sweep.db, id, fence))) return
+      sweep.room?.freed()
+      report(sweep, 'subject_deleted', `build ${id}: it is over, and its machine ended`)
+    })
+  }
+  const captures = await letEndedCapturesGo(sweep.db, sweep.cell_id, sweep.clock.now())
+  if (captures > 0) report(sweep, 'captures_let_go', `let go of ${captures} captured disks of builds that are over`)
+}
 
 /**
  * Deletes what the host holds of executions, builds and test instances that no row of `machines` names. A row is there before its machine

@@ -5,7 +5,7 @@ import { endMove } from './parking-store.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
 import { raiseFences, restartQuarantine } from './strange-store.ts'
 import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
-import { sweepOtherKinds } from './other-kinds.ts'
+import { endBuildMachines, sweepOtherKinds } from './other-kinds.ts'
 import { sweepVolumes } from '../volumes/strangers.ts'
 import { guarded, report, speak, type ReconcileContext, type Sweep } from './sweep.ts'
 import type { LiveMachine } from './table.ts'
@@ -68,6 +68,7 @@ async function putRight(
   if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
   for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
   await sweepStrangers(sweep, rows, machines, files)
+  await endBuildMachines(sweep)
   await sweepOtherKinds(sweep, inventory)
   await sweepVolumes(sweep, inventory)
 }
