@@ -368,6 +368,18 @@ test('a workspace never has more than sixteen, and a place that is free again is
 test('a deletion waits for storage that is being made, wants the name to be forced, and is one however often it is asked', async () => {
   const creating = await seeds.volume(w.a, w.cell_id, { state: 'creating' })
   assert.deepEqual(reason(await w.call('DELETE', path(creating))), [409, 'conflict', 'volume_creating'])
+  // By force it waits for nothing: the computer that was to make it may be gone, and its name is free at once.
+  const held = Promise.withResolvers<void>()
+  using _ = w.host.intercept('createVolume', 'before', () => held.promise)
+  const stuck = (await w.post(`/v1/projects/${w.a.project_id}/volumes`, { name: 'stuck', quota_gib: 1 })).body
+  const gone = await w.call('DELETE', `${path(stuck.volume.id)}?force=true&confirm_name=stuck`)
+  assert.deepEqual([gone.status, gone.body.volume.state], [202, 'deleting'])
+  assert.equal((await w.get(`/v1/operations/${stuck.operation.id}`)).body.state, 'canceled')
+  const next = await w.post(`/v1/projects/${w.a.project_id}/volumes`, { name: 'stuck', quota_gib: 1 })
+  assert.equal(next.status, 202)
+  held.resolve()
+  assert.equal((await w.ended(gone.body.operation.id)).state, 'succeeded')
+  assert.equal((await w.ended(next.body.operation.id)).state, 'succeeded')
   const volume_id = await made('to-delete')
   const workspace = await w.ready('to-delete')
   await attach(workspace, volume_id)

@@ -9,7 +9,7 @@ import type { ApiDeps } from '../deps.ts'
 import { lookRegularly, type Looking } from '../looking.ts'
 import { secretSubject } from '../secrets/find.ts'
 import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../secrets/store.ts'
-import { lockVolume, markDeleting } from '../volumes/store.ts'
+import { cancelCreation, lockVolume, markDeleting } from '../volumes/store.ts'
 import { endForGood } from '../workspaces/delete.ts'
 import { countEnded, listEndings, noteProgress, readLeft, succeed, type Ending, type Left } from './ending-store.ts'
 
@@ -79,8 +79,9 @@ function ownerOf({ organization_id, requested_by }: Ending): PersonPrincipal {
 async function endVolume(deps: EnderDeps, ending: Ending, volume_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
+    await cancelCreation(tx, volume_id, by.now)
     const row = await lockVolume(tx, volume_id)
-    if (row === null || (row.state !== 'available' && row.state !== 'failed')) return null
+    if (row === null || row.deleted_at !== null) return null
     const operation = { id: deps.ids.next(), kind: 'volume_delete', cell_id: row.cell_id, input: { force: true }, now: by.now } as const
     await insertOperation(tx, { ...aboutVolume(row), ...operation }, null)
     await markDeleting(tx, row.id, by.now)

@@ -41,7 +41,7 @@ export async function readLeft(reads: Reader, organization_id: string): Promise<
     `select
        array(select id from workspaces where organization_id = $1 and deleted_at is null order by id limit ${AT_ONCE}) as workspaces,
        (select count(*)::int from workspaces where organization_id = $1 and observed_state <> 'deleted') as workspaces_left,
-       array(select id from volumes where organization_id = $1 and state in ('available', 'failed') order by id limit ${AT_ONCE}) as volumes,
+       array(select id from volumes where organization_id = $1 and deleted_at is null order by id limit ${AT_ONCE}) as volumes,
        (select count(*)::int from volumes where organization_id = $1 and state <> 'deleted') as volumes_left,
        array(select id from secrets where organization_id = $1 and deleted_at is null order by id limit ${AT_ONCE}) as secrets`,
     [organization_id],

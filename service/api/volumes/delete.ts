@@ -10,7 +10,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { volumeAndOperationBody, workedOnVolume } from './answer.ts'
-import { lastVolumeOperation, lockVolume, markDeleting, type VolumeRow } from './store.ts'
+import { cancelCreation, lastVolumeOperation, lockVolume, markDeleting, type VolumeRow } from './store.ts'
 import { visibleAttachments } from './view.ts'
 
 type DeleteCall = Call<typeof volumesDelete>
@@ -21,6 +21,7 @@ export async function deleteVolume(call: DeleteCall, deps: ApiDeps): Promise<Rep
   const project = await projectOf(deps.reads, who, params.project_id)
   await failpoint('volume_delete.W1')
   const work = async (tx: ChangeTx) => {
+    if (call.query.force === true) await cancelCreation(tx, params.volume_id, now)
     const row = await lockVolume(tx, params.volume_id)
     // One that another project shares is that one's to delete.
     if (row?.project_id !== project.project_id) throw notFound('volume')
@@ -45,7 +46,8 @@ function refuse({ query, who }: DeleteCall, row: VolumeRow): void {
   if ((force || confirm_name !== undefined) && confirm_name !== row.name) {
     throw fail('validation_failed', null, 'confirm_name is not the name of the volume', { details: { field: 'confirm_name' } })
   }
-  if (row.state === 'creating') throw fail('conflict', 'volume_creating', 'The volume is still being created')
+  if (row.state === 'creating' && !force)
+    throw fail('conflict', 'volume_creating', 'The volume is still being created: wait for that, or force its deletion')
   if (row.attachments.length === 0 || force) return
   const attachments = visibleAttachments(who, row).map(({ workspace_id, mount_path, mode, state }) => ({
     workspace_id,

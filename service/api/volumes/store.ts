@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { AttachmentMode, AttachmentState, VolumeState } from '../../../contract/states/volume.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { cancelOperation, lockOperation } from '../../core/operations/store.ts'
 import type { VolumePlan } from '../../core/volumes/plan.ts'
 import { readerOf, type Reader, type Tx } from '../../db/reader.ts'
 import type { Page } from '../pages.ts'
@@ -118,6 +119,17 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
     .where('volume_id', '=', id)
     .where('state', '=', 'attached')
     .execute()
+}
+
+/**
+ * Ends a creation that is under way, for a deletion that does not wait for it: a computer that is gone would keep the name for ever. Called
+ * before the volume is locked, as whoever ends an operation locks that first.
+ */
+export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
+  const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')
+  if (creation === null) return
+  await lockOperation(tx, creation)
+  await cancelOperation(tx, creation, now, 'The volume was deleted')
 }
 
 /** The operation that was last asked of a volume. */

@@ -3,7 +3,7 @@ import type { OperationError } from '../../db/schema.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { HostFailure, type VolumeFence } from '../links/hostd.ts'
 import { volumeSubject } from '../links/subject.ts'
-import { operationError } from '../operations/errors.ts'
+import { INTERRUPTED, operationError } from '../operations/errors.ts'
 import type { CellContext } from '../operations/job.ts'
 import type { OtherOperation } from '../operations/queue-store.ts'
 import { claim, endAttempt, type OpenOperation } from '../operations/store.ts'
@@ -11,6 +11,8 @@ import { dropAttachmentsOf, moveVolume, placeVolume, readOwnVolume } from './sto
 
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
+/** A creation that falls over this often fails: a volume that has failed can be deleted. */
+const ATTEMPTS_MAX = 6
 
 /** How this cell does an operation of a volume; undefined for what it does not know. */
 export function volumeWork({ subject_kind, kind }: OtherOperation): ((work: VolumeWork) => Promise<void>) | undefined {
@@ -42,7 +44,8 @@ async function create(work: VolumeWork): Promise<void> {
   const volume = await readOwnVolume(cell.db, volume_id)
   if (volume === undefined) throw new Error(`volume ${volume_id} is gone before it was made`)
   await failpoint('volume_create.V2')
-  const error = await refusalOf(() => ask(work, 'create', (fence) => cell.host.createVolume({ ...fence, quota_gib: volume.quota_gib })))
+  const make = () => ask(work, 'create', (fence) => cell.host.createVolume({ ...fence, quota_gib: volume.quota_gib }))
+  const error = operation.attempt > ATTEMPTS_MAX ? INTERRUPTED : await refusalOf(make)
   await failpoint('volume_create.V4')
   const now = cell.clock.now()
   const outcome = error === null ? ({ state: 'succeeded', result: { volume_id } } as const) : ({ state: 'failed', error } as const)
