@@ -33,6 +33,7 @@ import { startCollectingLayers } from './layers/collect.ts'
 import { startListing } from './layer-lists/listing.ts'
 import { startCollecting } from './trees/collect.ts'
 import { followTrees } from './trees/follow.ts'
+import { startSweeping } from './under-way/sweep.ts'
 import { startWarming } from './warm/keeper.ts'
 
 export interface EngineOptions {
@@ -130,6 +131,7 @@ export function startEngine(options: EngineOptions): Engine {
     startExpiry(cell, signal)
     startCollecting(cell, signal)
     startForgetting(cell, signal)
+    startSweeping(cell, watch.sweepSoon, signal)
     startCollectingLayers(cell, signal)
     startListing(cell, options.listener, signal)
     startWarming({ ...cell, kept_max: cell.warm_machines_max }, options.listener, open)

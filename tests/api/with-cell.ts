@@ -71,7 +71,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     agents: startup.agents,
     secrets: startup.secrets,
     trees,
-    executions: { recover: async () => undefined },
+    executions: { recover: async () => undefined, endAbandoned: async () => 0 },
     log,
   }
   const guests: CellWorld['guests'] = { busy_until: () => Promise.resolve(null) }

@@ -5,6 +5,7 @@ import { openDatabase, type Db } from '../../service/db/database.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
 import { enforcing } from '../../service/cell/egress/enforcing.ts'
+import { createExecutions, type Executions } from '../../service/cell/executions/executions.ts'
 import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { createGuestLinks, type GuestLinks } from '../../service/cell/links/guest-links.ts'
@@ -52,6 +53,7 @@ export interface Process {
   table: LiveTable
   parking: Parking
   room: Room
+  executions: Executions
   egress: EgressBook
   guests: GuestLinks
   /** Ends it at once, without waiting for what is under way. */
@@ -131,6 +133,9 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       log,
       ...(tries_max === undefined ? {} : { tries_max }),
     })
+    const trees = createTrees({ db: connection, clock, folder: trees_dir })
+    const openLink = () => ({ link: guests.link('execution'), close: () => undefined })
+    const executions = createExecutions({ cell_id, db: connection, clock, ids, host, room, trees, log, openLink })
     const cell = {
       cell_id,
       db: connection,
@@ -142,8 +147,8 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       parking,
       agents: guests.agents,
       secrets: guests.secrets,
-      trees: createTrees({ db: connection, clock, folder: trees_dir }),
-      executions: { recover: async () => undefined },
+      trees,
+      executions,
       guests: createGuestLinks(),
       log,
     }
@@ -163,7 +168,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       await listener.close()
       await connection.destroy()
     }
-    const parts = { db: connection, engine, table, parking, room, egress, trees: cell.trees, guests: cell.guests }
+    const parts = { db: connection, engine, table, parking, room, executions, egress, trees, guests: cell.guests }
     const started: Process = { ...parts, kill: () => end(0), close: () => end(5000) }
     processes.add(started)
     if (wait) await engine.ready

@@ -12,6 +12,7 @@ export type Course = { exit: number; said?: string } | { timed_out: true; said?:
 /** Guests that run what a start-up asks for, as one function says. */
 export interface StartupGuests {
   agents: Pick<AgentLinks, 'greet' | 'of'>
+  link(of: string): AgentLink
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   /** Every session that was started, once each, in order. */
   started: (AgentExec & { workspace_id: string })[]
@@ -33,6 +34,7 @@ export function startupGuests(): StartupGuests {
       trust: { bring: () => Promise.resolve(false) },
     },
     agents: { greet: () => undefined, of: (workspace_id) => linkTo(workspace_id) },
+    link: (of) => linkTo(of),
   }
   const courseOf = (exec: AgentExec): Course =>
     guests.canceled.includes(exec.session_id) ? { exit: -1 } : guests.behave(nameOf(exec), exec)

@@ -141,7 +141,7 @@ for (const release of releases()) {
         agents: startup.agents,
         secrets: startup.secrets,
         trees: createTrees({ db, clock, folder: treesFolder() }),
-        executions: { recover: async () => undefined },
+        executions: { recover: async () => undefined, endAbandoned: async () => 0 },
         log,
         quarantine_days: 7,
         warm_machines_max: 8,

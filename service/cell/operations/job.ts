@@ -31,7 +31,7 @@ export interface CellContext {
   guests?: GuestLinks
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
-  executions: Pick<Executions, 'recover'>
+  executions: Pick<Executions, 'recover' | 'endAbandoned'>
   /** Where the bytes of uploads are; absent or empty: none are kept. */
   uploads_dir?: string
   log: Logger

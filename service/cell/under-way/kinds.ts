@@ -1,0 +1,70 @@
+import { LIMITS } from '../../../contract/limits.ts'
+
+/** Work that a row says is under way. Each kind has one worker, a time in which it ends, and what ends it where the worker is gone. */
+export interface KindUnderWay {
+  /** The row, and what it says. */
+  row: string
+  worker: string
+  /** From the time in the row. Beyond it the operator is told. */
+  deadline_seconds: number
+  /** What ends it after the process was killed, the database was away, or the operation was canceled. */
+  ended_by: string
+}
+
+const HOUR = 3600
+const { build, execution, exec, warm, wait } = LIMITS
+const BUILD_SECONDS = build.attempts_max * (build.seconds_max + wait.capacity_wait_seconds)
+
+/** What a cell works on. Uploads are not work: they wait for their caller, and the api removes them after a day. */
+export const UNDER_WAY = {
+  execution: {
+    row: 'executions: queued or running',
+    worker: 'the process that recorded it (executions.ts)',
+    deadline_seconds: wait.capacity_wait_seconds + exec.timeout_ms_max / 1000 + execution.overtime_seconds + HOUR,
+    ended_by: 'endAbandoned: what no process works on is lost, and its tree and machine are free',
+  },
+  operation: {
+    row: 'operations of workspaces and captures: queued, capacity_pending or running',
+    worker: 'the runner, which lists all that are open every 15 seconds',
+    deadline_seconds: 6 * HOUR,
+    ended_by: 'the next attempt, which goes on or undoes; after six attempts it is undone',
+  },
+  template_build: {
+    row: 'operations of template_builds: queued or running',
+    worker: 'the runner',
+    deadline_seconds: BUILD_SECONDS,
+    ended_by: 'the next attempt; after `build.attempts_max` it fails',
+  },
+  build_machine: {
+    row: 'machines of the kind build',
+    worker: 'the attempt of the build, or the maker of the warm capture',
+    deadline_seconds: BUILD_SECONDS,
+    ended_by: 'endBuildMachines: the machine of what is over ends, and its row goes',
+  },
+  build_capture: {
+    row: 'checkpoints of the kind layer that were made for a build',
+    worker: 'the build',
+    deadline_seconds: BUILD_SECONDS,
+    ended_by: 'letEndedCapturesGo: the capture of a build that is over expires',
+  },
+  volume: {
+    row: 'volumes: creating or deleting',
+    worker: 'the runner',
+    deadline_seconds: HOUR,
+    ended_by: 'the next attempt; a deletion that is forced ends a creation',
+  },
+  warm_capture: {
+    row: 'template_captures: making',
+    worker: 'the keeper, which looks every minute',
+    deadline_seconds: warm.seconds_max + warm.room_wait_seconds + HOUR,
+    ended_by: 'the next look, which makes it again; a version that is archived forgets it',
+  },
+  layer_list: {
+    row: 'layer_lists: wanted',
+    worker: 'the lister, which looks every minute',
+    deadline_seconds: HOUR,
+    ended_by: 'the next look, which goes on from the last piece',
+  },
+} as const satisfies Record<string, KindUnderWay>
+
+export type NameUnderWay = keyof typeof UNDER_WAY

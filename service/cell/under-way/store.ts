@@ -1,0 +1,39 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import type { NameUnderWay } from './kinds.ts'
+
+export interface RowUnderWay {
+  id: string
+  since: Date
+}
+
+const AT_ONCE = 100
+
+/** Rows of a cell that say since before then that they are under way, the oldest first. */
+export async function readOverdue(db: Db, cell_id: string, name: NameUnderWay, before: Date): Promise<RowUnderWay[]> {
+  const { rows } = await sql<RowUnderWay>`
+    select id, since from (${READ[name](cell_id)}) as u where since < ${before} order by since limit ${AT_ONCE}`.execute(db)
+  return rows
+}
+
+/** `id` as text, and `since`. */
+const READ: Record<NameUnderWay, (cell_id: string) => RawBuilder<unknown>> = {
+  execution: (cell_id) => sql`
+    select execution_id as id, created_at as since from executions where cell_id = ${cell_id} and finished_at is null`,
+  operation: (cell_id) => sql`
+    select id::text, created_at as since from operations where completed_at is null and subject_kind = 'workspace' and cell_id = ${cell_id}`,
+  template_build: (cell_id) => sql`
+    select id::text, created_at as since from operations where completed_at is null and subject_kind = 'template_build' and cell_id = ${cell_id}`,
+  build_machine: (cell_id) => sql`
+    select m.id::text, coalesce(b.created_at, c.updated_at) as since from machines m
+    left join template_builds b on b.id = m.id left join template_captures c on c.id = m.id
+    where m.kind = 'build' and m.cell_id = ${cell_id}`,
+  build_capture: (cell_id) => sql`
+    select c.id::text, b.created_at as since from checkpoints c join template_builds b on b.capture_operation_id = c.operation_id
+    where c.cell_id = ${cell_id} and c.kind = 'layer' and c.expires_at is null and c.deleted_at is null`,
+  volume: (cell_id) => sql`
+    select id::text, updated_at as since from volumes where cell_id = ${cell_id} and state in ('creating', 'deleting')`,
+  warm_capture: (cell_id) => sql`
+    select id::text, updated_at as since from template_captures where cell_id = ${cell_id} and state = 'making'`,
+  layer_list: () => sql`select layer as id, updated_at as since from layer_lists where state = 'wanted'`,
+}
