@@ -13,7 +13,6 @@ import { forgetOld } from './forget.ts'
 import { forgetPayments } from './payment/store.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { forgetMails } from './mail/store.ts'
-import { forgetWatchers } from './organizations/ending-store.ts'
 import { openMetrics, startOps } from './ops.ts'
 import { openApi } from './server.ts'
 import { sweepUploads } from './template-uploads/sweep.ts'
@@ -43,7 +42,6 @@ export interface ApiConfig {
 }
 
 const MAIL_MS = LIMITS.mail.kept_days * 24 * 3600 * 1000
-const WATCHED_MS = LIMITS.workspace.tombstone_days * 24 * 3600 * 1000
 const PAYMENTS_MS = LIMITS.payment.event_kept_days * 24 * 3600 * 1000
 const EXPORTS_TOLD_MS = LIMITS.export.told_days * 24 * 3600 * 1000
 const FORGET_MS = 10 * 60 * 1000
@@ -77,7 +75,6 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
       forgetOld(api.deps.db, now),
       forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
       forgetPayments(api.deps.db, new Date(now.getTime() - PAYMENTS_MS)),
-      forgetWatchers(api.deps.db, new Date(now.getTime() - WATCHED_MS)),
       dropExports(api.deps.db, now, new Date(now.getTime() - EXPORTS_TOLD_MS)),
       sweepUploads(api.deps.db, api.deps.uploads_dir, now),
     ])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { endAll } from '../../service/api/organizations/ender.ts'
-import { forgetWatchers } from '../../service/api/organizations/ending-store.ts'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { until } from '../support/processes.ts'
@@ -101,16 +101,32 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
   await w.post(`/v1/organizations/${organization_id}/invitations`, { email: 'late@example.com', role: 'member' }, { as: owner.token })
 
   assert.equal((await w.call('PUT', `/v1/workspaces/${running}/ports/3000`, { as: t.key })).status, 200)
+  const held = Promise.withResolvers<void>()
+  using _ = w.host.intercept('start', 'before', () => held.promise)
+  const recipe = { base: 'base', steps: [{ run: 'true' }] }
+  const build = (await w.post('/v1/templates/built/builds', { recipe }, { as: t.key })).body
+
   const deleted = await remove(organization_id, t.slug, owner.token)
   assert.equal(deleted.status, 202)
   assert.deepEqual(await db().selectFrom('workspace_ports').select('id').where('workspace_id', '=', running).execute(), [])
   assert.deepEqual([deleted.body.kind, deleted.body.workspace_id, deleted.body.input.organization_id], ['delete', null, organization_id])
-  // Nobody else is in it, and whoever asked only watches. A key that was good a moment ago ends when the process hears of it.
+  // Nobody is in it, the owner who asked neither. A key that was good a moment ago ends when the process hears of it.
   await until('the key is refused', 30_000, async () => (await w.get(`/v1/workspaces/${running}`, { as: t.key })).status === 401)
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: member.token })), [404, 'not_found'])
-  assert.deepEqual(refusal(await w.open('more', { project_id }, { as: owner.token })), [403, 'forbidden'])
+  assert.deepEqual(refusal(await w.open('more', { project_id }, { as: owner.token })), [404, 'not_found'])
+  const named: Record<string, string> = { organization_id, project_id, workspace_id: running, volume_id: volume.body.volume.id, slug: 'own', version: '1', port: '8000' } // prettier-ignore
+  for (const { method, path, query } of APP_ROUTES) {
+    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+    if (method !== 'GET' || !names.some((name) => ['organization_id', 'project_id', 'workspace_id'].includes(name))) continue
+    const at = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => named[name] ?? w.ids.next())
+    const required = ((query as { required?: string[] } | undefined)?.required ?? []).map((name) => `${name}=1`).join('&')
+    assert.deepEqual(refusal(await w.get(`${at}?${required}`, { as: owner.token })), [404, 'not_found'], path)
+  }
   const over = await w.ended(deleted.body.id, { as: owner.token })
-  assert.deepEqual([over.state, over.result], ['succeeded', { workspaces: 2, volumes: 1, secrets: 2, templates: 1 }])
+  assert.deepEqual([over.state, over.result], ['succeeded', { workspaces: 2, volumes: 1, secrets: 2, templates: 2 }])
+  const { state } = await db().selectFrom('operations').select('state').where('id', '=', build.operation.id).executeTakeFirstOrThrow()
+  assert.equal(state, 'canceled')
+  held.resolve()
 
   const of = async (table: 'workspaces' | 'volumes' | 'secrets' | 'templates') =>
     (await db().selectFrom(table).selectAll().where('organization_id', '=', organization_id).execute()) as Record<string, unknown>[]
@@ -134,11 +150,11 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
     .execute()
   const after_delete = said.slice(said.findIndex(({ action }) => action === 'organizations.delete'))
   assert.deepEqual(after_delete.map(({ action, actor_kind }) => `${action} ${actor_kind}`).sort(), [
-    'organizations.delete user', 'organizations.end service', 'secrets.delete user', 'secrets.delete user', 'volumes.delete user',
-    'workspaces.delete user', 'workspaces.delete user',
+    'organizations.delete user', 'organizations.end service', 'secrets.delete user', 'secrets.delete user', 'template-builds.cancel user',
+    'volumes.delete user', 'workspaces.delete user', 'workspaces.delete user',
   ]) // prettier-ignore
-  await forgetWatchers(w.database.api, new Date(w.clock.now().getTime() + 1000))
   assert.deepEqual(await members(organization_id), [])
+  assert.deepEqual(refusal(await w.get(`/v1/operations/${deleted.body.id}`, { as: member.token })), [404, 'not_found'])
   assert.equal((await bye(owner.token, owner.email)).status, 204)
 })
 

@@ -53,7 +53,7 @@ const ONCE: Record<string, string> = {
   'members.delete': '404 not_found',
   'feedback.create': '201', // and says that it is a duplicate
   'account.delete': '401 unauthenticated',
-  'organizations.delete': '403 forbidden', // who asked for it watches it, and deletes nothing any more
+  'organizations.delete': '404 not_found', // who asked for it is in it no more
   'invitations.create': '409 conflict/concurrent_invitation',
   'invitations.resend': '429 rate_limited',
   // The next part begins elsewhere, and what is gone is gone.

@@ -42,7 +42,6 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/exports/store.ts endFailed': 'an export that somebody asked for, when it cannot be made',
   'service/api/exports/store.ts dropExports': 'exports, when they are old',
   'service/api/organizations/ending-store.ts noteProgress': 'how far the deletion of an organization is',
-  'service/api/organizations/ending-store.ts forgetWatchers': 'who read of a deletion that was long ago',
   'service/core/feedback/store.ts forgetFeedback': 'feedback, when it is old',
   'service/core/people/sessions-store.ts forgetSessions': 'sessions, when they are long over',
   'service/api/invitations/store.ts forgetInvitations': 'invitations, when they are long over',

@@ -1,6 +1,6 @@
 import type { Role, Within } from '../../../contract/access.ts'
 import type { Call, PersonPrincipal } from '../../http/call.ts'
-import { notFound } from './scope.ts'
+import { notFound, watchesEnd } from './scope.ts'
 import { readOperation } from '../operations/store.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { readSecret } from '../secrets/store.ts'
@@ -17,14 +17,15 @@ import type { ApiDeps } from '../deps.ts'
 export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrincipal, call: Call): Promise<Role | null> {
   const { access } = call.route
   if (access.kind !== 'principal' || access.within === 'self') return null
-  const { organization_id, what } = await ownerOf(access.within)
+  const { organization_id, what, watches } = await ownerOf(access.within)
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
-  if (role === undefined) throw notFound(what)
-  return role
+  if (role !== undefined) return role
+  if (watches === true) return 'billing' // the role that reads and changes nothing
+  throw notFound(what)
 
   async function ownerOf(
     within: Exclude<Within, 'self'>,
-  ): Promise<{ what: Parameters<typeof notFound>[0]; organization_id?: string | undefined }> {
+  ): Promise<{ what: Parameters<typeof notFound>[0]; organization_id?: string | undefined; watches?: boolean }> {
     const named = call.params as Partial<Record<string, string>>
     switch (within) {
       case 'organization':
@@ -47,8 +48,10 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
         return { what: 'build', organization_id: (await readBuild(reads, named['build_id'] ?? ''))?.organization_id }
       case 'upload':
         return { what: within, organization_id: (await readUpload(reads, named['upload_id'] ?? ''))?.organization_id }
-      case 'operation':
-        return { what: within, organization_id: (await readOperation(reads, named['operation_id'] ?? ''))?.organization_id }
+      case 'operation': {
+        const row = await readOperation(reads, named['operation_id'] ?? '')
+        return { what: within, organization_id: row?.organization_id, watches: row !== null && watchesEnd(who, row) }
+      }
     }
   }
 }

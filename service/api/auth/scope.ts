@@ -26,6 +26,14 @@ export function maySeeOrganization(who: Principal, organization_id: string): boo
   return who.type === 'api_key' ? who.organization_id === organization_id : isMember(who, organization_id)
 }
 
+/** Who asked for the end of an organization is in it no more, and reads of that operation alone how far it is. */
+export function watchesEnd(
+  who: Principal,
+  { project_id, kind, input }: { project_id: string | null; kind: string; input: Record<string, unknown> },
+): boolean {
+  return who.type === 'user' && project_id === null && kind === 'delete' && input['requested_by'] === who.id
+}
+
 function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: string): boolean {
   return who.memberships.some((membership) => membership.organization_id === organization_id)
 }

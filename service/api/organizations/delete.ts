@@ -28,7 +28,7 @@ export async function deleteOrganization(call: Call<typeof organizationsDelete>,
       throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
     }
     await refuseBuyers(tx, organization_id, call.now)
-    await beginEnding(tx, organization_id, person_id, call.now)
+    await beginEnding(tx, organization_id, call.now)
     const id = deps.ids.next()
     const subject = { kind: 'organization', id: organization_id } as const
     const about = { subject, organization_id, project_id: null, workspace_id: null, cell_id: null }

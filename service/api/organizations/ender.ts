@@ -1,7 +1,8 @@
+import { isTerminal } from '../../../contract/states/operation.ts'
 import { byService, type By } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { lockOrganization } from '../../core/members/store.ts'
-import { aboutVolume, insertOperation } from '../../core/operations/store.ts'
+import { aboutVolume, cancelOperation, insertOperation, lockOperation } from '../../core/operations/store.ts'
 import { archiveTemplates, markEnded } from '../../core/organizations/ending-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { PersonPrincipal } from '../../http/call.ts'
@@ -9,6 +10,7 @@ import type { ApiDeps } from '../deps.ts'
 import { lookRegularly, type Looking } from '../looking.ts'
 import { secretSubject } from '../secrets/find.ts'
 import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../secrets/store.ts'
+import { readBuild } from '../template-builds/store.ts'
 import { cancelCreation, lockVolume, markDeleting } from '../volumes/store.ts'
 import { endForGood } from '../workspaces/delete.ts'
 import { countEnded, listEndings, noteProgress, readLeft, succeed, type Ending, type Left } from './ending-store.ts'
@@ -42,6 +44,7 @@ async function step(deps: EnderDeps, ending: Ending): Promise<void> {
   const now = deps.clock.now()
   const left = await readLeft(deps.reads, organization_id)
   await noteProgress(deps.db, operation_id, reasonOf(left), now)
+  for (const id of left.builds) await endBuild(deps, ending, id)
   for (const id of left.workspaces) await endWorkspace(deps, ending, id)
   if (left.workspaces_left === 0) for (const id of left.volumes) await endVolume(deps, ending, id)
   for (const id of left.secrets) await endSecret(deps, ending, id)
@@ -54,8 +57,8 @@ function reasonOf({ workspaces_left, volumes_left }: Left): string {
   return volumes_left > 0 ? 'deleting_volumes' : 'deleting_records'
 }
 
-function isNothingLeft({ workspaces_left, volumes_left, secrets }: Left): boolean {
-  return workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
+function isNothingLeft({ builds, workspaces_left, volumes_left, secrets }: Left): boolean {
+  return builds.length === 0 && workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
 }
 
 /** Whoever asked for the end of it all has done what it consists of. */
@@ -74,6 +77,21 @@ async function endWorkspace(deps: EnderDeps, ending: Ending, workspace_id: strin
 function ownerOf({ organization_id, requested_by }: Ending): PersonPrincipal {
   const session = { id: '', stepped_up_at: null }
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
+}
+
+/** What works on it can commit nothing any more, and what it has captured goes with its workspace. */
+async function endBuild(deps: EnderDeps, ending: Ending, build_id: string): Promise<void> {
+  const by = byRequester(deps, ending)
+  const work = async (tx: ChangeTx) => {
+    const found = await readBuild(readerOf(tx), build_id)
+    if (found === null) return null
+    await lockOperation(tx, found.operation_id)
+    const row = await readBuild(readerOf(tx), build_id)
+    if (row === null || isTerminal(row.state)) return null
+    await cancelOperation(tx, row.operation_id, by.now, 'The organization was deleted')
+    return row
+  }
+  await mutate(deps.db, by, 'template-builds.cancel', work, (row) => row && { kind: 'template_build', ...ownerOfRow(row) })
 }
 
 async function endVolume(deps: EnderDeps, ending: Ending, volume_id: string): Promise<void> {

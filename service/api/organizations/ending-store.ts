@@ -26,6 +26,7 @@ export function listEndings(reads: Reader): Promise<Ending[]> {
 
 /** What is to be begun next, and what is not over yet. */
 export interface Left {
+  builds: string[]
   workspaces: string[]
   workspaces_left: number
   volumes: string[]
@@ -39,6 +40,8 @@ export async function readLeft(reads: Reader, organization_id: string): Promise<
   const [row] = await reads.rows<Left>(
     'organizations.left',
     `select
+       array(select b.id from template_builds b join operations o on o.id = b.operation_id
+         where b.organization_id = $1 and o.completed_at is null order by b.id limit ${AT_ONCE}) as builds,
        array(select id from workspaces where organization_id = $1 and deleted_at is null order by id limit ${AT_ONCE}) as workspaces,
        (select count(*)::int from workspaces where organization_id = $1 and observed_state <> 'deleted') as workspaces_left,
        array(select id from volumes where organization_id = $1 and deleted_at is null order by id limit ${AT_ONCE}) as volumes,
@@ -46,7 +49,7 @@ export async function readLeft(reads: Reader, organization_id: string): Promise<
        array(select id from secrets where organization_id = $1 and deleted_at is null order by id limit ${AT_ONCE}) as secrets`,
     [organization_id],
   )
-  return row ?? { workspaces: [], workspaces_left: 0, volumes: [], volumes_left: 0, secrets: [] }
+  return row ?? { builds: [], workspaces: [], workspaces_left: 0, volumes: [], volumes_left: 0, secrets: [] }
 }
 
 /** Where it is: only of an operation that is under way. */
@@ -78,9 +81,4 @@ export async function countEnded(tx: Tx, organization_id: string): Promise<{ wor
     (select count(*)::int from volumes where organization_id = ${organization_id}) as volumes,
     (select count(*)::int from secrets where organization_id = ${organization_id}) as secrets`.execute(tx)
   return rows[0] ?? { workspaces: 0, volumes: 0, secrets: 0 }
-}
-
-/** Who watched its end is in it for a while more: so long they read its operation. */
-export async function forgetWatchers(db: Db, ended_before: Date): Promise<void> {
-  await sql`delete from memberships where organization_id in (select id from organizations where deleted_at < ${ended_before})`.execute(db)
 }

@@ -1,10 +1,10 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
 /**
- * From here on nothing new is made in it: its keys and invitations are good no more, its ports are closed, and nobody is in it but whoever
- * watches its end, who changes nothing any more (the role of billing). Its workspaces end later, one by one.
+ * From here on nothing new is made in it: its keys and invitations are good no more, its ports are closed, and it has no members, so every
+ * caller is told that it is not there. Its workspaces end later, one by one.
  */
-export async function beginEnding(tx: ChangeTx, id: string, watcher_id: string, now: Date): Promise<void> {
+export async function beginEnding(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
   await tx.updateTable('api_keys').set({ revoked_at: now }).where('organization_id', '=', id).where('revoked_at', 'is', null).execute()
   await tx
@@ -18,13 +18,7 @@ export async function beginEnding(tx: ChangeTx, id: string, watcher_id: string, 
     .deleteFrom('workspace_ports')
     .where('workspace_id', 'in', (query) => query.selectFrom('workspaces').select('id').where('organization_id', '=', id))
     .execute()
-  await tx.deleteFrom('memberships').where('organization_id', '=', id).where('person_id', '!=', watcher_id).execute()
-  await tx
-    .updateTable('memberships')
-    .set({ role: 'billing' })
-    .where('organization_id', '=', id)
-    .where('person_id', '=', watcher_id)
-    .execute()
+  await tx.deleteFrom('memberships').where('organization_id', '=', id).execute()
 }
 
 /** Its slug stays, so that nobody else is taken for it. */
