@@ -15,11 +15,12 @@ export interface Ending {
 
 const ENDINGS_MAX = 100
 
+/** In no order: those that wait for a computer that is away, however many, keep no other from its turn. */
 export function listEndings(reads: Reader): Promise<Ending[]> {
   return reads.rows(
     'organizations.endings',
     `select id as operation_id, organization_id, state, state_reason, input ->> 'requested_by' as requested_by, input ->> 'request_id' as request_id
-     from operations where completed_at is null and subject_kind = 'organization' order by id limit ${ENDINGS_MAX}`,
+     from operations where completed_at is null and subject_kind = 'organization' order by random() limit ${ENDINGS_MAX}`,
     [],
   )
 }

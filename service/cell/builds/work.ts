@@ -36,7 +36,8 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
     const error = operationError('internal_error', 'This cell does not know the operation')
     return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error })
   }
-  if (operation.attempt > LIMITS.build.attempts_max) return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error: INTERRUPTED })
+  if (operation.attempt > LIMITS.build.attempts_max)
+    return finish(cell.db, operation, cell.clock.now(), { state: 'failed', error: INTERRUPTED })
   const work: BuildWork = { cell, operation, build, signal, log: (text) => appendLog(cell.db, build.id, text) }
   try {
     const made = await make(work)
