@@ -90,8 +90,9 @@ for (const form of FORMS) {
     await seeds.template(w.a.organization_id, slug, SETTINGS)
     const { id, path } = await drafted(form, slug, {})
     const other = await w.ready(`overtakes-${form}`)
+    const admin = { as: (await seeds.person(w.a.organization_id, 'admin')).token }
     const save = async (auto_publish: boolean) =>
-      finished((await w.post(`/v1/workspaces/${other}/save-as-template`, { template_slug: slug, auto_publish })).body.build.id)
+      finished((await w.post(`/v1/workspaces/${other}/save-as-template`, { template_slug: slug, auto_publish }, admin)).body.build.id)
     await save(false)
     assert.equal((await published(path)).version, 3)
     assert.equal((await save(true)).version, 4)

@@ -53,7 +53,7 @@ test('the sweep leaves machines of other kinds that a row names, and deletes tho
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
   await first.close()
-  const named: Subject = { kind: 'execution', id: world.ids.next() }
+  const named: Subject = { kind: 'test_instance', id: world.ids.next() }
   await row(world, named, workspace_id)
   await start(world, named)
   const unnamed = (['execution', 'build', 'test_instance'] as const).map((kind): Subject => ({ kind, id: world.ids.next() }))
@@ -63,6 +63,6 @@ test('the sweep leaves machines of other kinds that a row names, and deletes tho
   await world.startProcess()
   const { machines, files } = await world.host.inventory()
   const kinds = (all: { subject: Subject }[]) => all.map(({ subject }) => `${subject.kind} ${subject.id}`).sort()
-  assert.deepEqual(kinds(machines), [`execution ${named.id}`, `workspace ${workspace_id}`])
-  assert.deepEqual(kinds(files), [`execution ${named.id}`, `workspace ${workspace_id}`])
+  assert.deepEqual(kinds(machines), [`test_instance ${named.id}`, `workspace ${workspace_id}`])
+  assert.deepEqual(kinds(files), [`test_instance ${named.id}`, `workspace ${workspace_id}`])
 })
