@@ -11,6 +11,7 @@ import { startLinker } from './audit/linker.ts'
 import { dropExports } from './exports/store.ts'
 import { forgetOld } from './forget.ts'
 import { forgetPayments } from './payment/store.ts'
+import { tellOverdue } from '../core/under-way/overdue.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { forgetMails } from './mail/store.ts'
 import { openMetrics, startOps } from './ops.ts'
@@ -69,6 +70,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
   const address = await api.server.listen(config.listen)
   const linker = startLinker({ db: api.deps.db, logger })
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
+  const told_overdue = new Set<string>()
   const forget = steadily(clock, logger, 'removal of what is old', async () => {
     const now = clock.now()
     await Promise.all([
@@ -77,6 +79,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
       forgetPayments(api.deps.db, new Date(now.getTime() - PAYMENTS_MS)),
       dropExports(api.deps.db, now, new Date(now.getTime() - EXPORTS_TOLD_MS)),
       sweepUploads(api.deps.db, api.deps.uploads_dir, now),
+      tellOverdue({ db: api.deps.db, clock, log: logger }, { by: 'api', cell_id: null }, told_overdue),
     ])
   })
   const forgetting = setInterval(() => {

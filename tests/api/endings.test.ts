@@ -5,6 +5,7 @@ import { endAll } from '../../service/api/organizations/ender.ts'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { until } from '../support/processes.ts'
+import { refusingWrites } from '../support/refused-writes.ts'
 import { openApiDeps } from './ender-deps.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, SETTINGS } from './support.ts'
@@ -204,4 +205,15 @@ test('a deletion goes on where a process ended, at every step, and two processes
     'organizations.delete', 'organizations.end', 'secrets.delete', 'workspaces.delete', 'workspaces.delete',
   ]) // prettier-ignore
   await linkEvents(w.database.api)
+})
+
+test('a deletion whose writes the database refuses for a while goes on afterwards', async () => {
+  const t = await organization('refused')
+  await w.ready('refused-1', {}, { as: t.key })
+  await w.post(`/v1/projects/${t.project_id}/secrets`, { name: 'ONE', value: 'v' }, { as: t.key })
+  const refusing = await refusingWrites(db(), ['workspaces', 'secrets'])
+  const deleted = await remove(t.organization_id, t.slug, t.owner.token)
+  assert.equal(deleted.status, 202)
+  await refusing.ended()
+  assert.equal((await w.ended(deleted.body.id, { as: t.owner.token })).state, 'succeeded')
 })

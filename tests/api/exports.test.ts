@@ -11,6 +11,7 @@ import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import type { Database } from '../../service/db/schema.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { readyExport } from '../support/exports.ts'
+import { refusingWrites } from '../support/refused-writes.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
 
@@ -256,4 +257,17 @@ test('a process that dies while it makes an export is followed by another; one t
   const failed = await w.get(`${path}/${doomed.id}/content`, { as: token })
   assert.deepEqual([refusal(failed), failed.body.error.retryable], [[409, 'conflict'], false])
   assert.equal((await w.get(`${path}/${doomed.id}`, { as: token })).body.failure, 'internal_error')
+})
+
+test('an export that the database refuses to keep for a while is made by a later try', async () => {
+  const { organization_id } = await seeds().tenant('refused', await seeds().plan('refused'))
+  const { token } = await seeds().person(organization_id, 'owner', { stepped_up: true })
+  const path = of_organization(organization_id)
+  const { id } = await begin(path, token)
+  const refusing = await refusingWrites(w.database.superuser, ['export_parts'])
+  for (let tries = 0; tries < 2; tries++, w.clock.ahead_ms += 61_000) await makeAll(maker())
+  assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'running')
+  await refusing.ended()
+  await makeAll(maker())
+  assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'ready')
 })

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
+import { refusingWrites } from '../../../tests/support/refused-writes.ts'
+import { UNDER_WAY, type NameUnderWay } from '../../core/under-way/kinds.ts'
+import { tellOverdue } from '../../core/under-way/overdue.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
-import { UNDER_WAY, type NameUnderWay } from './kinds.ts'
-import { tellOverdue } from './sweep.ts'
 
 /** Work that has begun, and stands still at a call of the host until the fault has struck. */
 interface Work {
@@ -172,7 +173,10 @@ async function open(world: World): Promise<Work> {
   return { over: isOver(world, operation_id), cancel: () => world.operate(workspace_id, 'delete') }
 }
 
-const KINDS: Record<Exclude<NameUnderWay, 'build_machine'> | 'volume_delete', Kind> = {
+/** A machine of a build is under way where its build or its warm capture is. Those of the api: tests/api/endings.test.ts and exports.test.ts. */
+type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
+
+const KINDS: Record<Exclude<NameUnderWay, Elsewhere> | 'volume_delete', Kind> = {
   execution: { verb: 'start', of: 'execution', begin: execution },
   operation: { verb: 'start', of: 'workspace', begin: open },
   template_build: { verb: 'start', of: 'build', begin: recipeBuild },
@@ -202,25 +206,7 @@ function holding(host: MachineHost, { verb, of }: Kind) {
   return { held, met: met.promise, goOn: () => goes_on.resolve() }
 }
 
-const WRITTEN = ['executions', 'trees', 'operations', 'machines', 'template_versions', 'template_captures', 'checkpoints', 'volumes', 'layer_lists'] // prettier-ignore
-
-/** The database refuses what is written of work, until some writes were refused. Who acts for the cell goes on doing so. */
-async function refuse({ db, until }: World): Promise<{ ended(): Promise<void> }> {
-  const triggers = WRITTEN.map((table) => `create trigger refuse before insert or update or delete on ${table} execute function refuse()`)
-  await sql
-    .raw(
-      `create sequence refusals; grant usage on sequence refusals to public;
-       create function refuse() returns trigger language plpgsql as $$
-       begin perform nextval('refusals'); raise exception 'no space' using errcode = '53100'; end $$; ${triggers.join(';')}`,
-    )
-    .execute(db)
-  return {
-    async ended() {
-      await until(async () => (await sql<{ n: number }>`select last_value::int as n from refusals`.execute(db)).rows[0]?.n !== 1)
-      await sql.raw(WRITTEN.map((table) => `drop trigger refuse on ${table}`).join(';')).execute(db)
-    },
-  }
-}
+const WRITTEN = ['executions', 'trees', 'operations', 'machines', 'template_captures', 'checkpoints', 'volumes', 'layer_lists']
 
 type Fault = (world: World, process: Process, work: Work, goOn: () => void) => Promise<Process>
 
@@ -231,7 +217,7 @@ const FAULTS: Record<string, Fault> = {
     return world.startProcess()
   },
   async 'the database refuses its writes for a while'(world, process, _work, goOn) {
-    const refusing = await refuse(world)
+    const refusing = await refusingWrites(world.db, WRITTEN)
     goOn()
     await refusing.ended()
     return process
@@ -279,11 +265,12 @@ test('what is under way beyond its deadline is told to the operator once', async
   const since = new Date(0)
   await world.db.insertInto('layer_lists').values({ layer: 'never', state: 'wanted', reached: null, updated_at: since }).execute()
   const lines: unknown[] = []
-  const log = { error: (line: unknown) => void lines.push(line) } as never
+  const log = { error: (line: unknown) => void lines.push(line) }
   const told = new Set<string>()
-  const context = { cell_id, db: world.db, clock: world.clock, log, executions: { endAbandoned: async () => 0 } }
-  await tellOverdue(context, told)
-  await tellOverdue(context, told)
+  for (let looks = 0; looks < 2; looks++) {
+    await tellOverdue({ db: world.database.cell, clock: world.clock, log }, { by: 'cell', cell_id }, told)
+    await tellOverdue({ db: world.database.api, clock: world.clock, log }, { by: 'api', cell_id: null }, new Set())
+  }
   const { worker } = UNDER_WAY.layer_list
   assert.deepEqual(lines, [{ kind: 'layer_list', id: 'never', since, worker }])
 })

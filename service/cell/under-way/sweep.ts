@@ -1,10 +1,9 @@
 import type { Logger } from 'pino'
+import { tellOverdue } from '../../core/under-way/overdue.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Executions } from '../executions/executions.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
-import { UNDER_WAY, type NameUnderWay } from './kinds.ts'
-import { readOverdue } from './store.ts'
 
 export interface UnderWayContext {
   cell_id: string
@@ -30,21 +29,7 @@ export function startSweeping(context: UnderWayContext, leftovers: () => void, s
       context.log.info({ ended }, 'executions that nothing worked on have ended')
       leftovers()
     }
-    await tellOverdue(context, told)
+    await tellOverdue(context, { by: 'cell', cell_id: context.cell_id }, told)
   })
   tickEvery(LOOK_MS, look, failed, signal)
-}
-
-/** An operator finds out what should have ended, once for each. */
-export async function tellOverdue({ cell_id, db, clock, log }: UnderWayContext, told: Set<string>): Promise<void> {
-  const overdue = new Set<string>()
-  for (const [kind, { deadline_seconds, worker }] of Object.entries(UNDER_WAY)) {
-    const before = new Date(clock.now().getTime() - deadline_seconds * 1000)
-    for (const { id, since } of await readOverdue(db, cell_id, kind as NameUnderWay, before)) {
-      overdue.add(`${kind} ${id}`)
-      if (!told.has(`${kind} ${id}`)) log.error({ kind, id, since, worker }, 'is under way for longer than it may be')
-    }
-  }
-  told.clear()
-  for (const one of overdue) told.add(one)
 }

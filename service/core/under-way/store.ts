@@ -9,15 +9,18 @@ export interface RowUnderWay {
 
 const AT_ONCE = 100
 
-/** Rows of a cell that say since before then that they are under way, the oldest first. */
-export async function readOverdue(db: Db, cell_id: string, name: NameUnderWay, before: Date): Promise<RowUnderWay[]> {
+/**
+ * Rows that say since before then that they are under way, the oldest first.
+ * @param cell_id whose rows they are; null: of what the api works on.
+ */
+export async function readOverdue(db: Db, cell_id: string | null, name: NameUnderWay, before: Date): Promise<RowUnderWay[]> {
   const { rows } = await sql<RowUnderWay>`
     select id, since from (${READ[name](cell_id)}) as u where since < ${before} order by since limit ${AT_ONCE}`.execute(db)
   return rows
 }
 
 /** `id` as text, and `since`. */
-const READ: Record<NameUnderWay, (cell_id: string) => RawBuilder<unknown>> = {
+const READ: Record<NameUnderWay, (cell_id: string | null) => RawBuilder<unknown>> = {
   execution: (cell_id) => sql`
     select execution_id as id, created_at as since from executions where cell_id = ${cell_id} and finished_at is null`,
   operation: (cell_id) => sql`
@@ -36,4 +39,9 @@ const READ: Record<NameUnderWay, (cell_id: string) => RawBuilder<unknown>> = {
   warm_capture: (cell_id) => sql`
     select id::text, updated_at as since from template_captures where cell_id = ${cell_id} and state = 'making'`,
   layer_list: () => sql`select layer as id, updated_at as since from layer_lists where state = 'wanted'`,
+  organization_deletion: () => sql`
+    select id::text, created_at as since from operations where completed_at is null and subject_kind = 'organization'`,
+  export: () => sql`select id::text, created_at as since from exports where state in ('queued', 'running')`,
+  pushed_invoice: () => sql`
+    select i.id::text, i.issued_at as since from payment_invoices p join invoices i on i.id = p.invoice_id where p.settled_at is null`,
 }
