@@ -159,7 +159,8 @@ function speaking({ ids }: WarmContext, { id }: Wanted, fence: number): (step: s
 function whyNot(error: unknown): WarmError | undefined {
   if (error instanceof CannotWarm) return error.error
   if (error instanceof AgentTrouble) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
-  const may_pass = ['unreachable', 'no_capacity', 'no_space', 'fenced']
+  // A pool that is full stays so for longer than the minute until the next look, which would start the machine up again for nothing.
+  const may_pass = ['unreachable', 'no_capacity', 'fenced']
   if (!(error instanceof HostFailure) || may_pass.includes(error.code)) return undefined
   return said(null, 'machine_failed', error.message)
 }

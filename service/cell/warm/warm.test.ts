@@ -202,11 +202,12 @@ test('a start-up that fails ahead leaves the version cold, says why, and is not 
   await ready(world)
 })
 
-for (const [reason, wrong] of [
-  ['machine_failed', (world: World) => world.host.intercept('checkpoint', 'before', refuse('checkpoint_failed'))],
-  ['no_answer', silence],
-] as [string, (world: World, operation_id: string) => unknown][]) {
-  test(`a machine that cannot be made is told as ${reason}, and nothing of it is left`, async () => {
+for (const [why, reason, wrong] of [
+  ['is not saved', 'machine_failed', (world: World) => world.host.intercept('checkpoint', 'before', refuse('checkpoint_failed'))],
+  ['finds the pool full', 'machine_failed', (world: World) => world.host.intercept('checkpoint', 'before', refuse('no_space'))],
+  ['is silent', 'no_answer', silence],
+] as [string, string, (world: World, operation_id: string) => unknown][]) {
+  test(`a machine that ${why} is told as ${reason}, and nothing of it is left`, async () => {
     await using world = await warmWorld()
     const asked = await open(world)
     wrong(world, asked.operation_id)
