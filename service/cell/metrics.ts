@@ -23,6 +23,7 @@ export const RECOVERIES = [
   'volume_deleted',
   'holds_dropped',
   'captures_let_go',
+  'attachments_settled',
   'followed',
   'quarantined',
 ] as const

@@ -9,7 +9,7 @@ import type { Ids } from '../../service/lib/ids.ts'
 /** What the API would write: workspaces and operations. */
 export interface Intentions {
   newWorkspace(options?: NewWorkspace): Promise<string>
-  operate(workspace_id: string, kind: string, options?: { source?: string; input?: object }): Promise<string>
+  operate(workspace_id: string, kind: string, options?: { source?: string; input?: object; id?: string }): Promise<string>
   open(options?: NewWorkspace): Promise<Asked>
   fork(source: string, options?: NewWorkspace): Promise<Asked>
   /** What another organization would ask for. */
@@ -98,11 +98,10 @@ async function insertOperation(
   writer: Writer,
   workspace_id: string,
   kind: string,
-  options: { source?: string; input?: object },
+  options: { source?: string; input?: object; id?: string },
 ): Promise<string> {
   const { db, clock, ids, project } = writer
-  const { source, input = {} } = options
-  const id = ids.next()
+  const { source, input = {}, id = ids.next() } = options
   const now = clock.now()
   const { organization_id, project_id } = project
   const write = async (tx: Db) => {

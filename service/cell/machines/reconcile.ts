@@ -6,6 +6,7 @@ import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type E
 import { raiseFences, restartQuarantine } from './strange-store.ts'
 import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
 import { endBuildMachines, sweepOtherKinds } from './other-kinds.ts'
+import { settleAttachments } from '../volumes/store.ts'
 import { sweepVolumes } from '../volumes/strangers.ts'
 import { guarded, report, speak, type ReconcileContext, type Sweep } from './sweep.ts'
 import type { LiveMachine } from './table.ts'
@@ -66,6 +67,8 @@ async function putRight(
   forgetEnded(sweep, shown, rows, inventory)
   const holds = await dropStaleHolds(sweep.db)
   if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
+  const attachments = await settleAttachments(sweep.db, sweep.cell_id, sweep.clock.now())
+  if (attachments > 0) report(sweep, 'attachments_settled', `settled ${attachments} attachments of ended operations`)
   for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
   await sweepStrangers(sweep, rows, machines, files)
   await endBuildMachines(sweep)

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import { insertVolume } from '../../../tests/engine/volume-row.ts'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { refusingWrites } from '../../../tests/support/refused-writes.ts'
 import { UNDER_WAY, type NameUnderWay } from '../../core/under-way/kinds.ts'
@@ -149,6 +150,22 @@ async function volume(world: World, kind: 'volume_create' | 'volume_delete'): Pr
   return { over, cancel: force }
 }
 
+async function attachment(world: World): Promise<Work> {
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
+  const volume_id = await insertVolume(world, workspace_id)
+  const now = world.clock.now()
+  const own = world.ids.next()
+  const row = { id: world.ids.next(), workspace_id, volume_id, mount_path: '/v', mode: 'read_write' as const, place: 0, operation_id: own }
+  await world.db
+    .insertInto('volume_attachments')
+    .values({ ...row, state: 'attaching', created_at: now, updated_at: now })
+    .execute()
+  const id = await world.operate(workspace_id, 'volume_attach', { id: own })
+  const left = () => counts(world, "volume_attachments where state <> 'attached'")
+  return { over: async () => (await isOver(world, id)()) && (await left()) === 0, cancel: cancel(world, id) }
+}
+
 async function warm(world: World): Promise<Work> {
   await world.db
     .updateTable('template_versions')
@@ -183,6 +200,7 @@ const KINDS: Record<Exclude<NameUnderWay, Elsewhere> | 'volume_delete', Kind> = 
   build_capture: { verb: 'makeLayer', of: 'build', begin: saveBuild },
   volume: { verb: 'createVolume', of: null, begin: (world) => volume(world, 'volume_create') },
   volume_delete: { verb: 'deleteVolume', of: null, is_forward: true, begin: (world) => volume(world, 'volume_delete') },
+  attachment: { verb: 'setVolumes', of: 'workspace', begin: attachment },
   warm_capture: { verb: 'start', of: 'build', begin: warm },
   layer_list: { verb: 'listLayer', of: null, is_forward: true, begin: layerList },
 }

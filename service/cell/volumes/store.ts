@@ -84,3 +84,26 @@ export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<
     select id from gone`.execute(db)
   return rows.length
 }
+
+/**
+ * Attachments whose operation is over and has not said what became of them: the attempt had lost the workspace. One that was being made goes,
+ * one that was being ended stays; the next start of the machine has what the rows say.
+ * @returns how many.
+ */
+export async function settleAttachments(db: Db, cell_id: string, now: Date): Promise<number> {
+  const { rows } = await sql<{ id: string; workspace_id: string }>`
+    select a.id, a.workspace_id from volume_attachments a join operations o on o.id = a.operation_id join workspaces w on w.id = a.workspace_id
+    where o.completed_at is not null and a.state <> 'attached' and w.cell_id = ${cell_id}`.execute(db)
+  for (const { id, workspace_id } of rows) {
+    await db.transaction().execute(async (tx) => {
+      // A trigger writes the workspace's row, which whoever attaches locks first, too.
+      await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
+      const own = sql`id = ${id} and exists (select from operations o where o.id = operation_id and o.completed_at is not null)`
+      await sql`delete from volume_attachments where state = 'attaching' and ${own}`.execute(tx)
+      await sql`update volume_attachments set state = 'attached', operation_id = null, updated_at = ${now} where state = 'detaching' and ${own}`.execute(
+        tx,
+      )
+    })
+  }
+  return rows.length
+}

@@ -61,6 +61,13 @@ export const UNDER_WAY = {
     deadline_seconds: HOUR,
     ended_by: 'the next attempt; a deletion that is forced ends a creation',
   },
+  attachment: {
+    row: 'volume_attachments: attaching or detaching, by an operation',
+    by: 'cell',
+    worker: 'the runner, by the operation of the workspace',
+    deadline_seconds: 6 * HOUR,
+    ended_by: 'settleAttachments: an operation that is over without it leaves the volume as it was',
+  },
   warm_capture: {
     row: 'template_captures: making',
     by: 'cell',
