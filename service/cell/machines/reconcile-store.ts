@@ -86,6 +86,17 @@ export async function dropStaleHolds(db: Db): Promise<number> {
   return rows.length
 }
 
+/** Start-ups that no operation runs any more: the workspace would never be ready. The next open runs the step again. */
+export async function settleStartups(db: Db, cell_id: string, now: Date): Promise<number> {
+  const { rows } = await sql`
+    update workspaces w set updated_at = ${now}, startup = jsonb_build_object('state', 'failed', 'step', w.startup -> 'step',
+      'reason', 'startup_failed', 'exit_code', null, 'output_tail', 'The start-up was interrupted')
+    where w.cell_id = ${cell_id} and w.observed_state = 'running' and w.startup ->> 'state' = 'running'
+      and not exists (select from operations o where o.workspace_id = w.id and o.completed_at is null)
+    returning w.id`.execute(db)
+  return rows.length
+}
+
 export async function stateOf(db: Db, workspace_id: string): Promise<SettledRow | undefined> {
   const row = await db
     .selectFrom('workspaces')

@@ -2,7 +2,7 @@ import { readInstallationId } from '../../core/installation/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Inventory, Machine, SubjectFiles } from '../links/hostd.ts'
 import { endMove } from './parking-store.ts'
-import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, type ExpectedRow } from './reconcile-store.ts'
+import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, settleStartups, type ExpectedRow } from './reconcile-store.ts'
 import { raiseFences, restartQuarantine } from './strange-store.ts'
 import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
 import { endBuildMachines, sweepOtherKinds } from './other-kinds.ts'
@@ -69,6 +69,8 @@ async function putRight(
   if (holds > 0) report(sweep, 'holds_dropped', `dropped ${holds} holds of ended operations`)
   const attachments = await settleAttachments(sweep.db, sweep.cell_id, sweep.clock.now())
   if (attachments > 0) report(sweep, 'attachments_settled', `settled ${attachments} attachments of ended operations`)
+  const startups = await settleStartups(sweep.db, sweep.cell_id, sweep.clock.now())
+  if (startups > 0) report(sweep, 'settled', `settled ${startups} start-ups that no operation ran`)
   for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
   await sweepStrangers(sweep, rows, machines, files)
   await endBuildMachines(sweep)

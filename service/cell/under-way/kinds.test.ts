@@ -15,10 +15,13 @@ interface Work {
   /** Whether no row says any more that it is under way. */
   over(): Promise<boolean>
   cancel?(): Promise<unknown>
+  /** Has the guest go on. */
+  goOn?(): void
 }
 
 interface Kind {
-  verb: keyof MachineHost
+  /** null: its guest stands still. */
+  verb: keyof MachineHost | null
   /** Of which the call is held. */
   of: Subject['kind'] | null
   /** Nothing can cancel it. */
@@ -166,6 +169,18 @@ async function attachment(world: World): Promise<Work> {
   return { over: async () => (await isOver(world, id)()) && (await left()) === 0, cancel: cancel(world, id) }
 }
 
+async function startup(world: World): Promise<Work> {
+  const settings = JSON.stringify({ ...SETTINGS, start: [{ name: 'one', argv: ['/bin/one'] }] })
+  await world.db.updateTable('template_versions').set({ settings }).execute()
+  world.guests.behave = () => 'runs'
+  const { operation_id } = await world.open({ startup: { state: 'pending' } })
+  const states = (...names: string[]) =>
+    counts(world, `workspaces where startup ->> 'state' in (${names.map((name) => `'${name}'`).join()})`)
+  await world.until(async () => (await states('running')) === 1)
+  const over = async () => (await isOver(world, operation_id)()) && (await states('pending', 'running')) === 0
+  return { over, cancel: cancel(world, operation_id), goOn: () => void (world.guests.behave = () => ({ exit: 0 })) }
+}
+
 async function warm(world: World): Promise<Work> {
   await world.db
     .updateTable('template_versions')
@@ -201,6 +216,7 @@ const KINDS: Record<Exclude<NameUnderWay, Elsewhere> | 'volume_delete', Kind> = 
   volume: { verb: 'createVolume', of: null, begin: (world) => volume(world, 'volume_create') },
   volume_delete: { verb: 'deleteVolume', of: null, is_forward: true, begin: (world) => volume(world, 'volume_delete') },
   attachment: { verb: 'setVolumes', of: 'workspace', begin: attachment },
+  startup: { verb: null, of: null, begin: startup },
   warm_capture: { verb: 'start', of: 'build', begin: warm },
   layer_list: { verb: 'listLayer', of: null, is_forward: true, begin: layerList },
 }
@@ -261,8 +277,8 @@ for (const [name, kind] of Object.entries(KINDS)) {
       const { held, met, goOn } = holding(world.host, kind)
       const process = await world.startProcess({ host: held })
       const work = await kind.begin(world, process)
-      await met
-      const { engine, executions } = await strike(world, process, work, goOn)
+      if (kind.verb !== null) await met
+      const { engine, executions } = await strike(world, process, work, work.goOn ?? goOn)
       await world.until(async () => {
         // What looks once a minute looks now.
         await sql`select pg_notify('berth_layer_list', ''), pg_notify('berth_template_capture', '')`.execute(world.db)

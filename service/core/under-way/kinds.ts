@@ -68,6 +68,13 @@ export const UNDER_WAY = {
     deadline_seconds: 6 * HOUR,
     ended_by: 'settleAttachments: an operation that is over without it leaves the volume as it was',
   },
+  startup: {
+    row: 'workspaces: startup is running',
+    by: 'cell',
+    worker: 'the runner, by the operation that brings the machine',
+    deadline_seconds: 24 * HOUR,
+    ended_by: 'the next attempt, which goes on; settleStartups: without an operation it has failed, and the next open runs it again',
+  },
   warm_capture: {
     row: 'template_captures: making',
     by: 'cell',

@@ -39,6 +39,9 @@ const READ: Record<NameUnderWay, (cell_id: string | null) => RawBuilder<unknown>
   attachment: (cell_id) => sql`
     select a.id::text, a.updated_at as since from volume_attachments a join workspaces w on w.id = a.workspace_id
     where w.cell_id = ${cell_id} and a.state <> 'attached' and a.operation_id is not null`,
+  startup: (cell_id) => sql`
+    select id::text, updated_at as since from workspaces
+    where cell_id = ${cell_id} and observed_state = 'running' and startup ->> 'state' = 'running'`,
   warm_capture: (cell_id) => sql`
     select id::text, updated_at as since from template_captures where cell_id = ${cell_id} and state = 'making'`,
   layer_list: () => sql`select layer as id, updated_at as since from layer_lists where state = 'wanted'`,
