@@ -10,7 +10,7 @@ export interface ExpectedRow {
   disk: string | null
   checkpoint_id: string | null
   residency: 'resident' | 'hibernated' | 'restoring'
-  /** An operation that is not over works on it, or has been asked for. */
+  /** An operation of its own is not over, or one of another workspace holds it: a fork that captures it. */
   active: boolean
   checkpoints: string[]
 }
@@ -30,8 +30,8 @@ export async function drawFence(db: Db): Promise<number> {
 export async function readExpected(db: Db, cell_id: string, found_ids: string[]): Promise<Map<string, ExpectedRow>> {
   const { rows } = await sql<ExpectedRow>`
     select w.id, w.observed_state, w.ownership_epoch, w.disk, w.checkpoint_id, w.residency,
-      exists (
-        select from operations o where o.completed_at is null and (o.workspace_id = w.id or o.source_workspace_id = w.id)
+      (exists (select from operations o where o.completed_at is null and o.workspace_id = w.id)
+        or exists (select from workspace_holds h join operations o on o.id = h.operation_id where h.workspace_id = w.id and o.completed_at is null)
       ) as active,
       coalesce((select array_agg(c.id::text) from checkpoints c where c.workspace_id = w.id and c.deleted_at is null), '{}') as checkpoints
     from workspaces w
@@ -55,10 +55,9 @@ export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now:
       grant_memory_mib = case when ${to} = 'running' then grant_memory_mib end,
       grant_disk_gib = case when ${to} = 'running' then grant_disk_gib end
     where id = ${seen.id} and observed_state = ${seen.observed_state} and ownership_epoch = ${seen.ownership_epoch}
-      and not exists (
-        select from operations o where o.completed_at is null and (o.workspace_id = workspaces.id or o.source_workspace_id = workspaces.id)
-          and ${event} <> 'died'
-      )
+      and (${event} = 'died' or not exists (select from operations o where o.completed_at is null and o.workspace_id = workspaces.id)
+        and not exists (
+          select from workspace_holds h join operations o on o.id = h.operation_id where h.workspace_id = workspaces.id and o.completed_at is null))
       -- A hibernated machine was stopped, and one that was woken since has another disk: no two attempts share one.
       and (${event} <> 'died' or (residency = 'resident' and disk is not distinct from ${seen.disk}))
     returning id`.execute(db)

@@ -1,8 +1,9 @@
 import type { MachineEvent } from '../../../contract/states/machine.ts'
 import type { Resources } from '../../db/schema.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
+import { JOINED } from '../../core/operations/store.ts'
 import { remove } from './delete.ts'
-import { fork } from './fork.ts'
+import { captureAhead, fork } from './fork.ts'
 import type { CellContext, OperationKind } from './job.ts'
 import { open } from './open.ts'
 import { reset } from './reset.ts'
@@ -24,6 +25,8 @@ export interface KnownKind {
   starts: boolean
   /** Whether it starts the machine of a running workspace anew: one that is hibernated has given its room back. */
   replaces?: true
+  /** Whether the operation waits for room when this is done. */
+  waits_after?: true
   before_claim?: FailpointName
   /** Promise N7 (docs/operating/promises.md): the gate knows before the claim shows, since the API answers the caller when it does. */
   shuts_gate_first?: true
@@ -53,6 +56,14 @@ const KINDS: Record<string, KnownKind> = {
 
 /** App, "Open rules" 3: the machine runs, and what failed of its start-up is run again. */
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
+
+/** It takes a place of those that save machines. */
+const AHEAD: KnownKind = { kind: captureAhead, begins: 'fork_admitted', starts: false, waits_after: true, group: 'suspend' }
+
+/** What an operation does before it waits for room; undefined: nothing, or it is done. */
+export function aheadOf({ kind, step }: OpenOperation): KnownKind | undefined {
+  return kind === 'fork' && (step === null || step === JOINED) ? AHEAD : undefined
+}
 
 /** Those that a host must have room for. */
 export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)

@@ -112,7 +112,7 @@ test('what still waits after 15 minutes fails, and nothing was started', async (
     observed.map((row) => [row.observed_state, row.desired_state, row.pending_reason]),
     [
       ['failed', 'running', null],
-      ['deleted', 'deleted', null],
+      ['failed', 'running', null], // the fork has its copy, which an open restores
       ['suspended', 'suspended', null],
     ],
   )

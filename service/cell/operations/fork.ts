@@ -9,6 +9,7 @@ import { ask, claimedRow, quiesce, takeOver, tidy, type Job, type OperationKind 
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
 import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
+import { queueAgain } from './queue-store.ts'
 import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
 import { unpause } from './suspend.ts'
 import { workspaceSubject } from '../links/subject.ts'
@@ -20,7 +21,7 @@ export const fork: OperationKind = {
   async drive(job) {
     const { step, attempt } = job.operation
     if (step === COMMITTED) return completeEarlier(job, END)
-    const seen = step === CAPTURED ? await claimedRow(job) : await capture(job)
+    const seen = step === CAPTURED ? await claimedRow(job) : await capture(job, false)
     if (step === CAPTURED && attempt > 1) await clearEarlier(job, seen)
     const machine = await restoreTarget(job, seen)
     await completeRunning(job, await commitRunning(job, seen, machine, END, await howItBegan(job, seen)), machine, END)
@@ -34,8 +35,17 @@ export const fork: OperationKind = {
   errorOf: captureOrStartError,
 }
 
-/** @returns the target as the commit has left it. */
-async function capture(job: Job): Promise<MachineRow> {
+/**
+ * A fork that has no room yet: it captures, lets the source go, and waits. While it held the source, the source could neither be used nor
+ * give its own room.
+ */
+export const captureAhead: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
+
+/**
+ * @param then_waits the operation waits for room afterwards.
+ * @returns the target as the commit has left it.
+ */
+async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const { cell, operation } = job
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
   if (operation.attempt > 1 || operation.step === JOINED) await wakeAfterEarlier(job, source, target)
@@ -52,6 +62,7 @@ async function capture(job: Job): Promise<MachineRow> {
     if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
     await commitServed(tx, cell, served, now)
     await releaseHold(tx, operation, source.id) // whoever joined since is handed it
+    if (then_waits) await queueAgain(tx, operation)
     return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }
   const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })

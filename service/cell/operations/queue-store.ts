@@ -4,7 +4,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { JOINED } from '../../core/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
-import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation } from './store.ts'
+import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation, type Tx } from './store.ts'
 
 /** An operation that is not over, and its workspace as it is beside it. */
 export interface Queued {
@@ -95,6 +95,11 @@ export async function readGiven(
     .limit(GIVEN_MAX)
     .execute()
   return rows.reverse()
+}
+
+/** It has done what needs no room, and waits for room as one that was not begun. */
+export async function queueAgain(tx: Tx, { id }: OpenOperation): Promise<void> {
+  await tx.updateTable('operations').set({ state: 'queued', started_at: null }).where('id', '=', id).execute()
 }
 
 /** queued → capacity_pending, once. */

@@ -1,6 +1,6 @@
 import type { Resources } from '../../db/schema.ts'
 import type { Want } from '../room/room.ts'
-import type { KnownKind } from './begin.ts'
+import { aheadOf, type KnownKind } from './begin.ts'
 import type { Queued } from './queue-store.ts'
 import type { MachineRow } from './store.ts'
 
@@ -11,11 +11,16 @@ export interface RoomWant extends Want {
 
 /** null: it needs none, or it has reserved it already. */
 export function wantOf(known: KnownKind | undefined, { operation, row }: Queued): RoomWant | null {
-  const required = known === undefined || operation.state === 'running' ? null : roomFor(known, row)
+  const required = known === undefined || hasRoom(operation) ? null : roomFor(known, row)
   if (required === null) return null
   const { memory_mib, disk_gib } = required
   const { organization_id } = row
   return { id: operation.id, organization_id, memory_mib, disk_gib, since: operation.created_at, is_call: false, required }
+}
+
+/** One that was cut short while it captured ahead of its room has none. */
+function hasRoom(operation: Queued['operation']): boolean {
+  return operation.state === 'running' && (operation.progress.reserved !== undefined || aheadOf(operation) === undefined)
 }
 
 /** The room that an operation needs beside what its workspace has; null: none. A hibernated one has its disk. */

@@ -1,6 +1,7 @@
 import type { Listener } from '../../db/listen.ts'
+import type { Resources } from '../../db/schema.ts'
 import { LIMITS } from '../../../contract/limits.ts'
-import { knownKind, type Begun, type KnownKind } from './begin.ts'
+import { aheadOf, knownKind, type Begun, type KnownKind } from './begin.ts'
 import { admit, noRoom, pending } from './admission.ts'
 import { abandon, attempt, refuse, take } from './attempt.ts'
 import { operationError } from './errors.ts'
@@ -228,25 +229,26 @@ async function beginOne(
     if (want !== null) room.withdraw(want.id)
     return
   }
-  const begin = async (): Promise<Begun | undefined> => {
-    const begun = await take(job, known, want?.required ?? null, row)
+  const begin = async (known: KnownKind, reserved: Resources | null): Promise<Begun | undefined> => {
+    const begun = await take(job, known, reserved, row)
     if (begun === undefined) options.leftovers()
     else launch(options, state, { ...job, ...begun }, known, signals)
     return begun
   }
-  if (want === null) await begin()
+  if (want === null) await begin(known, null)
   else await beginWithRoom(options, state, job, known, want, begin)
 }
 
 /** What does not fit waits, and makes others leave. */
 async function beginWithRoom(
-  { cell }: RunnerOptions,
+  options: RunnerOptions,
   state: State,
   job: Job,
   known: KnownKind,
   want: RoomWant,
-  begin: () => Promise<Begun | undefined>,
+  begin: (known: KnownKind, reserved: Resources | null) => Promise<Begun | undefined>,
 ): Promise<void> {
+  const { cell } = options
   const { operation } = job
   const { required } = want
   const { created_at } = operation
@@ -257,8 +259,13 @@ async function beginWithRoom(
     cell.room.withdraw(want.id)
     return refuse(job, known.kind, answer.error)
   }
-  if ((await cell.room.decide(want, begin)).kind === 'given' || answer === null) return
+  if ((await cell.room.decide(want, () => begin(known, required))).kind === 'given' || answer === null) return
   state.left_some = true
+  const ahead = aheadOf(operation)
+  if (ahead !== undefined) {
+    if (freePlaces(options, state, ahead.group) > 0) await begin(ahead, null)
+    return
+  }
   let { deadline_at } = answer
   if (!known.starts) {
     // App, "Capacity wait": an open, a resume and a fork wait. The workspace of these is shut meanwhile, and could go on as it was.
@@ -307,6 +314,7 @@ function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
 function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, signals: Signals): void {
   run(options, state, job.operation, known.group, signals, async (waitsForGuest) => {
     if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
+    if (known.waits_after) state.left_some = true // its own end wakes no look: what it writes is not listened for
   })
 }
 
