@@ -19,7 +19,7 @@ import { startResidencyClock, type WatchedMachines } from './machines/residency-
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
-import { soon } from './machines/ticking.ts'
+import { retrying, soon } from './machines/ticking.ts'
 import { watchHost, type Watch } from './machines/watch.ts'
 import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
@@ -72,6 +72,8 @@ export interface Engine {
 
 const RETRY_MS = 500
 const DOUBT_MS = 2000
+/** A comparison that failed, or could not put something right, is made again long before the next regular one. */
+const COMPARED_AGAIN = { first_ms: DOUBT_MS, most_ms: 60_000 }
 
 interface Term {
   runner: Runner
@@ -96,7 +98,8 @@ export function startEngine(options: EngineOptions): Engine {
     await cell.executions.recover()
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
     const keeper = startEgressKeeper(cell, options.listener, options.egress, signal)
-    const watch = watchHost(cell, signal, async (inventory) => {
+    const compared = retrying(COMPARED_AGAIN, () => watch.sweepSoon(), signal)
+    const watch = watchHost({ ...cell, compared }, signal, async (inventory) => {
       await keeper.compare(inventory)
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
       await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())

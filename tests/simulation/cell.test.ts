@@ -19,6 +19,8 @@ const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed
 /** A history mostly waits: for timers, for the database, for its own pauses. Each has a world and a database of its own. */
 const AT_ONCE = 8
 const ACTIONS = 40
+/** A history that has not come to rest after so long says in its failure what everything was like then. */
+const UNREST_MS = 12_000
 const VERBS: Verb[] = [
   'start',
   'restore',
@@ -310,17 +312,38 @@ class History {
   /** Everything that was asked for ends, and rows and host agree. */
   private async rest(): Promise<void> {
     let waits_for: unknown = 'nothing'
+    let stuck: unknown
+    const began_ms = performance.now()
     try {
       await this.world.until(async () => {
         waits_for = await this.unrest()
+        if (waits_for !== null && stuck === undefined && performance.now() - began_ms > UNREST_MS) stuck = await this.everything()
         return waits_for === null
       })
     } catch (cause) {
-      throw new Error(`Not at rest: ${JSON.stringify(waits_for)}`, { cause })
+      throw new Error(`Not at rest: ${JSON.stringify({ waits_for, stuck })}`, { cause })
     }
     await this.process?.engine.watch()?.sweep()
     await this.process?.engine.watch()?.sweep() // files of what the first one settled
     await assertNothingIsLeft(this.world)
+  }
+
+  /** Which of the states that nothing ends it is, can be told from this: grants, holds, the host and the table after seconds of unrest. */
+  private async everything(): Promise<unknown> {
+    const { db, host, clock } = this.world
+    const id = (name: string) => sql`right(${sql.ref(name)}::text, 4)`
+    const { rows: grants } = await sql`select kind, ${id('id')} as id, residency, memory_mib, is_reserved from grants`.execute(db)
+    const { rows: holds } = await sql`
+      select ${id('h.workspace_id')} as workspace, h.gate, o.kind, o.state, o.step, ${id('o.source_workspace_id')} as source
+      from workspace_holds h join operations o on o.id = h.operation_id`.execute(db)
+    const machines = (await host.inventory()).machines.map(({ subject, state, fence, epoch }) => [
+      subject.id.slice(-4),
+      state,
+      fence,
+      epoch,
+    ])
+    const waiting = this.process?.room.waiting().map((want) => ({ ...want, id: want.id.slice(-4) }))
+    return { now: clock.now(), grants, holds, machines, waiting, known: this.known() }
   }
 
   /** What is still under way; null where nothing is. */
@@ -334,7 +357,7 @@ class History {
   private known(): unknown {
     const { parking, table } = this.process ?? {}
     return table?.known().map(({ id, observed_state, residency, hold, machine }) => {
-      return { id: id.slice(-4), observed_state, residency, hold, machine, again_at: parking?.againAt(id) }
+      return { id: id.slice(-4), observed_state, residency, hold, machine, save_failed: parking?.saveFailed(id) }
     })
   }
 

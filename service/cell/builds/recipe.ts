@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { BuildPlan } from '../../core/templates/build-plan.ts'
+import { buildSubject } from '../links/subject.ts'
 import { operationError, Refused } from '../operations/errors.ts'
 import type { BuildWork, Made } from './ask.ts'
 import { BuildFailed } from './failed.ts'
@@ -26,7 +27,7 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   const log = logger(work)
   const watching = watch(work, ending)
   try {
-    await takeRoom(work, spec)
+    await takeRoom(work, spec, signal)
     const run = { build_id: build.id, operation_id: work.operation.id, fence: work.operation.fence, plan: spec, say: log.say, signal }
     const deps = { host: cell.host, cache: cacheOf(work), uploads_dir: cell.uploads_dir || null }
     const layers = await buildLayers({ ...deps, ...(cell.guests && { openLink: cell.guests.open }) }, run)
@@ -44,12 +45,18 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   }
 }
 
-/** Its room is its own until it ends, also between two machines. */
-async function takeRoom({ build, cell, operation }: BuildWork, { resources }: RecipeSpec): Promise<void> {
+/** Its room is its own until it ends, also between two machines, and when it is taken up again. */
+async function takeRoom({ build, cell, operation }: BuildWork, { resources }: RecipeSpec, signal: AbortSignal): Promise<void> {
   const { memory_mib, disk_gib } = resources
-  const want = { id: operation.id, organization_id: build.organization_id, memory_mib, disk_gib, since: cell.clock.now(), is_call: false }
+  const { organization_id } = build
+  const since = cell.clock.now()
+  const want = { id: operation.id, organization_id, memory_mib, disk_gib, since, is_call: false, own: buildSubject(build.id) }
   const grant = { ...build, build_id: build.id, cell_id: cell.cell_id, fence: operation.fence, grants: resources }
-  const given = await cell.room.take(want, () => grantBuildMachine(cell.db, grant), LIMITS.wait.capacity_wait_seconds * 1000)
+  const reserve = async () => {
+    await grantBuildMachine(cell.db, grant)
+    return true
+  }
+  const given = await cell.room.take(want, reserve, LIMITS.wait.capacity_wait_seconds * 1000, { patient: true, signal })
   if (given !== null) return
   throw new Refused(operationError('capacity_unavailable', 'No host had room for the machine of the build'))
 }

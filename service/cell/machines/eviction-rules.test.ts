@@ -20,6 +20,7 @@ const FROZEN: EvictionFacts = {
   moving: false,
   refused: false,
   not_before: null,
+  retried_at: null,
 }
 
 const JUDGED: [string, Partial<EvictionFacts>, 'now' | 'soon' | 'no'][] = [
@@ -38,7 +39,9 @@ const JUDGED: [string, Partial<EvictionFacts>, 'now' | 'soon' | 'no'][] = [
   ['being moved', { moving: true }, 'no'],
   ['paused', { state: 'paused' }, 'no'],
   ['that could not be woken again', { refused: true }, 'no'],
-  ['that could not be saved a moment ago', { not_before: ago(-1) }, 'no'],
+  ['whose memory could not be written a moment ago', { not_before: ago(-1) }, 'no'],
+  ['that did not leave for a reason that passes', { retried_at: ago(-1) }, 'soon'],
+  ['the same, though it is at work since', { retried_at: ago(-1), in_use: true }, 'no'],
   ['that may be tried again', { not_before: ago(0) }, 'now'],
 ]
 

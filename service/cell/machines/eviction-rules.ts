@@ -10,8 +10,10 @@ export interface EvictionFacts extends ResidencyFacts {
   moving: boolean
   /** Hibernated, it could not be woken again. */
   refused: boolean
-  /** Commands ran in it when it was last asked, and it is asked again then; it could not be saved, and is tried again then. */
+  /** Commands ran in it when it was last asked, and it is asked again then; its memory could not be written, and is tried again then. */
   not_before: Date | null
+  /** It did not leave for a reason that passes, and is tried again then. */
+  retried_at: Date | null
 }
 
 /** How many are saved at once for those who wait. */
@@ -25,8 +27,15 @@ export const YOUNG_SECONDS = 1
 /** One that is not frozen is quiet when it used neither processor nor network for this long. */
 const QUIET_SECONDS = 1
 
+type Evictability = 'now' | 'soon' | 'no'
+
 /** Whether it may be hibernated now, within seconds if nobody comes, or not. Pure. */
-export function evictability(facts: EvictionFacts, now: Date): 'now' | 'soon' | 'no' {
+export function evictability(facts: EvictionFacts, now: Date): Evictability {
+  const verdict = verdictOf(facts, now)
+  return verdict === 'now' && facts.retried_at !== null && facts.retried_at > now ? 'soon' : verdict
+}
+
+function verdictOf(facts: EvictionFacts, now: Date): Evictability {
   const { state, held, moving, refused, not_before, used_at, busy_at } = facts
   if (state === 'paused' || held || moving || refused || facts.memory_mib <= 0 || isWanted(facts, now)) return 'no'
   if (not_before !== null && not_before > now) return 'no'

@@ -8,6 +8,7 @@ import { Failure } from '../../lib/fail.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
 import { HostFailure } from '../links/hostd.ts'
 import type { FakeOptions } from '../links/fake/host.ts'
+import type { WorkspaceEntry } from './table.ts'
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
@@ -32,12 +33,29 @@ async function opened(world: World): Promise<string> {
   return workspace_id
 }
 
+/** Long before the next regular comparison. */
+async function atOnce(work: () => Promise<unknown>): Promise<void> {
+  const began_ms = performance.now()
+  await work()
+  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
+}
+
+const openedAtOnce = (world: World) => atOnce(() => opened(world))
+
+/** An open has succeeded just before its machine shows: what shows none is not frozen, and one at work never leaves. */
+async function freeze(world: World, process: Process, id: string): Promise<void> {
+  await process.parking.freeze(await world.until(async () => withMachine(await entryOf(process, id))))
+  assert.equal(process.table.get(id)?.machine?.state, 'frozen')
+}
+
+const withMachine = (entry: WorkspaceEntry) => entry.machine !== null && entry
+
 /** So many frozen ones that nobody has used for a while, the longest unused first. */
 async function frozen(world: World, process: Process, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let index = 0; index < count; index += 1) {
     const id = await opened(world)
-    await process.parking.freeze(await entryOf(process, id))
+    await freeze(world, process, id)
     ids.push(id)
     world.clock.advance(3)
   }
@@ -77,10 +95,71 @@ test('the room of one that left, but could not be ended yet, is there long befor
   using _ = world.host.intercept('stop', 'before', () => {
     if ((refusals -= 1) >= 0) throw new HostFailure('internal', 'not yet', { retryable: true })
   })
-  const began_ms = performance.now()
-  await opened(world)
-  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
+  await openedAtOnce(world)
   assert.ok(refusals < 0)
+})
+
+test('one that could not be saved while hostd was away leaves long before a minute is over', async () => {
+  await using world = await createWorld(roomFor(1))
+  resting(world)
+  const process = await world.startProcess(ON_DEMAND)
+  await frozen(world, process, 1)
+  let failures = 2
+  using _ = world.host.intercept('checkpoint', 'before', () => {
+    if ((failures -= 1) >= 0) throw new HostFailure('unreachable', 'hostd restarts', { retryable: true })
+  })
+  await openedAtOnce(world)
+})
+
+test('what a wake that lost the database has left is put right long before the next regular comparison, also where that fails at first', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  await process.parking.hibernate(await entryOf(process, first))
+  let refusals = 1
+  using _ = world.host.intercept('stop', 'before', () => {
+    if ((refusals -= 1) >= 0) throw new HostFailure('internal', 'not yet', { retryable: true })
+  })
+  {
+    using __ = armFailpoint('wake.W3', () => {
+      throw Object.assign(new Error('Connection terminated unexpectedly'), { code: '57P01' })
+    })
+    await assert.rejects(process.parking.wake(await entryOf(process, first)))
+  }
+  assert.equal((await world.workspace(first)).residency, 'restoring')
+  await openedAtOnce(world)
+  await atOnce(() => world.until(async () => !(await world.host.inventory()).machines.some(({ subject }) => subject.id === first)))
+})
+
+test('a guest that could not be let run after a save that came to nothing runs long before the next regular comparison', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  let refusals = 1
+  using _ = world.host.intercept('unpause', 'before', () => {
+    if ((refusals -= 1) >= 0) throw new HostFailure('internal', 'not yet', { retryable: true })
+  })
+  using save = halt(world, 'checkpoint', 'after')
+  const saved = process.parking.hibernate(await entryOf(process, first))
+  await save.reached
+  using __ = process.table.holdAwake(first, 'call')
+  save.go_on()
+  await saved
+  await atOnce(() => world.until(async () => (await world.host.inventory()).machines.every(({ state }) => state === 'running')))
+})
+
+test('a machine that is hibernated, and whose end was cut short, counts until it has ended, and is ended soon', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const [first = ''] = await frozen(world, process, 1)
+  {
+    using _ = armFailpoint('hibernate.H3', () => {
+      throw new Error('cut short')
+    })
+    await assert.rejects(process.parking.hibernate(await entryOf(process, first)))
+  }
+  using _ = world.host.intercept('start', 'before', async () => assert.deepEqual((await world.host.inventory()).machines, []))
+  await openedAtOnce(world)
 })
 
 test('a call on one that sleeps has it woken in the place of the longest unused, memory and all', async () => {
@@ -104,7 +183,7 @@ test('a reset of one that sleeps waits for room like any other, and has it', asy
   const process = await world.startProcess(ON_DEMAND)
   const [sleeper = ''] = await frozen(world, process, 1)
   const other = await opened(world)
-  await process.parking.freeze(await entryOf(process, other))
+  await freeze(world, process, other)
   world.clock.advance(3)
   const { state } = await world.ended(await world.operate(sleeper, 'reset'))
   assert.deepEqual([state, await residencies(world, [sleeper, other])], ['succeeded', ['resident', 'hibernated']])
@@ -172,6 +251,7 @@ test('an operation that comes during the save of a victim wins, and its room goe
 
 test('two that wait for one victim: the first has its room, and the other one waits on', async () => {
   await using world = await createWorld(roomFor(2))
+  resting(world) // one that is thawed while it is held, by a clock that ticks, is quiet again afterwards
   const process = await world.startProcess(ON_DEMAND)
   const [first = '', second = ''] = await frozen(world, process, 2)
   using held = process.table.holdAwake(second, 'stream')
@@ -248,6 +328,15 @@ test('no machine is saved into the reserve of the pool: a call is told so, and a
     return (await world.operation(open.operation_id)).state === 'succeeded'
   })
   assert.deepEqual(await residencies(world, [first]), ['hibernated'])
+  // Nobody waits when the pool has space again: that it was full is forgotten all the same.
+  await freeze(world, process, open.workspace_id)
+  world.clock.advance(3)
+  given.capacity.pool_free_bytes = 1e10 + 512 * 2 ** 20
+  const canceled = await world.open()
+  await world.until(async () => !process.room.isReachable({ memory_mib: 512 }))
+  await world.ended(await world.operate(canceled.workspace_id, 'delete'))
+  given.capacity.pool_free_bytes = 1e12
+  await world.until(async () => process.room.isReachable({ memory_mib: 512 }))
 })
 
 test('where machines are never to be hibernated nobody leaves, and a call is host_capacity at once', async () => {

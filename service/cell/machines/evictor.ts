@@ -5,6 +5,7 @@ import type { Room } from '../room/room.ts'
 import { EVICTIONS_MAX, evictability, isOfAge, victims, type EvictionFacts } from './eviction-rules.ts'
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
+import type { FailureKind } from './save-failures.ts'
 import { oneAtATime } from './ticking.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
@@ -19,6 +20,8 @@ export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
 const LOOK_AGAIN_MS = 200
 /** One that would not go, for a reason that is not seen here, is left alone for so long. */
 const AGAIN_SECONDS = 1
+/** A pool that was found full is looked at again: what was deleted since has made space. */
+const POOL_FULL_MS = 1000
 
 /**
  * Makes room while somebody waits for it: the machines that were not used for longest are hibernated at once. Nothing is done where
@@ -30,23 +33,25 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
   const going = new Map<string, number>()
   const refused = new Map<string, Date>()
   let timer: NodeJS.Timeout | undefined
-  let pool_is_full = false
+  let pool_full_until_ms = 0
   const stopped = () => signal.aborted
 
   const closer = closerLooks(context)
   const facts = () => evictionFacts(context, going, refused).map(closer.seen)
+  const leaveAlone = (id: string) => void refused.set(id, new Date(clock.now().getTime() + AGAIN_SECONDS * 1000))
   const evict = async (entry: Parked, memory_mib: number) => {
     going.set(entry.id, memory_mib)
     try {
       using _ = room.leaving(entry.id, entry.grants?.memory_mib ?? 0)
       const outcome = await makeLeave(context, entry)
       context.metrics?.evicted(outcome)
+      if (outcome === 'undone') leaveAlone(entry.id)
     } catch (error) {
       context.metrics?.evicted('failed')
+      leaveAlone(entry.id)
       log.warn({ workspace_id: entry.id, err: error }, 'a machine could not make room')
     } finally {
       going.delete(entry.id)
-      refused.set(entry.id, new Date(clock.now().getTime() + AGAIN_SECONDS * 1000))
       wanted()
     }
   }
@@ -63,7 +68,8 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
     const chosen = victims(all, await room.lacking_mib(sum(within_reach)), now)
     if (chosen.length > 0 && going.size < EVICTIONS_MAX) {
       let spare_mib = (await spareMib(context.host)) - sum([...going.values()].map((memory_mib) => ({ memory_mib })))
-      pool_is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)
+      const is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)
+      pool_full_until_ms = is_full ? performance.now() + POOL_FULL_MS : 0
       for (const { id, memory_mib } of chosen) {
         const entry = context.table.get(id)
         if (going.size >= EVICTIONS_MAX || stopped() || room.waiting().length === 0) break
@@ -80,7 +86,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
       if (!stopped()) timer ??= setTimeout(wanted, LOOK_AGAIN_MS).unref()
     })
   const evictable_mib = () => {
-    if (pool_is_full) return 0
+    if (performance.now() < pool_full_until_ms) return 0
     const now = clock.now()
     return sum(facts().filter((one) => mayLeave(one, now))) + comingMib(context)
   }
@@ -120,6 +126,8 @@ function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, numb
     .map((entry) => {
       const { id, organization_id, active_at, grants, machine, hold } = entry
       const facts = factsOf(context, watched, entry)
+      const failed = parking.saveFailed(id)
+      const saved_again_at = (kind: FailureKind) => (failed?.kind === kind ? failed.again_at.room : null)
       return {
         ...facts,
         id,
@@ -129,7 +137,8 @@ function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, numb
         refused: machine.engine_refused === true,
         // By its row, too: in which order they were used is known also after a restart.
         used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
-        not_before: lastOf(watched.get(id)?.ask_again_at, parking.againAt(id), refused.get(id)),
+        not_before: lastOf(watched.get(id)?.ask_again_at, saved_again_at('machine')),
+        retried_at: lastOf(refused.get(id), saved_again_at('passing')),
         ends: hold !== null && ENDS.has(hold.operation_kind ?? ''),
         fence: machine.fence,
         has_calls_alone: table.activity.seen(id)?.holds.every(({ what }) => what === 'call') ?? true,

@@ -16,7 +16,7 @@ export type ThawByHost = (machine: LiveMachine) => Promise<void>
  * @returns whether it stands still, or may.
  */
 export async function freeze(
-  { db, ids, host, table, log }: ParkingContext,
+  { db, ids, host, table, room, log }: ParkingContext,
   workspace_id: string,
   machine: LiveMachine,
   mayPark: MayPark,
@@ -28,6 +28,8 @@ export async function freeze(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
+    // One that stands still and is taken for running would hang its callers: the comparison sees what it is.
+    if (error.code === 'internal' || error.code === 'invalid_answer') room.doubt()
     if (error.code !== 'unreachable') return false
     // It may be done, or be done yet: whoever comes thaws it first.
   }

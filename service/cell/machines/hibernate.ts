@@ -33,7 +33,10 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     epoch: move.epoch,
     fence: move.fence,
   })
-  const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id)
+  const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id).catch((error: unknown) => {
+    context.room.doubt() // whether it was committed is not known, and the guest stands still
+    throw error
+  })
   if (left === null) {
     await letRun(context, machine, speak, checkpoint_id)
     if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
@@ -41,19 +44,19 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
   }
   // Nobody is sent to it from here on, whatever becomes of the rest: the next wake or the next comparison stops it, too.
   table.parkMachine(workspace_id, machine.fence)
-  await table.fresh(workspace_id)
-  await failpoint('hibernate.H3')
+  await table.fresh(workspace_id).catch(() => undefined) // LISTEN tells it too, and repeats what fails
   if (await stopSaved(context, speak('stop'), leaving, machine)) await dropLeft(context, speak, left)
   return true
 }
 
 async function stopSaved({ host, log, tries_max }: ParkingContext, fence: Fence, leaving: Leaving, machine: LiveMachine): Promise<boolean> {
   try {
+    await failpoint('hibernate.H3')
     await persist(() => host.stop({ ...fence, machine_epoch: fence.epoch }), tries_max)
     return true
   } catch (error) {
-    if (!(error instanceof HostFailure)) throw error
     leaving.linger(machine.fence)
+    if (!(error instanceof HostFailure)) throw error
     log.warn({ workspace_id: fence.subject.id, err: error }, 'a hibernated machine is not stopped yet')
     return false
   }
@@ -79,7 +82,7 @@ async function save(
 }
 
 async function letRun(
-  { host, table, log, tries_max }: ParkingContext,
+  { host, table, room, log, tries_max }: ParkingContext,
   machine: LiveMachine,
   speak: (step: string) => Fence,
   checkpoint_id: string,
@@ -90,6 +93,7 @@ async function letRun(
   } catch (error) {
     // It died, or a later attempt has taken it over.
     log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine that was not hibernated after all could not be let run')
+    room.doubt()
     return
   }
   table.markMachine(fence.subject.id, machine.fence, 'running')
@@ -110,7 +114,7 @@ async function dropLeft(
   }
 }
 
-/** A guest must not stand still for want of an answer. The next comparison with the host puts right what takes more tries than these. */
+/** A guest must not stand still for want of an answer. A comparison with the host puts right what takes more tries than these. */
 async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {

@@ -11,6 +11,7 @@ import type { CellMetrics, ParkingMove } from '../metrics.ts'
 import type { Room } from '../room/room.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
+import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save-failures.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
 import { turns } from './ticking.ts'
 import { wakeSleeper } from './wake-sleeper.ts'
@@ -49,8 +50,8 @@ export interface Parking extends Waking {
   freeze(seen: WorkspaceEntry): Promise<void>
   /** Saves it to the disk and releases its memory, unless somebody has come meanwhile. Nothing where enough are being saved. */
   hibernate(seen: WorkspaceEntry, why?: WhyHibernate): Promise<void>
-  /** It could not be saved, and is not tried again before; null: it may be. */
-  againAt(workspace_id: string): Date | null
+  /** How its last save failed, and when it is tried again; null: it did not fail. */
+  saveFailed: SaveFailures['last']
   /** For an operation, which holds the workspace and asks the host by its own fence: no move is under way, and nothing is frozen. */
   rouse(workspace_id: string, by_host: ThawByHost): Promise<void>
   /** Workspaces whose machine is being moved at the moment. */
@@ -67,15 +68,8 @@ export interface Parking extends Waking {
 /** Whether nobody has come, as the workspace was just read, and it is still that machine. */
 export type MayPark = (entry: WorkspaceEntry | undefined, machine: LiveMachine) => boolean
 
-/** Nobody uses it, or somebody else waits for its room. */
-export type WhyHibernate = 'unused' | 'room'
-
 /** Captures write as fast as the disk takes them: more at once would only be slower each. For those who wait small ones take turns with their parts that wait for the disk. */
 const HIBERNATIONS_MAX: Record<WhyHibernate, number> = { unused: 2, room: EVICTIONS_MAX }
-/** One that failed is not tried again at once: what it met may take a while to pass. */
-const AGAIN_SECONDS_MIN = 60
-const AGAIN_SECONDS_MAX = 6 * 3600
-
 /** Restores read and map as fast as the disk gives: more at once would only be slower each, and keep starts from their share. */
 const WAKES_MAX = 8
 
@@ -90,7 +84,7 @@ export function createParking(context: ParkingContext): Parking {
   const woken = new Map<string, Date>()
   const hints = new Map<string, Date>()
   const inTurn = turns(WAKES_MAX)
-  const failures = new Map<string, { count: number; again_at: Date }>()
+  const failures = createSaveFailures(clock)
 
   /** The call that a hint has announced takes its place. */
   const hintedUntil = (workspace_id: string): Date | null => {
@@ -148,16 +142,11 @@ export function createParking(context: ParkingContext): Parking {
     !isAhead(entry.keepalive_until, clock.now()) &&
     !isAhead(hintedUntil(entry.id), clock.now())
   const ready = (entry: WorkspaceEntry) => (moves.has(entry.id) || entry.machine?.state === 'frozen' ? null : entry.machine)
-  const note = (workspace_id: string) => {
-    const count = (failures.get(workspace_id)?.count ?? 0) + 1
-    const seconds = Math.min(AGAIN_SECONDS_MIN * 2 ** (count - 1), AGAIN_SECONDS_MAX)
-    failures.set(workspace_id, { count, again_at: new Date(clock.now().getTime() + seconds * 1000) })
-  }
   const save = async (workspace_id: string, machine: LiveMachine) => {
     try {
-      if (await counted('hibernate', hibernate(context, workspace_id, machine, mayPark))) failures.delete(workspace_id)
+      if (await counted('hibernate', hibernate(context, workspace_id, machine, mayPark))) failures.forget(workspace_id)
     } catch (error) {
-      note(workspace_id)
+      failures.note(workspace_id, error)
       throw error
     }
   }
@@ -181,20 +170,21 @@ export function createParking(context: ParkingContext): Parking {
     async hibernate({ id, machine }, why = 'unused') {
       if (machine?.engine_refused) return // it stays frozen: nobody asked for its memory to be given up
       const saving = [...moves.values()].filter(({ kind }) => kind === 'hibernate').length
-      if (machine === null || saving >= HIBERNATIONS_MAX[why] || isAhead(failures.get(id)?.again_at ?? null, clock.now())) return
+      if (machine === null || saving >= HIBERNATIONS_MAX[why] || isAhead(failures.last(id)?.again_at[why] ?? null, clock.now())) return
       await move(id, 'hibernate', () => save(id, machine))
     },
     async rouse(workspace_id, by_host) {
       await still(workspace_id)
       await move(workspace_id, 'wake', () => thawed(workspace_id, by_host))
     },
-    againAt: (workspace_id) => failures.get(workspace_id)?.again_at ?? null,
+    saveFailed: failures.last,
     moving: () => [...moves.keys()],
     still,
     wokenAt: (workspace_id) => woken.get(workspace_id),
     hintedUntil,
     forgetOthers(known) {
-      for (const one of [woken, hints, failures]) for (const id of one.keys()) if (!known.has(id)) one.delete(id)
+      for (const one of [woken, hints]) for (const id of one.keys()) if (!known.has(id)) one.delete(id)
+      failures.forgetOthers(known)
     },
   }
 }

@@ -21,9 +21,11 @@ import { isWorkspace } from '../links/subject.ts'
  */
 export async function reconcile(context: ReconcileContext, begins = false): Promise<Inventory> {
   if (begins) await beginAboveHost(context)
-  const done = await compareAll(context, begins)
+  let done = await compareAll(context, begins)
   // Rows that have followed the host are judged by what they say since, once.
-  return done.followed ? (await compareAll(context, false)).inventory : done.inventory
+  if (done.followed) done = await compareAll(context, false)
+  context.compared?.(done.is_whole)
+  return done.inventory
 }
 
 /** The database may have been put back to a time before the host's. */
@@ -40,20 +42,23 @@ async function claimHost({ db, host }: ReconcileContext): Promise<void> {
   await host.claim(await readInstallationId(readerOf(db)))
 }
 
-async function compareAll(context: ReconcileContext, begins: boolean): Promise<{ inventory: Inventory; followed: boolean }> {
+async function compareAll(
+  context: ReconcileContext,
+  begins: boolean,
+): Promise<{ inventory: Inventory; followed: boolean; is_whole: boolean }> {
   const fence = await drawFence(context.db)
   const moving = new Set(context.parking?.moving()) // asked after the fence is drawn: what moves later has a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
   await claimHost(context) // after the rows: whose they are
   const inventory = await context.host.inventory()
-  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], removed: 0, moving, unsettled: new Set() }
+  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], failed: 0, removed: 0, moving, unsettled: new Set() }
   const machines = new Map(inventory.machines.filter(isWorkspace).map((machine) => [machine.subject.id, machine]))
   const files = new Map(inventory.files.filter(isWorkspace).map((one) => [one.subject.id, one]))
   const followed = await followHost(sweep, rows, machines, files, begins)
   if (followed.length === 0) await putRight(sweep, shown, rows, inventory, machines, files)
   if (sweep.did.length > 0) context.log.info({ did: sweep.did }, 'reconciled')
-  return { inventory, followed: followed.length > 0 }
+  return { inventory, followed: followed.length > 0, is_whole: sweep.failed === 0 }
 }
 
 async function putRight(

@@ -25,6 +25,8 @@ export interface ReconcileContext {
   metrics?: Pick<CellMetrics, 'recovered' | 'died'>
   /** Is told that a machine has ended; a test does without. */
   room?: Pick<Room, 'freed'>
+  /** Told of each comparison whether it could put right all that it found; a test does without. */
+  compared?: (is_whole: boolean) => void
   /** Moves between resident and parked put their own things right; a test does without. */
   parking?: Pick<Parking, 'moving'>
   /** Links to machines of other kinds end with them; a test does without. */
@@ -36,6 +38,8 @@ export interface Sweep extends ReconcileContext {
   operation_id: string
   fence: number
   did: string[]
+  /** How many workspaces could not be put right. */
+  failed: number
   removed: number
   /** Moved when the sweep began: its row and its machine may be of two moments. Later moves have a higher fence. */
   moving: ReadonlySet<string>
@@ -53,6 +57,7 @@ export async function guarded(sweep: Sweep, workspace_id: string, work: () => Pr
   try {
     await work()
   } catch (error) {
+    sweep.failed += 1
     sweep.log.warn({ workspace_id, err: error }, 'could not be reconciled')
   }
 }

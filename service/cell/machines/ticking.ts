@@ -76,6 +76,34 @@ export function soon(ms: number, work: () => void, signal: AbortSignal): () => v
   }
 }
 
+/**
+ * What is done again after it came to nothing, later each time, until it comes to something.
+ * @returns what is told how it went.
+ */
+export function retrying(
+  { first_ms, most_ms }: { first_ms: number; most_ms: number },
+  work: () => void,
+  signal: AbortSignal,
+): (done: boolean) => void {
+  let next_ms = first_ms
+  let timer: NodeJS.Timeout | undefined
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  return (done) => {
+    if (done) {
+      next_ms = first_ms
+      clearTimeout(timer)
+      timer = undefined
+      return
+    }
+    if (signal.aborted || timer !== undefined) return
+    timer = setTimeout(() => {
+      timer = undefined
+      work()
+    }, next_ms).unref()
+    next_ms = Math.min(next_ms * 2, most_ms)
+  }
+}
+
 /** Calls it until the signal fires. */
 export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
   const timer = setInterval(() => {

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type Fence, type Machine, type RestoreRequest } from '../links/hostd.ts'
+import { HostFailure, type Fence, type HostFailureCode, type Machine, type RestoreRequest } from '../links/hostd.ts'
 import { hostnameOf } from '../operations/requests.ts'
 import { hostFull, takenOver, wakeFailed } from './parking-refusals.ts'
 import type { ParkingContext } from './parking.ts'
@@ -37,7 +37,9 @@ export async function wakeSleeper(context: ParkingContext, workspace_id: string,
       await setTimeout(AGAIN_MS)
     }
   } catch (error) {
-    if (error instanceof Failure || databaseIsUnavailable(error)) throw error
+    if (error instanceof Failure) throw error
+    context.room.doubt() // its row may say that it is being restored, and its machine may be there
+    if (databaseIsUnavailable(error)) throw error
     // Whatever went wrong, the call was not made and the workspace is as it was: its caller may try again.
     context.log.error({ workspace_id, err: error }, 'a wake fell over')
     throw wakeFailed(error)
@@ -81,7 +83,7 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Want {
   const entry = table.get(workspace_id)
   return {
     id: workspace_id,
-    workspace_id,
+    own: workspaceSubject(workspace_id),
     organization_id: entry?.organization_id ?? '',
     memory_mib: entry?.grants?.memory_mib ?? 0,
     disk_gib: 0, // which it has
@@ -114,11 +116,14 @@ async function bringBack(
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
     // Without an answer nobody knows what there is: the next attempt stops it first.
     if (error.code !== 'unreachable') await undoWake(db, move)
-    else context.room.doubt()
+    if (UNCLEAR.has(error.code)) context.room.doubt()
     if (error.code === 'no_capacity') return 'again'
     throw error.code === 'fenced' ? takenOver(error) : wakeFailed(error)
   }
 }
+
+/** After these a machine may be there that no row names. */
+const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal'] as const)
 
 /** What a move that was cut short has left is nobody's machine. It is hardly ever there, so it is stopped only where it is in the way. */
 async function restoreAlone(
@@ -137,14 +142,15 @@ async function restoreAlone(
 }
 
 async function finish(
-  { host, log }: ParkingContext,
+  { host, room, log }: ParkingContext,
   machine: Machine & { dropped: string[] },
   speak: (step: string) => Fence,
 ): Promise<void> {
   try {
     await host.connect(speak('connect'))
   } catch (error) {
-    log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet') // the reconciler does it
+    log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet')
+    room.doubt() // the comparison connects it
   }
   if (machine.dropped.length === 0) return
   host.deleteCheckpoints({ ...speak('drop-checkpoint'), names: machine.dropped }).catch((error: unknown) => {

@@ -45,7 +45,7 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
       begun = true
       await seen(inventory)
     })
-    sweeping = next.catch(() => undefined)
+    sweeping = next.catch(() => context.compared?.(false))
     return next
   }
   const sweepSoon = () => {

@@ -153,10 +153,14 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 }
 
-function nextLookMs(state: State, now: Date): number {
+/** A repeat that is under way is waited for by its own end. */
+export function nextLookMs(
+  { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
+  now: Date,
+): number {
   const now_ms = performance.now()
-  const repeats = [...state.waiting.values()].map(({ until_ms }) => until_ms - now_ms)
-  const deadlines = state.deadline_at === null ? [] : [state.deadline_at.getTime() - now.getTime()]
+  const repeats = [...waiting].flatMap(([id, { until_ms }]) => (jobs.has(id) ? [] : [until_ms - now_ms]))
+  const deadlines = deadline_at === null ? [] : [deadline_at.getTime() - now.getTime()]
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 

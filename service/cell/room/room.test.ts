@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { grantBuildMachine } from '../builds/machine-store.ts'
+import { buildSubject } from '../links/subject.ts'
 import { createRoom, type Want } from './room.ts'
 
 const CAPACITY = { cpu_millis: 8000, memory_mib: 4096, disk_gib: 10, headroom_mib: 0, pool_bytes: 0, pool_free_bytes: 0, reserve_bytes: 0 }
@@ -92,6 +94,79 @@ test('what must leave is what those who wait lack together, as far as it can be 
   room.expect(listed, 8)
   assert.equal(await room.lacking_mib(2000), 5000 + 1000 - 4096)
   assert.equal(await room.lacking_mib(500), 0)
+})
+
+test('a machine that could not be ended, was woken and leaves again while rows and host are compared: its room is told free', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world)
+  const once = room.leaving('w', 512)
+  once.linger(7)
+  once[Symbol.dispose]()
+  const again = room.leaving('w', 512)
+  room.describe(CAPACITY, [])
+  let told = 0
+  room.onFreed(() => (told += 1))
+  again[Symbol.dispose]()
+  assert.equal(told, 1)
+  room.expect([want('a', 5000)], 8)
+  assert.equal(await room.lacking_mib(8192), 5000 - 4096)
+})
+
+test('when a call gives up, is not needed any more or fails, operations behind it are told, not wakes alone', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world, 3000)
+  let told = 0
+  room.onFreed(() => (told += 1))
+  const call = (memory_mib: number) => want('call', memory_mib, { is_call: true })
+  const gives_up = new AbortController()
+  const waits = room.take(call(5000), yes, 60_000, { signal: gives_up.signal })
+  assert.equal(await kind(room.decide(want('operation', 1000, { since: new Date(2) }), yes)), 'wait')
+  gives_up.abort(new Error('given up'))
+  await assert.rejects(waits, /given up/)
+  assert.equal(told, 1)
+  assert.deepEqual(await room.take(call(512), () => Promise.resolve(null), 0), { value: null })
+  assert.equal(told, 2)
+  await assert.rejects(
+    room.take(call(512), () => Promise.reject(new Error('away')), 0),
+    /away/,
+  )
+  assert.equal(told, 3)
+})
+
+test('a build that waits keeps its place when the runner looks, and is ended by its signal', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world) // none can leave
+  const canceled = new AbortController()
+  const build = room.take(want('build', 5000), yes, 60_000, { patient: true, signal: canceled.signal })
+  await world.until(async () => room.waiting().length > 0)
+  room.expect([want('small', 512, { since: new Date(2) })], 8)
+  assert.deepEqual(
+    room.waiting().map(({ id }) => id),
+    ['build', 'small'],
+  )
+  canceled.abort(new Error('canceled'))
+  await assert.rejects(build, /canceled/)
+  assert.deepEqual(
+    room.waiting().map(({ id }) => id),
+    ['small'],
+  )
+})
+
+test('a build that is taken up again after a restart has the room that its row has reserved, memory and disk', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id, operation_id } = await world.open({ resources: { disk_gib: 0 } })
+  await world.ended(operation_id)
+  const { organization_id, project_id, cell_id } = await world.workspace(workspace_id)
+  assert.ok(cell_id)
+  const build_id = world.ids.next()
+  const grants = { cpu_millis: 1000, memory_mib: 3000, disk_gib: 6 }
+  await grantBuildMachine(world.db, { build_id, organization_id, project_id, cell_id, fence: 1, grants })
+  const room = createRoom({ db: process.db, cell_id })
+  room.describe(CAPACITY, [])
+  const build = want('build', 3000, { disk_gib: 6 })
+  assert.equal(await room.take(build, yes, 0), null)
+  assert.deepEqual(await room.take({ ...build, own: buildSubject(build_id) }, yes, 0), { value: true })
 })
 
 test('what begins to leave while the book is read is counted, although its row says by then that it is gone', async () => {

@@ -1,13 +1,21 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
 import type { HostCapacity, Machine } from '../links/hostd.ts'
+import type { Subject } from '../links/subject.ts'
 import { afterTurn, fairOrder, NO_TURNS, type Turns, type Waiter } from './fair-order.ts'
 import { readTaken, type Room as Taken } from './room-store.ts'
 
 /** What a machine is told, and who asks for it. */
 export interface Want extends Waiter {
-  /** Of a wake: its workspace, whose grants may be counted already where an earlier wake was cut short. */
-  workspace_id?: string
+  /** The machine that it is for, where an attempt that was cut short may have reserved for it: that is not counted against it. */
+  own?: Subject
+}
+
+export interface TakeOptions {
+  /** Waits also while no machine could leave: it has longer than a call. */
+  patient?: boolean
+  /** Fires when it waits no more. */
+  signal?: AbortSignal
 }
 
 export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait' }
@@ -38,7 +46,7 @@ export interface Room {
   /** What is known may be out of date: the next decision that needs more than is known to be free reads it again. */
   review(): void
   /**
-   * These operations wait or are about to ask, and no others do.
+   * These operations wait or are about to ask, and of those that asked by `decide` no others do.
    * @param places how many of them may begin at all: 0 sets nothing aside for them.
    * @returns them in the order in which they are given room.
    */
@@ -52,7 +60,7 @@ export interface Room {
    * decide, again and again until there is room. @returns null where none can be made, or none was within the time.
    * @param limit_ms how long to wait.
    */
-  take<T>(want: Want, reserve: () => Promise<T>, limit_ms: number): Promise<{ value: T } | null>
+  take<T>(want: Want, reserve: () => Promise<T>, limit_ms: number, options?: TakeOptions): Promise<{ value: T } | null>
   withdraw(id: string): void
   /** What this cell gave before its process began, the oldest first: turns go on where they were. */
   recall(given: readonly Pick<Waiter, 'organization_id' | 'memory_mib'>[]): void
@@ -90,6 +98,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   const heard = new Set<() => void>()
   const doubters = new Set<() => void>()
   const pokes = new Set<() => void>()
+  /** Those that wait in `take`. */
+  const taking = new Set<string>()
   let capacity: HostCapacity | null = null
   let turns: Turns = NO_TURNS
   let maker: RoomMaker = { wanted: () => undefined, evictable_mib: () => 0 }
@@ -105,7 +115,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     return next
   }
   const sizeOf = (want: Pick<Waiter, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
-  const read = async (host: HostCapacity, but_of: string | null = null): Promise<Taken & { leaving_mib: number }> => {
+  const read = async (host: HostCapacity, but_of: Subject | null = null): Promise<Taken & { leaving_mib: number }> => {
     is_stale = false
     for (;;) {
       const leaving = [...gone.keys()]
@@ -158,9 +168,9 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     const is_known = !is_stale || inOrder()[0]?.id === want.id
     if (taken !== null && is_known && fitsIn(want, host, taken)) return true
     if (taken !== null && !is_stale) return false
-    const fit = fitsIn(want, host, await read(host, want.workspace_id ?? null))
+    const fit = fitsIn(want, host, await read(host, want.own ?? null))
     // It is the book of this one alone.
-    if (!fit && want.workspace_id !== undefined) is_stale = true
+    if (!fit && want.own !== undefined) is_stale = true
     return fit
   }
   const give = async <T>(want: Want, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
@@ -189,10 +199,11 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       return { kind: 'wait' }
     })
   const isReachable = (want: Pick<Waiter, 'memory_mib'>) => capacity === null || sizeOf(want, capacity) <= reachable_mib(capacity)
-  const poked = (limit_ms: number): Promise<void> => {
+  const poked = (limit_ms: number, signal?: AbortSignal): Promise<void> => {
     const { promise, resolve } = Promise.withResolvers<void>()
     const ends = new AbortController()
     pokes.add(resolve)
+    signal?.addEventListener('abort', () => resolve(), { signal: ends.signal })
     void setTimeout(limit_ms, undefined, { signal: ends.signal }).then(resolve, () => undefined)
     return promise.finally(() => {
       pokes.delete(resolve)
@@ -202,10 +213,13 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   const pokeWakes = () => {
     for (const poke of pokes) poke()
   }
-  const freed = () => {
-    is_stale = true
+  const tellAll = () => {
     pokeWakes()
     for (const one of heard) one()
+  }
+  const freed = () => {
+    is_stale = true
+    tellAll()
   }
   const doubt = () => {
     for (const one of doubters) one()
@@ -235,7 +249,11 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     describe(described, machines) {
       capacity = described
       const there = new Map(machines.map(({ subject, fence }) => [subject.id, fence]))
-      for (const [id, one] of gone) if (one.lingers !== null && one.held === 0 && there.get(id) !== one.lingers) gone.delete(id)
+      for (const [id, one] of gone) {
+        if (one.lingers === null || there.get(id) === one.lingers) continue
+        one.lingers = null // also where it is about to leave again: the end of that is told only of one that does not linger
+        if (one.held === 0) gone.delete(id)
+      }
       if ([...gone.values()].some(({ lingers, held }) => lingers !== null && held === 0)) doubt()
       freed()
     },
@@ -245,29 +263,32 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     },
     expect(operations, places) {
       const asked = new Map((places > 0 ? operations : []).map((want) => [want.id, want]))
-      for (const [id, { is_call }] of list) if (!is_call && !asked.has(id)) drop(id)
+      for (const id of list.keys()) if (!taking.has(id) && !asked.has(id)) drop(id)
       for (const want of asked.values()) put(want)
       return fairOrder(operations, turns)
     },
     decide,
-    async take(want, reserve, limit_ms) {
+    async take(want, reserve, limit_ms, { patient = false, signal } = {}) {
       const until_ms = performance.now() + limit_ms
-      for (;;) {
-        is_stale = true
-        const next = poked(Math.min(LOOK_AGAIN_MS, Math.max(until_ms - performance.now(), 0)))
-        try {
+      let is_given = false
+      taking.add(want.id)
+      try {
+        for (;;) {
+          signal?.throwIfAborted()
+          is_stale = true
+          const next = poked(Math.min(LOOK_AGAIN_MS, Math.max(until_ms - performance.now(), 0)), signal)
           const decision = await decide(want, reserve)
-          if (decision.kind === 'given') return { value: decision.value }
-        } catch (error) {
-          drop(want.id)
-          throw error
+          if (decision.kind === 'given') {
+            is_given = decision.value !== null && decision.value !== undefined
+            return { value: decision.value }
+          }
+          if ((!patient && !isReachable(want)) || performance.now() >= until_ms) return null
+          await next
         }
-        if (!isReachable(want) || performance.now() >= until_ms) {
-          drop(want.id)
-          pokeWakes()
-          return null
-        }
-        await next
+      } finally {
+        taking.delete(want.id)
+        drop(want.id)
+        if (!is_given) tellAll() // what was set aside for it is theirs that come behind
       }
     },
     recall(given) {

@@ -73,7 +73,11 @@ async function takeRoom({ db, cell_id, clock, room }: WarmContext, wanted: Wante
   const grants = sizeOf(wanted.settings)
   const want = { id, organization_id, memory_mib: grants.memory_mib, disk_gib: grants.disk_gib, since: clock.now(), is_call: false }
   const grant = { build_id: id, organization_id, project_id, cell_id, fence, grants }
-  return (await room.take(want, () => grantBuildMachine(db, grant), LIMITS.warm.room_wait_seconds * 1000)) !== null
+  const reserve = async () => {
+    await grantBuildMachine(db, grant)
+    return true
+  }
+  return (await room.take(want, reserve, LIMITS.warm.room_wait_seconds * 1000)) !== null
 }
 
 async function capture(context: WarmContext, wanted: Wanted, speak: (step: string) => Fence, signal: AbortSignal): Promise<Captured> {
