@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import type { Asked } from '../../../tests/engine/intentions.ts'
-import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
+import { AT_ONCE_MS, createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { admit } from './admission.ts'
+import { nextLookMs } from './runner.ts'
 
 const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
 
@@ -242,6 +243,28 @@ test('a host that has no room where room was counted is asked for fifteen minute
   world.clock.advance(900)
   const { state, error } = await world.ended(operation_id)
   assert.deepEqual([state, error?.code, error?.retryable], ['failed', 'capacity_unavailable', true])
+})
+
+test('a repeat that is under way is not looked for every tenth of a second, though its time has come', () => {
+  const waiting = new Map([['repeated', { wait_ms: 100, until_ms: 0 }]])
+  const ms = (jobs: Map<string, unknown>) => nextLookMs({ waiting, jobs, deadline_at: null }, new Date(0))
+  assert.deepEqual([ms(new Map()), ms(new Map([['repeated', {}]]))], [100, 15_000])
+})
+
+test('operations that could not be read are looked for again within seconds', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  const process = await world.startProcess()
+  const select = process.db.selectFrom.bind(process.db)
+  let failures = 1
+  mock.method(process.db, 'selectFrom', (table: Parameters<typeof select>[0]) => {
+    if (String(table) === 'operations as o' && (failures -= 1) >= 0) throw new Error('Connection terminated unexpectedly')
+    return select(table)
+  })
+  const began_ms = performance.now()
+  const { operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+  assert.ok(failures < 0)
+  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
 })
 
 const noRoom = () => new HostFailure('no_capacity', 'There is no room', { retryable: true })

@@ -43,6 +43,8 @@ const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume:
 const PASS_MS = 15_000
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5000
+/** A look that failed is made again: the database may have been away for a moment. */
+const LOOK_FAILED_MS = 1000
 /** What takes the room on the host is about to go. */
 const NO_ROOM_RETRY_MS_MAX = 500
 
@@ -79,12 +81,13 @@ export function startRunner(options: RunnerOptions): Runner {
       try {
         await lookOnce(options, state, { wake, ended })
         asked.resolve()
+        schedule(nextLookMs(state, cell.clock.now()))
       } catch (error) {
         state.left_some = true
         asked.reject(error)
         cell.log.warn({ err: error }, 'the operations could not be read')
+        schedule(LOOK_FAILED_MS)
       }
-      schedule()
     }
     again?.resolve()
     again = null
@@ -97,10 +100,10 @@ export function startRunner(options: RunnerOptions): Runner {
     current ??= loop()
     return promise
   }
-  const schedule = () => {
+  const schedule = (ms: number) => {
     clearTimeout(timer)
     if (signal.aborted || state.draining) return
-    timer = setTimeout(wake, nextLookMs(state, cell.clock.now()))
+    timer = setTimeout(wake, ms)
     timer.unref()
   }
   const wake = () => void pass().catch(() => undefined) // logged in the loop; the timer looks again
