@@ -65,6 +65,33 @@ test('a fork that waits has its copy already: its source is free, and what happe
   await assertTidy(world, process)
 })
 
+test('what becomes free while a fork captures ahead is its own, and not one that came later', async () => {
+  await using world = await createWorld(roomFor(2))
+  const process = await world.startProcess(ON_DEMAND)
+  const [id, other] = [await source(world), await source(world)]
+  const reached = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  using _ = armFailpoint('fork.F3', () => {
+    reached.resolve()
+    return go.promise
+  })
+  const { workspace_id, operation_id } = await world.fork(id)
+  await reached.promise
+  const later = await world.open()
+  await world.until(async () => (await world.workspace(other)).residency === 'hibernated' && process.parking.moving().length === 0)
+  await process.engine.runner()?.pass()
+  assert.equal((await world.operation(later.operation_id)).state, 'capacity_pending')
+  go.resolve()
+  for (const one of [operation_id, later.operation_id]) assert.equal((await world.ended(one)).state, 'succeeded')
+  const began = world.host.done.filter(
+    ({ verb, subject }) => (verb === 'start' || verb === 'restore') && subject.id !== id && subject.id !== other,
+  )
+  assert.deepEqual(
+    began.map(({ subject }) => subject.id),
+    [workspace_id, later.workspace_id],
+  )
+})
+
 test('a fork whose cell was killed while it captured ahead of its room starts nothing without room', async () => {
   await using world = await createWorld(roomFor(1))
   const first = await world.startProcess()

@@ -59,6 +59,8 @@ interface State {
   jobs: Map<string, RunningJob>
   /** Operations whose last attempt fell over, and when the next may be made. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
+  /** Those that capture before they wait for room: what becomes free meanwhile is set aside for them, too. */
+  ahead: Map<string, RoomWant>
   /** The next end of a wait for room, of those that the last look saw. */
   deadline_at: Date | null
   /** Whether the last look left something that waits for room or for a place in its group. */
@@ -69,7 +71,7 @@ interface State {
 /** Works off the operations of one cell. One at a time a workspace is the holds' doing, not this loop's. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
-  const state: State = { jobs: new Map(), waiting: new Map(), deadline_at: null, left_some: false, draining: false }
+  const state: State = { jobs: new Map(), waiting: new Map(), ahead: new Map(), deadline_at: null, left_some: false, draining: false }
   let current: Promise<void> | null = null
   let again: PromiseWithResolvers<void> | null = null
   let timer: NodeJS.Timeout | undefined
@@ -205,11 +207,11 @@ interface Turn {
 /** Those that need room take their turns among each other; all others stay where they are. */
 function inTurn(options: RunnerOptions, state: State, open: Queued[]): Turn[] {
   const turns = open.map((queued): Turn => ({ queued, want: wantOf(knownKind(queued.operation), queued) }))
-  const asking = turns.flatMap(({ want }) => (want === null ? [] : [want]))
+  const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
+  const asking = [...state.ahead.values(), ...turns.flatMap(({ want }) => (want === null ? [] : [want]))]
   // Without a place it cannot use what would be set aside for it.
   const ordered = options.cell.room.expect(asking, freePlaces(options, state, 'start'))
-  const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
-  const next = ordered.values()
+  const next = ordered.filter(({ id }) => owners.has(id)).values()
   return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
 }
 
@@ -270,7 +272,9 @@ async function beginWithRoom(
   state.left_some = true
   const ahead = aheadOf(operation)
   if (ahead !== undefined) {
-    if (freePlaces(options, state, ahead.group) > 0) await begin(ahead, null)
+    if (freePlaces(options, state, ahead.group) <= 0) return
+    state.ahead.set(operation.id, want)
+    if ((await begin(ahead, null)) === undefined) state.ahead.delete(operation.id)
     return
   }
   let { deadline_at } = answer
@@ -320,8 +324,12 @@ function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
 
 function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, signals: Signals): void {
   run(options, state, job.operation, known.group, signals, async (waitsForGuest) => {
-    if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
-    if (known.waits_after) state.left_some = true // its own end wakes no look: what it writes is not listened for
+    try {
+      if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
+      if (known.waits_after) state.left_some = true // its own end wakes no look: what it writes is not listened for
+    } finally {
+      state.ahead.delete(job.operation.id)
+    }
   })
 }
 
