@@ -1,6 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationError, Resources } from '../../db/schema.ts'
 import type { MachineCapacity } from '../links/hostd.ts'
+import type { Short } from '../room/room.ts'
 import { operationError } from './errors.ts'
 
 /** What a start is told of room: to ask for it, or why it does not begin, now or ever. */
@@ -54,11 +55,15 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
   })
 }
 
+const SHORT: Record<Short, string> = { memory_mib: 'memory', disk_gib: 'disk' }
+
 /** Shown while it waits (it already carries the deadline). */
-export function pending(required: Resources, deadline_at: Date): OperationError {
-  return operationError('capacity_unavailable', 'No host has room for the workspace yet', {
+export function pending(required: Resources, deadline_at: Date, short: Short): OperationError {
+  const message = `No host has room for the workspace yet: there is too little ${SHORT[short]}`
+  return operationError('capacity_unavailable', message, {
     reason: 'no_ready_host',
     deadline_at: deadline_at.toISOString(),
     required,
+    lacking: [short],
   })
 }

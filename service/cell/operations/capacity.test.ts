@@ -5,7 +5,7 @@ import type { Asked } from '../../../tests/engine/intentions.ts'
 import { AT_ONCE_MS, createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { admit } from './admission.ts'
-import { nextLookMs } from './runner.ts'
+import { nextLookMs } from './runner-state.ts'
 
 const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
 
@@ -43,6 +43,21 @@ test('30 opens with room for 2: the others wait visibly, in order, and none is l
     assert.equal((await world.workspace(next?.workspace_id ?? '')).pending_reason, null)
   }
   assert.equal((await world.operation(opens[6]?.operation_id ?? '')).state, 'capacity_pending')
+})
+
+test('an open that waits says what there is too little of, and again when that is something else', async () => {
+  await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 20 } })
+  const process = await world.startProcess()
+  const [first, second] = [await world.open({ resources: { disk_gib: 8 } }), await world.open({ resources: { disk_gib: 8 } })]
+  for (const { operation_id } of [first, second]) await world.ended(operation_id)
+  const { operation_id } = await world.open({ resources: { disk_gib: 8 } })
+  const says = (lacking: string) =>
+    world.until(async () => (await world.operation(operation_id)).error?.details?.['lacking']?.toString() === lacking)
+  await says('memory_mib')
+  await process.parking.hibernate(await entryOf(process, first.workspace_id)) // it keeps its disk
+  await says('disk_gib')
+  await world.ended(await world.operate(first.workspace_id, 'delete'))
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
 /** So many more that wait like this one, all older. */
@@ -257,7 +272,7 @@ test('operations that could not be read are looked for again within seconds', as
   const select = process.db.selectFrom.bind(process.db)
   let failures = 1
   mock.method(process.db, 'selectFrom', (table: Parameters<typeof select>[0]) => {
-    if (String(table) === 'operations as o' && (failures -= 1) >= 0) throw new Error('Connection terminated unexpectedly')
+    if (table === 'operations as o' && (failures -= 1) >= 0) throw new Error('Connection terminated unexpectedly')
     return select(table)
   })
   const began_ms = performance.now()

@@ -120,6 +120,16 @@ export async function markPending(db: Db, operation: OpenOperation, now: Date, d
   })
 }
 
+/** It waits on, for something else. */
+export async function tellAgain(db: Db, { id }: OpenOperation, now: Date, error: OperationError): Promise<void> {
+  await db
+    .updateTable('operations')
+    .set({ error: JSON.stringify(error), updated_at: now })
+    .where('id', '=', id)
+    .where('state', '=', 'capacity_pending')
+    .execute()
+}
+
 /** The host had no room after all: the attempt says nothing about the operation. */
 export async function noteNoRoom(db: Db, operation: OpenOperation): Promise<void> {
   const no_room = (operation.progress.no_room ?? 0) + 1

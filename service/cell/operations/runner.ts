@@ -1,18 +1,30 @@
 import type { Listener } from '../../db/listen.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { OperationError, Resources } from '../../db/schema.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { aheadOf, knownKind, type Begun, type KnownKind } from './begin.ts'
 import { admit, noRoom, pending } from './admission.ts'
 import { abandon, attempt, refuse, take } from './attempt.ts'
 import { operationError } from './errors.ts'
 import type { CellContext, Job } from './job.ts'
-import { listOpen, markPending, type OtherOperation, type Queued } from './queue-store.ts'
+import { listOpen, markPending, tellAgain, type OtherOperation, type Queued } from './queue-store.ts'
 import { finish, LostRace, type OpenOperation } from './store.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { listCapturing } from '../builds/store.ts'
 import { isBuild, workOnBuild } from '../builds/work.ts'
 import { volumeWork, workOnVolume } from '../volumes/work.ts'
+import type { Short } from '../room/room.ts'
 import { wantOf, type RoomWant } from './room-wants.ts'
+import {
+  forgetDone,
+  forgetLook,
+  freePlaces,
+  isWaiting,
+  newState,
+  nextLookMs,
+  RETRY_MS_MIN,
+  type Group,
+  type State,
+} from './runner-state.ts'
 
 export interface RunnerOptions {
   cell: CellContext
@@ -35,43 +47,16 @@ export interface Runner {
   drain(): Promise<void>
 }
 
-type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
-
-/** As many machines may be starting up as there are: each only waits for its guest. */
-const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 2, startup: Number.MAX_SAFE_INTEGER }
-/** Between two looks when nothing wakes the runner: no notification is lost for longer. */
-const PASS_MS = 15_000
-const RETRY_MS_MIN = 100
-const RETRY_MS_MAX = 5000
 /** A look that failed is made again: the database may have been away for a moment. */
 const LOOK_FAILED_MS = 1000
+const RETRY_MS_MAX = 5000
 /** What takes the room on the host is about to go. */
 const NO_ROOM_RETRY_MS_MAX = 500
-
-interface RunningJob {
-  group: Group
-  done: Promise<void>
-  /** When its group has become another. */
-  moved: Promise<void>
-}
-
-interface State {
-  jobs: Map<string, RunningJob>
-  /** Operations whose last attempt fell over, and when the next may be made. */
-  waiting: Map<string, { wait_ms: number; until_ms: number }>
-  /** Those that capture before they wait for room: what becomes free meanwhile is set aside for them, too. */
-  ahead: Map<string, RoomWant>
-  /** The next end of a wait for room, of those that the last look saw. */
-  deadline_at: Date | null
-  /** Whether the last look left something that waits for room or for a place in its group. */
-  left_some: boolean
-  draining: boolean
-}
 
 /** Works off the operations of one cell. One at a time a workspace is the holds' doing, not this loop's. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
-  const state: State = { jobs: new Map(), waiting: new Map(), ahead: new Map(), deadline_at: null, left_some: false, draining: false }
+  const state = newState()
   let current: Promise<void> | null = null
   let again: PromiseWithResolvers<void> | null = null
   let timer: NodeJS.Timeout | undefined
@@ -156,17 +141,6 @@ export function startRunner(options: RunnerOptions): Runner {
       await settled()
     },
   }
-}
-
-/** A repeat that is under way is waited for by its own end. */
-export function nextLookMs(
-  { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
-  now: Date,
-): number {
-  const now_ms = performance.now()
-  const repeats = [...waiting].flatMap(([id, { until_ms }]) => (jobs.has(id) ? [] : [until_ms - now_ms]))
-  const deadlines = deadline_at === null ? [] : [deadline_at.getTime() - now.getTime()]
-  return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
 interface Signals {
@@ -268,7 +242,8 @@ async function beginWithRoom(
     cell.room.withdraw(want.id)
     return refuse(job, known.kind, answer.error)
   }
-  if ((await cell.room.decide(want, () => begin(known, required))).kind === 'given' || answer === null) return
+  const decision = await cell.room.decide(want, () => begin(known, required))
+  if (decision.kind === 'given' || answer === null) return
   state.left_some = true
   const ahead = aheadOf(operation)
   if (ahead !== undefined) {
@@ -287,8 +262,22 @@ async function beginWithRoom(
     }
   }
   if (state.deadline_at === null || deadline_at < state.deadline_at) state.deadline_at = deadline_at
-  // Of one that waits already nothing changes: many that wait must not make each look a long one.
-  if (known.starts && operation.state === 'queued') await markPending(cell.db, operation, now, deadline_at, pending(required, deadline_at))
+  if (known.starts) await tell(options, state, operation, deadline_at, pending(required, deadline_at, decision.short), decision.short)
+}
+
+/** Of one that waits already nothing is written until it waits for something else: many that wait must not make each look a long one. */
+async function tell(
+  { cell }: RunnerOptions,
+  state: State,
+  operation: OpenOperation,
+  deadline_at: Date,
+  error: OperationError,
+  short: Short,
+): Promise<void> {
+  const before = state.told.get(operation.id)
+  if (operation.state === 'queued') await markPending(cell.db, operation, cell.clock.now(), deadline_at, error)
+  else if (before !== undefined && before !== short) await tellAgain(cell.db, operation, cell.clock.now(), error)
+  state.told.set(operation.id, short)
 }
 
 /** Those of volumes and builds. One of any other subject must not wait for ever: whoever asked is told. */
@@ -373,23 +362,4 @@ function fellOver(options: RunnerOptions, state: State, operation: Taken, error:
   const longest_ms = has_no_room ? NO_ROOM_RETRY_MS_MAX : RETRY_MS_MAX
   const wait_ms = Math.min((state.waiting.get(operation.id)?.wait_ms ?? RETRY_MS_MIN / 2) * 2, longest_ms)
   state.waiting.set(operation.id, { wait_ms, until_ms: performance.now() + wait_ms })
-}
-
-function freePlaces(options: RunnerOptions, state: State, group: Group): number {
-  const running = [...state.jobs.values()].filter((one) => one.group === group).length
-  return (options.groups?.[group] ?? GROUPS[group]) - running
-}
-
-function isWaiting(state: State, operation_id: string): boolean {
-  return (state.waiting.get(operation_id)?.until_ms ?? 0) > performance.now()
-}
-
-function forgetLook(state: State): void {
-  state.deadline_at = null
-  state.left_some = false
-}
-
-function forgetDone(state: State, open: { id: string }[]): void {
-  const ids = new Set(open.map(({ id }) => id))
-  for (const id of state.waiting.keys()) if (!ids.has(id)) state.waiting.delete(id)
 }

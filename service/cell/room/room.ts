@@ -18,7 +18,10 @@ export interface TakeOptions {
   signal?: AbortSignal
 }
 
-export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait' }
+/** What there is too little of. */
+export type Short = keyof Taken
+
+export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: Short }
 
 /** Whoever makes room while somebody waits for it. */
 export interface RoomMaker {
@@ -157,21 +160,22 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     }
     return aside
   }
-  const fitsIn = (want: Want, host: HostCapacity, used: Taken): boolean => {
+  /** null: it fits. */
+  const shortIn = (want: Want, host: HostCapacity, used: Taken): Short | null => {
     const aside = list.size > 1 ? setAside(want, host, used) : { memory_mib: 0, disk_gib: 0 }
-    if (used.memory_mib + aside.memory_mib + sizeOf(want, host) > host.memory_mib) return false
-    return want.disk_gib === 0 || used.disk_gib + aside.disk_gib + want.disk_gib <= host.disk_gib
+    if (used.memory_mib + aside.memory_mib + sizeOf(want, host) > host.memory_mib) return 'memory_mib'
+    return want.disk_gib === 0 || used.disk_gib + aside.disk_gib + want.disk_gib <= host.disk_gib ? null : 'disk_gib'
   }
-  const fits = async (want: Want, host: HostCapacity): Promise<boolean> => {
+  const shortFor = async (want: Want, host: HostCapacity): Promise<Short | null> => {
     // What was given back since is missing in what is known. So those before it seem out of reach who are not, and nothing is set aside
     // for them: whoever is not the first looks again.
     const is_known = !is_stale || inOrder()[0]?.id === want.id
-    if (taken !== null && is_known && fitsIn(want, host, taken)) return true
-    if (taken !== null && !is_stale) return false
-    const fit = fitsIn(want, host, await read(host, want.own ?? null))
+    const known = taken === null ? null : shortIn(want, host, taken)
+    if (taken !== null && (known === null ? is_known : !is_stale)) return known
+    const short = shortIn(want, host, await read(host, want.own ?? null))
     // It is the book of this one alone.
-    if (!fit && want.own !== undefined) is_stale = true
-    return fit
+    if (short !== null && want.own !== undefined) is_stale = true
+    return short
   }
   const give = async <T>(want: Want, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
     try {
@@ -194,9 +198,10 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     inTurn(async () => {
       put(want)
       const host = capacity
-      if (host === null || (await fits(want, host))) return give(want, host, reserve)
+      const short = host === null ? null : await shortFor(want, host)
+      if (short === null) return give(want, host, reserve)
       maker.wanted()
-      return { kind: 'wait' }
+      return { kind: 'wait', short }
     })
   const isReachable = (want: Pick<Waiter, 'memory_mib'>) => capacity === null || sizeOf(want, capacity) <= reachable_mib(capacity)
   const poked = (limit_ms: number, signal?: AbortSignal): Promise<void> => {

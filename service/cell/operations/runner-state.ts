@@ -1,0 +1,67 @@
+import type { Short } from '../room/room.ts'
+import type { KnownKind } from './begin.ts'
+import type { RoomWant } from './room-wants.ts'
+
+export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
+
+/** As many machines may be starting up as there are: each only waits for its guest. */
+const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 2, startup: Number.MAX_SAFE_INTEGER }
+/** Between two looks when nothing wakes the runner: no notification is lost for longer. */
+const PASS_MS = 15_000
+export const RETRY_MS_MIN = 100
+
+interface RunningJob {
+  group: Group
+  done: Promise<void>
+  /** When its group has become another. */
+  moved: Promise<void>
+}
+
+export interface State {
+  jobs: Map<string, RunningJob>
+  /** Operations whose last attempt fell over, and when the next may be made. */
+  waiting: Map<string, { wait_ms: number; until_ms: number }>
+  /** Those that capture before they wait for room: what becomes free meanwhile is set aside for them, too. */
+  ahead: Map<string, RoomWant>
+  /** What those that wait for room were told there is too little of. */
+  told: Map<string, Short>
+  /** The next end of a wait for room, of those that the last look saw. */
+  deadline_at: Date | null
+  /** Whether the last look left something that waits for room or for a place in its group. */
+  left_some: boolean
+  draining: boolean
+}
+
+export function newState(): State {
+  return { jobs: new Map(), waiting: new Map(), ahead: new Map(), told: new Map(), deadline_at: null, left_some: false, draining: false }
+}
+
+/** A repeat that is under way is waited for by its own end. */
+export function nextLookMs(
+  { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
+  now: Date,
+): number {
+  const now_ms = performance.now()
+  const repeats = [...waiting].flatMap(([id, { until_ms }]) => (jobs.has(id) ? [] : [until_ms - now_ms]))
+  const deadlines = deadline_at === null ? [] : [deadline_at.getTime() - now.getTime()]
+  return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
+}
+
+export function freePlaces({ groups }: { groups?: Partial<Record<Group, number>> }, state: State, group: Group): number {
+  const running = [...state.jobs.values()].filter((one) => one.group === group).length
+  return (groups?.[group] ?? GROUPS[group]) - running
+}
+
+export function isWaiting(state: State, operation_id: string): boolean {
+  return (state.waiting.get(operation_id)?.until_ms ?? 0) > performance.now()
+}
+
+export function forgetLook(state: State): void {
+  state.deadline_at = null
+  state.left_some = false
+}
+
+export function forgetDone(state: State, open: { id: string }[]): void {
+  const ids = new Set(open.map(({ id }) => id))
+  for (const known of [state.waiting, state.told]) for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
+}
