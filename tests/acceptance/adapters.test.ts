@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { bundleSdk } from '../../tools/sdk/bundle.ts'
+import { buildSdk } from '../../tools/sdk/bundle.ts'
 import { isLong } from '../support/depth.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
@@ -105,8 +105,8 @@ const TYPES = {
 /** As `npm install ~/berth/sdk/typescript` puts it there. */
 async function installSdk(at: string): Promise<void> {
   mkdirSync(at, { recursive: true })
-  for (const part of ['package.json', 'src']) cpSync(path.join(ROOT, 'sdk/typescript', part), path.join(at, part), { recursive: true })
-  await bundleSdk('main', path.join(at, 'dist/main.js'))
+  cpSync(path.join(ROOT, 'sdk/typescript/package.json'), path.join(at, 'package.json'))
+  await buildSdk(path.join(at, 'dist'))
 }
 
 /** What it prints; where it fails, that is the error. */

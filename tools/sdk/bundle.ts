@@ -4,6 +4,7 @@ import { chmodSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync } from 'node:zlib'
+import { declareSdk } from './declarations.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
@@ -17,42 +18,56 @@ export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: stri
   return text
 }
 
+/** All that the SDK's package publishes: its modules, and their types. */
+export async function buildSdk(dist: string): Promise<void> {
+  await bundleSdk('main', path.join(dist, 'main.js'))
+  await bundleSdk('testing/double', path.join(dist, 'testing.js'))
+  declareSdk(path.join(dist, 'types'))
+}
+
 /**
- * The command line as one file. In CommonJS what a module asks of Node.js is read when the module is wanted; imports would be read before
+ * The command line as one file. A CommonJS module asks Node.js for a built-in module when it needs it. Imports would load all of them before
  * the first line runs.
  */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
-  const options = { ...COMMON, platform: 'node', target: 'node22', define: { BERTH_CLI_VERSION: JSON.stringify(version) } } as const
-  // Some CommonJS code in it asks for modules of Node.js by `require`, and a module that is read from text has no address to begin at.
-  const banner = { js: `import { createRequire as berthRequire } from 'node:module'; const require = berthRequire('file:///');` }
-  const { outputFiles } = await build({ ...options, entryPoints: ['cli/src/mcp.ts'], banner, write: false })
+  const options = {
+    ...COMMON,
+    platform: 'node',
+    target: 'node22',
+    format: 'cjs',
+    define: { BERTH_CLI_VERSION: JSON.stringify(version) },
+  } as const
+  const { outputFiles } = await build({ ...options, entryPoints: [MCP_LIBRARY], write: false })
   const packed = brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
-  await build({ ...options, format: 'cjs', entryPoints: ['cli/src/main.ts'], plugins: [packedMcp(packed)], outfile })
+  await build({ ...options, entryPoints: ['cli/src/main.ts'], plugins: [packedLibrary(packed)], outfile })
   chmodSync(outfile, 0o755)
 }
 
+const MCP_LIBRARY = 'cli/src/mcp-library.ts'
+
 /**
- * The protocol's library is nine tenths of the command line, and Node.js parses all of a file before its first line runs. So it is text in
- * the file, which is read where it is wanted.
+ * Keeps the protocol's library as text, because Node.js parses a whole file before its first line runs. Only the library is packed: a packed
+ * module of ours would have classes of its own, and `instanceof` would fail between the two copies.
  */
-function packedMcp(packed: string): Plugin {
+function packedLibrary(packed: string): Plugin {
   return {
-    name: 'packed-mcp',
+    name: 'packed-library',
     setup({ onResolve, onLoad }) {
-      onResolve({ filter: /\/mcp\.ts$/ }, ({ path }) => ({ path, namespace: 'packed' }))
+      onResolve({ filter: /\/mcp-library\.ts$/ }, ({ path }) => ({ path, namespace: 'packed' }))
       onLoad({ filter: /.*/, namespace: 'packed' }, () => ({
         contents: `
           import { brotliDecompressSync } from 'node:zlib'
-          const text = brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString('base64')
-          export const serveMcp = async (context) => (await import('data:text/javascript;base64,' + text)).serveMcp(context)`,
+          const text = brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString()
+          const library = { exports: {} }
+          new Function('module', 'exports', 'require', text)(library, library.exports, require)
+          export const { createMcpHandler, McpServer, StdioServerTransport, z } = library.exports`,
       }))
     },
   }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await bundleSdk('main', 'sdk/typescript/dist/main.js')
-  await bundleSdk('testing/double', 'sdk/typescript/dist/testing.js')
+  await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))
   await bundleCli(path.join(ROOT, 'cli/dist/berth.cjs'))
 }

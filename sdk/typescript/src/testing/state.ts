@@ -28,7 +28,7 @@ export class Session {
   readonly killed = new AbortController()
   readonly typed: string[] = []
   readonly decoder: { decode(bytes: Uint8Array, options: { stream: boolean }): string } = new TextDecoder()
-  #changed = Promise.withResolvers<undefined>()
+  #changed = deferred()
 
   constructor(fingerprint: string, record: ExecSession) {
     this.fingerprint = fingerprint
@@ -45,10 +45,10 @@ export class Session {
     this.change()
   }
   change(): void {
-    this.#changed.resolve(undefined)
-    this.#changed = Promise.withResolvers()
+    this.#changed.resolve()
+    this.#changed = deferred()
   }
-  get changed(): Promise<undefined> {
+  get changed(): Promise<void> {
     return this.#changed.promise
   }
 }
@@ -103,4 +103,11 @@ export class Refused extends Error {
 
 export function notFound(what: string, reason?: string): Refused {
   return new Refused(404, 'not_found', `${what} is not there`, reason === undefined ? {} : { reason })
+}
+
+/** Node.js 20 has no `Promise.withResolvers`. */
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => undefined
+  const promise = new Promise<void>((done) => (resolve = done))
+  return { promise, resolve }
 }
