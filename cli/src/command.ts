@@ -44,11 +44,6 @@ export class CliError extends Error {
   }
 }
 
-/** By what it has: in the single file the MCP server is a module of its own, with a class of its own. */
-export function isCliError(error: unknown): error is CliError {
-  return error instanceof Error && 'exit_code' in error && 'next' in error
-}
-
 export function usageError(message: string, next = 'berth help'): CliError {
   return new CliError(message, { exit_code: 2, next })
 }

@@ -2,7 +2,7 @@
 // The command line: `berth help`.
 import { parseArgs } from 'node:util'
 import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, isCliError, usageError } from './command.ts'
+import { CliError, type CliCommand, type Context, usageError } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { completionOf } from './completion.ts'
 import { fields, severalLines, table } from './print.ts'
@@ -145,7 +145,7 @@ function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
 function told(error: unknown): number {
   // Messages name files, programs and other things that are other people's.
   const say = (text: string) => void process.stderr.write(`berth: ${severalLines(text)}\n`)
-  if (isCliError(error)) {
+  if (error instanceof CliError) {
     say(error.message)
     if (error.next) process.stderr.write(`Try: ${severalLines(error.next)}\n`)
     return error.exit_code

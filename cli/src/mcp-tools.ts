@@ -1,7 +1,6 @@
-import { McpServer } from '@modelcontextprotocol/server'
-import { z } from 'zod'
 import { BerthError } from '../../sdk/typescript/src/main.ts'
 import { Budget, Refusal, type ToolSet } from './mcp-budget.ts'
+import { McpServer, z } from './mcp-library.ts'
 
 /** What one result carries; the rest is read on from an offset. */
 const CHARACTERS_MAX = 20_000

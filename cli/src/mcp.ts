@@ -1,11 +1,10 @@
-import { createMcpHandler } from '@modelcontextprotocol/server'
-import { StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { type Context, CliError, usageError } from './command.ts'
 import { type Bounds, Budget, TOOL_SETS, type ToolSet } from './mcp-budget.ts'
+import { createMcpHandler, StdioServerTransport } from './mcp-library.ts'
 import { createMcpServer } from './mcp-tools.ts'
 
 const VERSION = '0.1.0'

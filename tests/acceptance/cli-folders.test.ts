@@ -11,10 +11,11 @@ import type { Context } from '../../cli/src/command.ts'
 import { copy } from '../../cli/src/copy.ts'
 import { Berth } from '../../sdk/typescript/src/main.ts'
 import { runBerth } from '../cli/served.ts'
+import { builtCli } from '../support/built-clients.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const run = promisify(execFile)
-const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
+const MAIN = await builtCli()
 const TIMEOUT = { timeout: 300_000 }
 
 let service: SharedService

@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { runBerth } from '../cli/served.ts'
+import { builtCli } from '../support/built-clients.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
+const MAIN = await builtCli()
 const BERTH = `'${process.execPath}' --disable-warning=ExperimentalWarning '${MAIN}'`
 const TIMEOUT = { timeout: 240_000 }
 const KEY = 'cli-tools'

@@ -11,6 +11,7 @@ import { promisify } from 'node:util'
 import { Berth, type Workspace } from '../../sdk/typescript/src/main.ts'
 import { runBerth } from '../cli/served.ts'
 import { debianPackages, unpack } from '../support/debian-packages.ts'
+import { builtCli } from '../support/built-clients.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const run = promisify(execFile)
@@ -152,7 +153,7 @@ test('the commands of docs/guides/ssh.md do what it says, on a computer that has
   const here = 'env -u LD_LIBRARY_PATH'
   program('ssh', `exec ${here} /usr/bin/ssh -F ~/.ssh/config "$@"`)
   program('scp', `exec /usr/bin/scp -F ~/.ssh/config "$@"`)
-  program('berth', `exec '${process.execPath}' --disable-warning=ExperimentalWarning '${path.join(ROOT, 'cli/src/main.ts')}' "$@"`)
+  program('berth', `exec '${process.execPath}' --disable-warning=ExperimentalWarning '${await builtCli()}' "$@"`)
   program('rsync', `exec '${await ownRsync(local('bin/ssh'))}' "$@"`)
   program('code', 'ssh "${2#ssh-remote+}" "ls $3" | sed "s/^/the editor sees /"')
   const PATH = `${local('bin')}:${process.env['PATH'] ?? ''}`

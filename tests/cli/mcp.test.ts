@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { builtCli } from '../support/built-clients.ts'
 import { type Served, serveDouble } from './served.ts'
 
-const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
+const MAIN = await builtCli()
 const NODE = ['--disable-warning=ExperimentalWarning', MAIN]
 
 let served: Served

@@ -7,8 +7,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { createDouble, type Double } from '../../sdk/typescript/src/testing/double.ts'
+import { builtCli } from '../support/built-clients.ts'
 
-const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
+const MAIN = await builtCli()
 
 export interface Ran {
   code: number | null

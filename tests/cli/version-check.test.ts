@@ -7,8 +7,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, beforeEach, test } from 'node:test'
+import { builtCli } from '../support/built-clients.ts'
 
-const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
+const MAIN = await builtCli()
 const CLIENT = {
   package: '@berth/cli',
   ecosystem: 'npm',

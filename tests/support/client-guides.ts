@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { builtCli, builtSdk } from './built-clients.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const NODE = [process.execPath, '--disable-warning=ExperimentalWarning']
@@ -23,8 +24,7 @@ interface Where {
 /** Runs all that a page of docs/ shows in TypeScript, as one program. */
 export async function runTypescript(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'ts')
-  const main = path.join(ROOT, 'sdk/typescript/src/main.ts')
-  const program = blocks.join('\n').replaceAll("'@berth/sdk'", JSON.stringify(main))
+  const program = blocks.join('\n').replaceAll("'@berth/sdk'", JSON.stringify(await builtSdk()))
   return inFolder(async (folder) => {
     writeFileSync(path.join(folder, 'sample.mts'), program)
     return { prints, printed: await output([...NODE, path.join(folder, 'sample.mts')], folder, where) }
@@ -58,7 +58,7 @@ export async function runCommands(page: string, where: Where): Promise<Sampled> 
   )
   return inFolder(async (folder) => {
     const program = path.join(folder, 'berth')
-    writeFileSync(program, `#!/bin/sh\nexec ${NODE.join(' ')} ${path.join(ROOT, 'cli/src/main.ts')} "$@"\n`)
+    writeFileSync(program, `#!/bin/sh\nexec ${NODE.join(' ')} ${await builtCli()} "$@"\n`)
     chmodSync(program, 0o755)
     const script = `set -euo pipefail\nPATH=${folder}:$PATH\n${blocks.slice(setUp + 1).join('\n')}`
     return { prints, printed: await output(['bash', '-c', script], folder, where) }

@@ -1,0 +1,26 @@
+// The clients as users install them. A test of the sources would miss a fault of the bundle.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { bundleCli, bundleSdk } from '../../tools/sdk/bundle.ts'
+
+let cli: Promise<string> | undefined
+let sdk: Promise<string> | undefined
+
+/** The command line in one file, built once for each test process. @returns its path */
+export function builtCli(): Promise<string> {
+  return (cli ??= built('berth.cjs', bundleCli))
+}
+
+/** The module that `@berth/sdk` names. @returns its path */
+export function builtSdk(): Promise<string> {
+  return (sdk ??= built('main.mjs', async (file) => void (await bundleSdk('main', file))))
+}
+
+async function built(name: string, build: (file: string) => Promise<void>): Promise<string> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'berth-built-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const file = path.join(folder, name)
+  await build(file)
+  return file
+}
