@@ -1,5 +1,6 @@
 // The system users that PostgreSQL, api, cell, the machines' resolver, the proxy of ports and the one that puts secrets in run as.
 import { readFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { run } from './cached-build.mjs'
 
 export const ACCOUNTS = {
@@ -10,6 +11,9 @@ export const ACCOUNTS = {
   ports: 'berth-ports',
   secret_proxy: 'berth-secrets',
 }
+
+const ATTEMPTS_MAX = 20
+const PAUSE_MS = 250
 
 /** Returns `{ postgres, api, cell, resolver, ports, secret_proxy }` as `{ uid, gid }`, after making those that are missing. */
 export async function ensureAccounts({ log }) {
@@ -32,11 +36,16 @@ export function accountOf(name) {
 
 async function create(name, log) {
   const home = ['--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin']
-  try {
-    await run('useradd', ['--system', '--user-group', ...home, name])
-  } catch (error) {
-    // Two starts at once on one computer: the other made it.
-    if (!accountOf(name)) throw error
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await run('useradd', ['--system', '--user-group', ...home, name])
+      break
+    } catch (error) {
+      // Another start on this computer has made the user, or holds the lock of /etc/passwd, which useradd does not wait for.
+      if (accountOf(name)) return
+      if (attempt === ATTEMPTS_MAX) throw error
+      await setTimeout(PAUSE_MS)
+    }
   }
   log(`user ${name} is made`)
 }
