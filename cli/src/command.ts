@@ -44,6 +44,13 @@ export class CliError extends Error {
   }
 }
 
+/** `NAME=VALUE`, of a flag that may be given several times. */
+export function namedValue(flag: string, pair: string): [name: string, value: string] {
+  const at = pair.indexOf('=')
+  if (at < 1) throw usageError(`--${flag} takes NAME=VALUE, not ${pair}`)
+  return [pair.slice(0, at), pair.slice(at + 1)]
+}
+
 export function usageError(message: string, next = 'berth help'): CliError {
   return new CliError(message, { exit_code: 2, next })
 }

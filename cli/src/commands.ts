@@ -14,10 +14,10 @@ const later =
 export const COMMANDS: CliCommand[] = [
   {
     name: 'exec',
-    takes: 'WORKSPACE -- COMMAND …',
-    does: 'run a command: standard input is piped in, signals are passed on, its exit code is this one',
+    takes: "WORKSPACE -- COMMAND …, or WORKSPACE 'LINE'",
+    does: 'run a command, or a line by bash: standard input is piped in, signals are passed on, its exit code is this one',
     flags: EXEC_FLAGS,
-    words: [1, 1],
+    words: [1, 2],
     run: later(async () => (await import('./exec.ts')).exec),
   },
   {

@@ -1,15 +1,17 @@
 import { fstatSync } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { constants } from 'node:os'
 import type { Command, OutputOptions, Workspace } from '../../sdk/typescript/src/main.ts'
-import { type Context, type Run, usageError } from './command.ts'
+import { CliError, type Context, namedValue, type Run, usageError } from './command.ts'
 import { exitCodeOf, sizeOf, written } from './ending.ts'
 
 const STDIN_BYTES_MAX = 1 << 20
+const ENDING: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
-export const exec: Run = async (context, [name = '']) => {
-  const { flags, rest } = context
-  if (rest.length === 0) throw usageError('What is to be run stands after --', 'berth exec WORKSPACE -- COMMAND')
+export const exec: Run = async (context, [name = '', line]) => {
+  const { flags } = context
+  const rest = wordsOf(context.rest, line)
   const ws = await context.workspace(name)
   const { id } = flags
   const named = typeof id === 'string' ? { [ws.view.mode === 'file_first' ? 'execution_id' : 'session_id']: id } : {}
@@ -24,19 +26,31 @@ export const exec: Run = async (context, [name = '']) => {
   if (ws.view.mode === 'file_first') return runToEnd(ws, argv, asked)
   const command = await ws.start(argv, asked)
   if (flags['detach'] === true) return void context.print({ id: command.id })
-  return follow(command)
+  const code = await follow(command)
+  // One word with a space in it is no name of a program.
+  if (code === COULD_NOT_START && rest.length === 1 && /\s/.test(rest[0] ?? ''))
+    context.say(`Try: berth exec ${name} ${JSON.stringify(rest[0])}   (a line for a shell stands without --)`)
+  return code
+}
+
+const COULD_NOT_START = 127
+
+/** Words after `--` are run as they are. A line in front of it is for a shell. */
+function wordsOf(rest: readonly string[], line: string | undefined): readonly string[] {
+  if (line !== undefined && rest.length === 0) return ['bash', '-lc', line]
+  if (line === undefined && rest.length > 0) return rest
+  throw usageError(
+    'The command stands after --, or is one quoted line',
+    "berth exec WORKSPACE -- COMMAND …, or berth exec WORKSPACE 'LINE'",
+  )
 }
 
 function optionsOf(flags: Context['flags']): Record<string, unknown> {
   const timeout = flags['timeout']
-  const env = (flags['env'] as unknown as string[] | undefined)?.map((pair) => {
-    const at = pair.indexOf('=')
-    if (at < 1) throw usageError(`--env takes NAME=VALUE, not ${pair}`)
-    return [pair.slice(0, at), pair.slice(at + 1)]
-  })
+  const env = (flags['env'] as unknown as string[] | undefined)?.map((pair) => namedValue('env', pair))
   return {
     ...only(flags, ['cwd', 'user']),
-    ...(env ? { env: Object.fromEntries(env) as Record<string, string> } : {}),
+    ...(env ? { env: Object.fromEntries(env) } : {}),
     ...(typeof timeout === 'string' ? { timeout_ms: secondsOf(timeout) * 1000 } : {}),
   }
 }
@@ -83,13 +97,25 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
   return { file }
 }
 
-/** Shows what it writes until it ends, or what there is. @returns its exit code; 0 where it runs on */
+/**
+ * Shows the output of a command until its end, or as much as there is. Signals are passed on. A second signal that ends programs leaves, so
+ * that a service that does not answer holds no terminal.
+ * @returns the command's exit code; 0 where it runs on
+ */
 export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {
-  const pass = (signal: NodeJS.Signals) => void command.signal(signal).catch(() => undefined) // it may have ended
+  const leaving = new AbortController()
+  let endings = 0
+  const pass = (signal: NodeJS.Signals) => {
+    if (ENDING.has(signal) && (endings += 1) > 1)
+      leaving.abort(new CliError(`Left; command ${command.id} goes on`, { exit_code: 128 + constants.signals[signal] }))
+    else void command.signal(signal, { signal: leaving.signal }).catch(() => undefined) // the command may have ended
+  }
   for (const signal of FORWARDED) process.on(signal, pass)
   try {
-    for await (const { stream, bytes } of command.output(from)) await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
-    // Whoever does not follow a command that runs sees no end of it.
+    const signal = leaving.signal
+    for await (const { stream, bytes } of command.output({ ...from, signal }))
+      await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
+    // A command that is not followed to its end has no exit code here.
     return command.ending === null ? 0 : exitCodeOf(command.ending)
   } finally {
     for (const signal of FORWARDED) process.off(signal, pass)
@@ -97,7 +123,7 @@ export async function follow(command: Command, from: OutputOptions = {}): Promis
 }
 
 async function runToEnd(ws: Workspace, argv: string[], options: object): Promise<number> {
-  const result = await ws.exec(argv, options)
+  const result = await ws.exec(argv, { ...options, check: false })
   await written(process.stdout, result.stdoutBytes)
   await written(process.stderr, result.stderrBytes)
   const { state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out } = result

@@ -15,6 +15,8 @@ const GLOBAL = {
   json: { type: 'boolean' },
   profile: { type: 'string' },
   url: { type: 'string' },
+  project: { type: 'string' },
+  organization: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
@@ -36,7 +38,8 @@ async function main(argv: readonly string[]): Promise<number> {
   try {
     return await run(argv)
   } catch (error) {
-    return told(error)
+    const dashes = argv.indexOf('--')
+    return told(error, argv.slice(0, dashes < 0 ? argv.length : dashes).includes('--json'))
   }
 }
 
@@ -58,7 +61,8 @@ async function run(argv: readonly string[]): Promise<number> {
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
   // Read where a command runs: help and completion take no longer than the shell's prompt.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
-  const context = contextOf(values, rest, (known) => new Berth({ ...known, fetch: httpFetch, WebSocket: LaterWebSocket }))
+  const onNotice = (text: string) => void process.stderr.write(`berth: ${severalLines(text)} (Ctrl-C ends)\n`)
+  const context = contextOf(values, rest, (known) => new Berth({ ...known, fetch: httpFetch, WebSocket: LaterWebSocket, onNotice }))
   if (!context.json) await checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
   return (await command.run(context, positionals)) ?? 0
 }
@@ -86,7 +90,7 @@ function contextOf(
   let made: Berth | undefined
   const json = flags['json'] === true
   const profile = typeof flags['profile'] === 'string' ? flags['profile'] : (process.env['BERTH_PROFILE'] ?? 'default')
-  const berth = () => (made ??= connect(credentials(profile, flags['url'] as string | undefined)))
+  const berth = () => (made ??= connect(credentials(profile, flags as Partial<Record<string, string>>)))
   return {
     berth,
     async workspace(name): Promise<Workspace> {
@@ -132,7 +136,8 @@ function help(words: readonly string[]): string {
     '',
     ...lines.map(([left = '', right = '']) => `${left.padEnd(width)}  ${right}`),
     '',
-    'Everywhere: --json, --profile NAME, --url URL, --help. BERTH_URL and BERTH_API_KEY win over a profile.',
+    'Everywhere: --json, --profile NAME, --url URL, --project ID, --organization ID, --help.',
+    'BERTH_URL, BERTH_API_KEY, BERTH_PROJECT and BERTH_ORGANIZATION win over a profile.',
   ].join('\n')
 }
 
@@ -142,7 +147,7 @@ function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
 }
 
 /** What went wrong, for a person: the message, what to do next, and what an operator needs. */
-function told(error: unknown): number {
+function told(error: unknown, json: boolean): number {
   // Messages name files, programs and other things that are other people's.
   const say = (text: string) => void process.stderr.write(`berth: ${severalLines(text)}\n`)
   if (error instanceof CliError) {
@@ -152,6 +157,11 @@ function told(error: unknown): number {
   }
   if (!isBerthError(error)) {
     say(error instanceof Error ? error.message : String(error))
+    return 1
+  }
+  if (json) {
+    const { code, reason, message, retryable, requestId: request_id, operationId: operation_id, details } = error
+    process.stderr.write(`${JSON.stringify({ error: { code, reason, message, retryable, request_id, operation_id, details } })}\n`)
     return 1
   }
   const reason = error.reason === null ? '' : ` (${error.reason})`

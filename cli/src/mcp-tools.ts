@@ -90,7 +90,7 @@ export function createMcpServer(budget: Budget, version: string): McpServer {
       const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
       const { id, state, exitCode, termSignal, timedOut, error, stdout, stderr } = await (
         await budget.open(name)
-      ).exec(argv, { ...given, timeout_ms: timeout_seconds * 1000 })
+      ).exec(argv, { ...given, timeout_ms: timeout_seconds * 1000, check: false })
       return said({
         id,
         state,

@@ -59,7 +59,9 @@ export const NOUNS: CliCommand[] = [
     async ({ flags, profile, say }) => {
       const api_key = process.env['BERTH_API_KEY'] || valueFromStdin('The API key')
       const url = typeof flags['url'] === 'string' ? flags['url'] : process.env['BERTH_URL'] || 'http://127.0.0.1:8080'
-      say(`Profile ${profile} is in ${writeProfile(profile, { url, api_key })}`)
+      const { project, organization } = flags as { project?: string; organization?: string }
+      const meant = { ...(project ? { project } : {}), ...(organization ? { organization } : {}) }
+      say(`Profile ${profile} is in ${writeProfile(profile, { url, api_key, ...meant })}`)
       return undefined
     },
   ),

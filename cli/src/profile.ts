@@ -6,6 +6,9 @@ import { CliError } from './command.ts'
 export interface Profile {
   url: string
   api_key: string
+  /** For a person's session. */
+  project?: string
+  organization?: string
 }
 
 export function configFolder(): string {
@@ -37,11 +40,20 @@ export function writeProfile(name: string, profile: Profile): string {
 }
 
 /** Flags win over the environment, and that over the profile. */
-export function credentials(name: string, url: string | undefined): { url: string; apiKey: string } {
+export function credentials(name: string, flags: Partial<Record<string, string>>): Credentials {
   const profile = readProfiles()[name]
   const apiKey = process.env['BERTH_API_KEY'] || profile?.api_key
   if (!apiKey) throw new CliError('No API key is known', { next: 'berth login' })
-  return { url: urlOf(profile, url), apiKey }
+  const project = flags['project'] || process.env['BERTH_PROJECT'] || profile?.project
+  const organization = flags['organization'] || process.env['BERTH_ORGANIZATION'] || profile?.organization
+  return { url: urlOf(profile, flags['url']), apiKey, ...(project ? { project } : {}), ...(organization ? { organization } : {}) }
+}
+
+interface Credentials {
+  url: string
+  apiKey: string
+  project?: string
+  organization?: string
 }
 
 /** Where the service is. */

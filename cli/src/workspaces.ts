@@ -1,5 +1,5 @@
 import type { OpenOptions } from '../../sdk/typescript/src/main.ts'
-import { type CliCommand, type Context, type Run, usageError } from './command.ts'
+import { type CliCommand, type Context, namedValue, type Run, usageError } from './command.ts'
 
 const WORKSPACE_COLUMNS = ['key', 'observed_state', 'mode', 'template.slug', 'id']
 const FILE_COLUMNS = ['name', 'type', 'size', 'mode', 'modified_at']
@@ -24,12 +24,47 @@ const lifecycle = (
 })
 
 const open: Run = async ({ berth, flags, print }, [key = '']) => {
-  const { template = 'base', mode, lifetime, 'idle-policy': idle_policy } = flags
-  const given = { mode, lifetime, idle_policy }
-  const options = { template, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) } as OpenOptions
+  const { template, mode, lifetime, 'idle-policy': idle_policy } = flags
+  const secrets = flags['secret'] as unknown as string[] | undefined
+  const given = { template, mode, lifetime, idle_policy, secrets, inputs: inputsOf(flags), ...sizesOf(flags) }
+  const options = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as OpenOptions
   const { view } = await berth().open(key, options)
   print(view, ['key', 'observed_state', 'mode', 'template.slug', 'id'])
   return 0
+}
+
+const SIZE_FLAGS = { memory: { type: 'string' }, cpu: { type: 'string' }, disk: { type: 'string' } } as const
+
+/** As people say them: `--memory 4GiB`, `--cpu 2`, `--disk 20GiB`. */
+function sizesOf(flags: Context['flags']): { memory_mib?: number; cpu_millis?: number; disk_gib?: number } {
+  const of = (name: string, factor: number) => (typeof flags[name] === 'string' ? { [name]: sizeOf(name, flags[name], factor) } : {})
+  const { memory, cpu, disk } = { ...of('memory', 1), ...of('disk', 1 / 1024), ...of('cpu', 1000) } as Partial<Record<string, number>>
+  return {
+    ...(memory === undefined ? {} : { memory_mib: memory }),
+    ...(cpu === undefined ? {} : { cpu_millis: cpu }),
+    ...(disk === undefined ? {} : { disk_gib: disk }),
+  }
+}
+
+const MIB_IN = {
+  cpu: { '': 1 },
+  memory: { '': 1, m: 1, mib: 1, g: 1024, gib: 1024 },
+  disk: { '': 1024, g: 1024, gib: 1024, t: 1 << 20, tib: 1 << 20 },
+}
+const EXAMPLES = { cpu: '--cpu 2', memory: '--memory 4GiB', disk: '--disk 20GiB' }
+
+function sizeOf(name: string, text: string, factor: number): number {
+  const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text) ?? []
+  const units: Partial<Record<string, number>> = MIB_IN[name as keyof typeof MIB_IN]
+  const value = Number(number) * (units[unit.toLowerCase()] ?? Number.NaN) * factor
+  if (number === '' || !Number.isInteger(value) || value <= 0)
+    throw usageError(`--${name} does not take ${text}`, `berth open KEY ${EXAMPLES[name as keyof typeof EXAMPLES]}`)
+  return value
+}
+
+function inputsOf(flags: Context['flags']): Record<string, string> | undefined {
+  const given = flags['input'] as unknown as string[] | undefined
+  return given && Object.fromEntries(given.map((pair) => namedValue('input', pair)))
 }
 
 const list: Run = async ({ berth, flags, print }) => {
@@ -53,7 +88,15 @@ export const WORKSPACES: CliCommand[] = [
     name: 'open',
     takes: 'KEY',
     does: 'open a key: make its workspace, or find, resume or restart it',
-    flags: { template: { type: 'string' }, mode: { type: 'string' }, lifetime: { type: 'string' }, 'idle-policy': { type: 'string' } },
+    flags: {
+      template: { type: 'string' },
+      ...SIZE_FLAGS,
+      secret: { type: 'string', multiple: true },
+      input: { type: 'string', multiple: true },
+      mode: { type: 'string' },
+      lifetime: { type: 'string' },
+      'idle-policy': { type: 'string' },
+    },
     words: [1, 1],
     run: open,
   },
@@ -115,13 +158,17 @@ export const WORKSPACES: CliCommand[] = [
     'WORKSPACE CHECKPOINT_ID',
     [2, 2],
   ),
-  lifecycle(
-    'fork',
-    'copy it, alive, under another key',
-    async ({ workspace }, [name = '', key = '']) => (await (await workspace(name)).fork(key)).view,
-    'WORKSPACE NEW_KEY',
-    [2, 2],
-  ),
+  {
+    name: 'fork',
+    takes: 'WORKSPACE NEW_KEY',
+    does: 'copy it, alive, under another key',
+    flags: SIZE_FLAGS,
+    words: [2, 2],
+    async run({ workspace, flags, print }, [name = '', key = '']) {
+      print((await (await workspace(name)).fork(key, sizesOf(flags))).view)
+      return 0
+    },
+  },
   lifecycle('reset', 'wipe every change since the template', async ({ workspace }, [name = '']) => (await workspace(name)).reset()),
   lifecycle('delete', 'delete it; its key is never used again', async ({ workspace }, [name = '']) => (await workspace(name)).delete()),
   ...files(),

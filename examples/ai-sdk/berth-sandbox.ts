@@ -67,7 +67,7 @@ export function berthSandbox(ws: Workspace): Experimental_SandboxSession {
     spawn: start as Experimental_SandboxSession['spawn'],
     async run({ command, workingDirectory, env, abortSignal }) {
       const options = { cwd: absolute(workingDirectory), signal: abortSignal, ...(env ? { env } : {}) }
-      const { exitCode, stdout, stderr } = await ws.exec(['sh', '-c', command], options)
+      const { exitCode, stdout, stderr } = await ws.exec(['sh', '-c', command], { ...options, check: false })
       return { exitCode: exitCode ?? 127, stdout, stderr }
     },
   }

@@ -85,6 +85,7 @@ class BerthSandboxEnvironment(SandboxEnvironment):
             user=user,
             stdin=stdin,
             timeout_ms=None if timeout is None else timeout * 1000,
+            check=False,
         )
         if result.timed_out:
             raise TimeoutError(f"The command took more than {timeout} seconds")

@@ -184,3 +184,58 @@ test('commands are completed without a key or a service', async () => {
   for (const shell of ['bash', 'zsh', 'fish'])
     assert.match((await cli.berth(['completion', shell], { env: none })).stdout, /berth complete/)
 })
+
+test('a quoted line is run by bash, and a line after -- is told where it belongs', async () => {
+  cli.double.programs['bash'] = ({ argv, stdout }) => void stdout(argv.slice(1).join(' '))
+  assert.deepEqual(await cli.berth(['exec', 'w', 'ls | head']), { code: 0, stdout: '-lc ls | head', stderr: '' })
+  const { code, stderr } = await cli.berth(['exec', 'w', '--', 'ls | head'])
+  assert.equal(code, 127)
+  assert.match(stderr, /Try: berth exec w "ls \| head"/)
+  assert.equal((await cli.berth(['exec', 'w'])).code, 2)
+})
+
+test('sizes are given as people say them, and a size without sense is refused', async () => {
+  const { code } = await cli.berth(['open', 'sized', '--memory', '2GiB', '--cpu', '1.5', '--disk', '20'])
+  assert.equal(code, 0)
+  const { stderr, code: refused } = await cli.berth(['open', 'sized-2', '--memory', 'lots'])
+  assert.deepEqual([refused, /--memory does not take lots/.test(stderr)], [2, true])
+})
+
+test('with --json a refusal is JSON on standard error, with its details', async () => {
+  const { code, stdout, stderr } = await cli.berth(['files', 'cat', 'w:/missing', '--json'])
+  const { error } = JSON.parse(stderr) as { error: { code: string; reason: string | null } }
+  assert.deepEqual([code, stdout, error.code], [1, '', 'not_found'])
+})
+
+test('without a service a command fails within seconds, and says where it looked', { timeout: 60_000 }, async () => {
+  const env = { BERTH_URL: 'http://127.0.0.1:9' }
+  const { code, stderr } = await cli.berth(['me'], { env })
+  assert.equal(code, 1)
+  assert.match(stderr, /There is no answer from http:\/\/127\.0\.0\.1:9; trying again[^]*ECONNREFUSED[^]*connection_failed/)
+})
+
+test('a second Ctrl-C leaves a command that does not end', { timeout: 60_000 }, async () => {
+  cli.double.programs['stays'] = ({ stdout }) => {
+    stdout('begun\n')
+    return new Promise(() => undefined)
+  }
+  const during = (pid: number) => {
+    process.kill(pid, 'SIGINT')
+    setTimeout(() => process.kill(pid, 'SIGINT'), 100)
+  }
+  cli.onRequest = (url) => (url.endsWith('/signal') ? new Promise<never>(() => undefined) : undefined)
+  const { code, stderr } = await cli.berth(['exec', 'w', '--id', 'stays', '--', 'stays'], { during })
+  cli.onRequest = undefined
+  assert.deepEqual([code, /command stays goes on/.test(stderr)], [130, true])
+})
+
+test('the project of a person is a flag, a variable or a part of the profile', async () => {
+  const projects = new Set<string>()
+  cli.onRequest = (url) => void (url.includes('/v1/projects/') && projects.add(/projects\/([^/]*)/.exec(url)?.[1] ?? ''))
+  await cli.berth(['keys', 'list', '--project', 'by-flag'])
+  await cli.berth(['keys', 'list'], { env: { BERTH_PROJECT: 'by-variable' } })
+  await cli.berth(['login', '--profile', 'person', '--project', 'by-profile', '--url', cli.url])
+  await cli.berth(['keys', 'list', '--profile', 'person'])
+  cli.onRequest = undefined
+  assert.deepEqual([...projects], ['by-flag', 'by-variable', 'by-profile'])
+})

@@ -23,6 +23,8 @@ export interface Served extends AsyncDisposable {
   url: string
   /** Of the profiles. */
   folder: string
+  /** Sees each request, and holds it for as long as what it returns takes. */
+  onRequest: ((url: string) => Promise<void> | void) | undefined
   /** Runs `berth …` to its end. */
   berth(words: readonly string[], options?: RunOptions): Promise<Ran>
 }
@@ -39,6 +41,7 @@ export async function serveDouble(): Promise<Served> {
   let double: Double | undefined
   const server = createServer((request, response) => {
     void (async () => {
+      await served.onRequest?.(request.url ?? '')
       const body = request.method === 'GET' ? null : (Readable.toWeb(request) as ReadableStream)
       const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]))
       const init = { method: request.method ?? 'GET', headers, ...(body ? { body, duplex: 'half' as const } : {}) }
@@ -53,10 +56,11 @@ export async function serveDouble(): Promise<Served> {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const made = (double = createDouble({ url }))
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-cli-'))
-  return {
+  const served: Served = {
     double: made,
     url,
     folder,
+    onRequest: undefined,
     berth: (words, options = {}) =>
       runBerth(words, {
         ...options,
@@ -69,6 +73,7 @@ export async function serveDouble(): Promise<Served> {
       rmSync(folder, { recursive: true })
     },
   }
+  return served
 }
 
 /** Runs the command line to its end, with only this of its surroundings. */

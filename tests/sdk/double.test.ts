@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Berth } from '../../sdk/typescript/src/main.ts'
+import { Berth, CommandError } from '../../sdk/typescript/src/main.ts'
 import { createDouble, type Program } from '../../sdk/typescript/src/testing/double.ts'
 import { generatorOf } from '../support/seed.ts'
 import { depth } from '../support/depth.ts'
@@ -14,7 +14,7 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
   const cancelled = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
   return play(argv[2] ?? '', { stdout, stderr, append, cancelled })
 }
-const double = createDouble({ programs: { sh } })
+const double = createDouble({ programs: { sh, bash: sh } })
 sdkSuite('the double', () => ({ berth: double.berth, secret: double.options.apiKey }))
 
 // No script of a shell is played for these.
@@ -42,7 +42,8 @@ test('the double runs commands of a file-first workspace as executions', async (
   const ws = await double.berth.open('tree', { template: 'base', mode: 'file_first' })
   const result = await ws.exec(['sh', '-c', 'echo x >> /home/user/marks; echo marked'])
   assert.deepEqual([result.stdout, result.ok, result.execution?.tree_revision, result.execution?.changed.length], ['marked\n', true, 1, 1])
-  assert.equal((await ws.exec(['nothing'])).state, 'failed_to_start')
+  assert.equal((await ws.exec(['nothing'], { check: false })).state, 'failed_to_start')
+  await assert.rejects(ws.exec(['nothing']), CommandError)
 })
 
 test('what is written while a request is on its way goes with the next one, in order and once', async () => {

@@ -50,7 +50,7 @@ export async function serveToOthers(network: (through: typeof fetch) => typeof f
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const { options } = createDouble({ url, programs: { sh, count, python3 } })
+  const { options } = createDouble({ url, programs: { sh, bash: sh, count, python3 } })
   const answer = network(options.fetch)
   const sockets = new WebSocketServer({ server })
   sockets.on('connection', (socket, { url: path, headers }) => {

@@ -9,7 +9,7 @@ before(async () => {
   w = await openServiceWorld()
   w.play = (session) => {
     const [program, , script = ''] = session.request['argv'] as string[]
-    if (program !== 'sh') {
+    if (program !== 'sh' && program !== 'bash') {
       Object.assign(session.record, { state: 'failed_to_start', pid: null, started_at: null, error: 'there is no such program' })
       return void session.emit('change')
     }

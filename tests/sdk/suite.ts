@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { type Berth, BerthError, CommandError, ConflictError, NotFoundError, type Workspace } from '../../sdk/typescript/src/main.ts'
+import {
+  type Berth,
+  BerthError,
+  CommandError,
+  ConflictError,
+  DeadlineError,
+  NotFoundError,
+  type Workspace,
+} from '../../sdk/typescript/src/main.ts'
 
 /** Scripts of the suite. A real machine runs them with `sh -c`; where there is none, a test plays them. */
 export const SCRIPTS = {
@@ -85,14 +93,36 @@ export function sdkSuite(
     await command.cancel()
   })
 
-  void it('a program that is not there is told in the result, and thrown where that is asked for', async (ws) => {
-    const result = await ws.exec(['no-such-program'])
+  void it('a command that cannot start throws, unless check is false', async (ws) => {
+    await assert.rejects(
+      ws.exec(['no-such-program']),
+      (error) => error instanceof CommandError && error.result.state === 'failed_to_start' && error.message.includes('could not start'),
+    )
+    const result = await ws.exec(['no-such-program'], { check: false })
     assert.deepEqual([result.state, result.ok, result.exitCode], ['failed_to_start', false, null])
     assert.ok(result.error)
+  })
+
+  void it('a command that fails throws where check is true, with its exit code and the end of stderr', async (ws) => {
+    assert.equal((await ws.exec(sh(SCRIPTS.both))).exitCode, 3)
     await assert.rejects(
       ws.exec(sh(SCRIPTS.both), { check: true }),
-      (error) => error instanceof CommandError && error.result.exitCode === 3,
+      (error) =>
+        error instanceof CommandError && error.result.exitCode === 3 && error.message === 'The command ended with exit code 3: err',
     )
+  })
+
+  void it('a line is run by a login shell', async (ws) => {
+    assert.equal((await ws.exec(SCRIPTS.lines)).stdout, 'line 1\nline 2\nline 3\n')
+    assert.equal((await (await ws.start(SCRIPTS.both)).result()).exitCode, 3)
+  })
+
+  void it('a call whose time is over names its command, which goes on', async (ws) => {
+    const error = await ws.exec(sh(SCRIPTS.long), { waitMs: 1500 }).catch((thrown: unknown) => thrown)
+    assert.ok(error instanceof DeadlineError && error.sessionId !== null)
+    const command = ws.command(error.sessionId)
+    assert.equal((await command.status()).state, 'running')
+    await command.cancel()
   })
 
   void it('an aborted command is cancelled', async (ws) => {

@@ -24,6 +24,8 @@ FOREVER_SECONDS = 365 * 86_400.0
 ATTEMPT_SECONDS = 70.0
 #: The server holds an answer for so long.
 PREFER_WAIT = {"prefer": "wait=20"}
+#: An open that takes longer says by its operation what it waits for.
+PREFER_SHORT_WAIT = {"prefer": "wait=2"}
 #: After a repair (a new token, a woken workspace) a request is sent again at once, so many times. Then it waits like every other.
 IMMEDIATE_REPEATS_MAX = 4
 
@@ -105,6 +107,13 @@ def wait_before(attempt: int, retry_after_seconds: float | None) -> float:
 def given(**fields: Any) -> dict[str, Any]:
     """The fields that a caller gave."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def caps_of(
+    caps: Mapping[str, Any] | None, cpu_millis: int | None, memory_mib: int | None, disk_gib: int | None
+) -> dict[str, Any] | None:
+    """A size may be given by itself: ``memory_mib=4096`` is ``caps={"memory_mib": 4096}``."""
+    return {**(caps or {}), **given(cpu_millis=cpu_millis, memory_mib=memory_mib, disk_gib=disk_gib)} or None
 
 
 def query_of(query: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,38 @@ class CommandResult:
 
 
 class CommandError(BerthError):
-    """A command ended otherwise than with exit code 0, and the caller asked to be told so: code ``command_failed``."""
+    """A command could not start, or ended otherwise than with exit code 0: code ``command_failed``. ``result`` has all of its output."""
 
     def __init__(self, result: CommandResult) -> None:
-        code = "unknown" if result.exit_code is None else result.exit_code
-        how = result.error or result.term_signal or f"exit code {code}"
-        super().__init__(f"The command ended with {how}", code="command_failed")
+        super().__init__(_ending_in(result), code="command_failed")
         self.result = result
+
+
+_STDERR_CHARACTERS_SHOWN = 500
+
+
+def _ending_in(result: CommandResult) -> str:
+    """A program's log often has the message alone, so the message has the reason and the end of stderr."""
+    if result.state == "failed_to_start":
+        return f"The command could not start: {result.error or 'no reason is known'}"
+    code = "unknown" if result.exit_code is None else result.exit_code
+    how = result.error or result.term_signal or f"exit code {code}"
+    why = " (its time was over)" if result.timed_out else f" ({result.reason})" if result.reason else ""
+    said = result.stderr.strip()[-_STDERR_CHARACTERS_SHOWN:]
+    return f"The command ended with {how}{why}{': ' + said if said else ''}"
+
+
+def argv_of(command: str | Sequence[str]) -> list[str]:
+    """A line runs in ``bash`` as a login shell, so that profiles of the template set its PATH."""
+    return ["bash", "-lc", command] if isinstance(command, str) else list(command)
+
+
+def checked(result: CommandResult, check: bool | None) -> CommandResult:
+    """None: raises only where the command could not start, since a program that tests ``exit_code`` alone would take that for a success."""
+    is_wrong = result.state == "failed_to_start" if check is None else check and not result.ok
+    if is_wrong:
+        raise CommandError(result)
+    return result
 
 
 class Reader:

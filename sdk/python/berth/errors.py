@@ -22,10 +22,10 @@ class BerthError(Exception):
         details: Mapping[str, Any] | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
         self.details: Mapping[str, Any] = details or {}
+        self.message = message + _issues_in(self.details)
+        super().__init__(self.message)
+        self.code = code
         reason = self.details.get("reason")
         self.reason: str | None = reason if isinstance(reason, str) else None
         #: Of the HTTP answer; 0 where there was none.
@@ -98,10 +98,14 @@ class ConnectionFailedError(BerthError):
 
 
 class DeadlineError(BerthError):
-    """The time that the caller gave was over: code ``deadline_exceeded``. What was asked for may still happen."""
+    """The time that the caller gave was over: code ``deadline_exceeded``. The request may still take effect."""
 
-    def __init__(self, message: str = "The time for this call is over") -> None:
-        super().__init__(message, code="deadline_exceeded", retryable=True)
+    def __init__(
+        self, message: str = "The time for this call is over", *, operation_id: str | None = None, session_id: str | None = None
+    ) -> None:
+        super().__init__(message, code="deadline_exceeded", retryable=True, operation_id=operation_id)
+        #: The command, execution or terminal that the call waited for. ``ws.command(id)`` finds a command again.
+        self.session_id = session_id
 
 
 class OperationError(BerthError):
@@ -117,6 +121,20 @@ class OperationError(BerthError):
             details=error.get("details"),
         )
         self.operation = operation
+
+
+_ISSUES_SHOWN_MAX = 5
+
+
+def _issues_in(details: Mapping[str, Any]) -> str:
+    """A program's log often has the message alone, so the message names each field that is wrong."""
+    issues = details.get("issues")
+    if not isinstance(issues, list):
+        return ""
+    known = [issue for issue in issues if isinstance(issue, Mapping) and isinstance(issue.get("message"), str)]
+    texts = [f"{issue.get('path', '')} {issue['message']}".strip() for issue in known]
+    rest = [f"and {len(texts) - _ISSUES_SHOWN_MAX} more"] if len(texts) > _ISSUES_SHOWN_MAX else []
+    return ": " + "; ".join(texts[:_ISSUES_SHOWN_MAX] + rest) if texts else ""
 
 
 _CLASSES: dict[str, type[BerthError]] = {

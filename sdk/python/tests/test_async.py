@@ -7,7 +7,7 @@ import random
 import unittest
 import uuid
 
-from berth import AsyncBerth, AsyncWorkspace, BerthError, CommandError, ConflictError, NotFoundError
+from berth import AsyncBerth, AsyncWorkspace, BerthError, CommandError, ConflictError, ConnectionFailedError, DeadlineError, NotFoundError
 
 BOTH = ["sh", "-c", "echo out; echo err >&2; exit 3"]
 LINES = ["sh", "-c", "for i in 1 2 3; do echo line $i; done"]
@@ -55,15 +55,45 @@ class AsyncClient(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(caught.exception.reason, "stdin_closed")
 
     async def test_not_there(self) -> None:
-        """a program that is not there is told in the result, and raised where that is asked for"""
+        """a command that cannot start raises, unless check is False"""
         async with AsyncBerth() as berth:
             ws = await opened(berth)
-            result = await ws.exec(["no-such-program"])
+            with self.assertRaises(CommandError) as raised:
+                await ws.exec(["no-such-program"])
+            self.assertIn("could not start", str(raised.exception))
+            result = await ws.exec(["no-such-program"], check=False)
             self.assertEqual((result.state, result.ok, result.exit_code), ("failed_to_start", False, None))
             self.assertTrue(result.error)
             with self.assertRaises(CommandError) as caught:
                 await ws.exec(BOTH, check=True)
             self.assertEqual((caught.exception.result.exit_code, caught.exception.code), (3, "command_failed"))
+            self.assertEqual(str(caught.exception), "The command ended with exit code 3: err")
+
+    async def test_line(self) -> None:
+        """a line is run by a login shell"""
+        async with AsyncBerth() as berth:
+            ws = await opened(berth)
+            self.assertEqual((await ws.exec(BOTH[2])).exit_code, 3)
+            self.assertEqual((await (await ws.start(BOTH[2])).result()).stdout, "out\n")
+
+    async def test_deadline_names_command(self) -> None:
+        """a call whose time is over names its command, which goes on"""
+        async with AsyncBerth() as berth:
+            ws = await opened(berth)
+            with self.assertRaises(DeadlineError) as caught:
+                await ws.exec(LONG, wait_seconds=1.5)
+            assert caught.exception.session_id is not None
+            command = ws.command(caught.exception.session_id)
+            self.assertEqual((await command.status())["state"], "running")
+            await command.cancel()
+
+    async def test_no_service(self) -> None:
+        """without a service the first call fails within seconds, and says where it looked"""
+        with self.assertLogs("berth", "WARNING") as told, self.assertRaises(ConnectionFailedError) as caught:
+            async with AsyncBerth("http://127.0.0.1:9") as berth:
+                await berth.open("none")
+        self.assertIn("http://127.0.0.1:9", str(caught.exception))
+        self.assertIn("trying again", told.output[0])
 
     async def test_cancel(self) -> None:
         """a command that is left by its block is cancelled"""
@@ -182,7 +212,9 @@ class AsyncClient(unittest.IsolatedAsyncioTestCase):
             result = await ws.exec(MARK)
             assert result.execution is not None
             self.assertEqual((result.stdout, result.ok, result.execution["tree_revision"]), ("marked\n", True, 1))
-            self.assertEqual((await ws.exec(["nothing"])).state, "failed_to_start")
+            self.assertEqual((await ws.exec(["nothing"], check=False)).state, "failed_to_start")
+            with self.assertRaises(CommandError):
+                await ws.exec(["nothing"])
 
     async def test_terminal(self) -> None:
         """a terminal shows what is typed, is left and taken up again, and closes"""

@@ -8,7 +8,7 @@ import random
 import unittest
 import uuid
 
-from berth import Berth, Workspace, BerthError, CommandError, ConflictError, NotFoundError
+from berth import Berth, Workspace, BerthError, CommandError, ConflictError, ConnectionFailedError, DeadlineError, NotFoundError
 
 BOTH = ["sh", "-c", "echo out; echo err >&2; exit 3"]
 LINES = ["sh", "-c", "for i in 1 2 3; do echo line $i; done"]
@@ -56,15 +56,45 @@ class Client(unittest.TestCase):
             self.assertEqual(caught.exception.reason, "stdin_closed")
 
     def test_not_there(self) -> None:
-        """a program that is not there is told in the result, and raised where that is asked for"""
+        """a command that cannot start raises, unless check is False"""
         with Berth() as berth:
             ws = opened(berth)
-            result = ws.exec(["no-such-program"])
+            with self.assertRaises(CommandError) as raised:
+                ws.exec(["no-such-program"])
+            self.assertIn("could not start", str(raised.exception))
+            result = ws.exec(["no-such-program"], check=False)
             self.assertEqual((result.state, result.ok, result.exit_code), ("failed_to_start", False, None))
             self.assertTrue(result.error)
             with self.assertRaises(CommandError) as caught:
                 ws.exec(BOTH, check=True)
             self.assertEqual((caught.exception.result.exit_code, caught.exception.code), (3, "command_failed"))
+            self.assertEqual(str(caught.exception), "The command ended with exit code 3: err")
+
+    def test_line(self) -> None:
+        """a line is run by a login shell"""
+        with Berth() as berth:
+            ws = opened(berth)
+            self.assertEqual((ws.exec(BOTH[2])).exit_code, 3)
+            self.assertEqual(((ws.start(BOTH[2])).result()).stdout, "out\n")
+
+    def test_deadline_names_command(self) -> None:
+        """a call whose time is over names its command, which goes on"""
+        with Berth() as berth:
+            ws = opened(berth)
+            with self.assertRaises(DeadlineError) as caught:
+                ws.exec(LONG, wait_seconds=1.5)
+            assert caught.exception.session_id is not None
+            command = ws.command(caught.exception.session_id)
+            self.assertEqual((command.status())["state"], "running")
+            command.cancel()
+
+    def test_no_service(self) -> None:
+        """without a service the first call fails within seconds, and says where it looked"""
+        with self.assertLogs("berth", "WARNING") as told, self.assertRaises(ConnectionFailedError) as caught:
+            with Berth("http://127.0.0.1:9") as berth:
+                berth.open("none")
+        self.assertIn("http://127.0.0.1:9", str(caught.exception))
+        self.assertIn("trying again", told.output[0])
 
     def test_cancel(self) -> None:
         """a command that is left by its block is cancelled"""
@@ -183,7 +213,9 @@ class Client(unittest.TestCase):
             result = ws.exec(MARK)
             assert result.execution is not None
             self.assertEqual((result.stdout, result.ok, result.execution["tree_revision"]), ("marked\n", True, 1))
-            self.assertEqual((ws.exec(["nothing"])).state, "failed_to_start")
+            self.assertEqual((ws.exec(["nothing"], check=False)).state, "failed_to_start")
+            with self.assertRaises(CommandError):
+                ws.exec(["nothing"])
 
     def test_terminal(self) -> None:
         """a terminal shows what is typed, is left and taken up again, and closes"""

@@ -1,7 +1,8 @@
-import { OperationError, type BerthError } from './errors.ts'
+import { DeadlineError, OperationError, type BerthError } from './errors.ts'
 import { pause, waitBefore, type Deadline } from './retry.ts'
 import type { Operation, Principal } from './schemas.ts'
-import { type CallOptions, deadlineFor, type Fetch, type Read, readJson, type Request, send } from './transport.ts'
+import { type CallOptions, type Contact, deadlineFor, type Fetch, type Read, readJson, type Request, send } from './transport.ts'
+import { capacityNotice, type Notices } from './waiting.ts'
 
 /** Of the application API, which an operation that is waited for belongs to. */
 export const OPERATION_MS = 16 * 60_000
@@ -12,15 +13,19 @@ export const PREFER_WAIT = { prefer: 'wait=20' }
 export interface App {
   readonly url: string
   readonly fetch: Fetch
+  /** Shared by the tools of all workspaces: one service answers them all. */
+  readonly contact: Contact
   call<T>(request: Request, options?: CallOptions): Promise<T>
   send<T>(request: Request, deadline: Deadline, read: Read<T>): Promise<T>
   /** Returns when it is over, however it ended. */
-  ended(operation_id: string, deadline: Deadline): Promise<Operation>
+  ended(operation_id: string, deadline: Deadline, seen?: Operation): Promise<Operation>
   /** Returns when it has succeeded; throws an OperationError when it ended otherwise. */
   succeeded(operation: Operation, deadline: Deadline): Promise<Operation>
   /** Who calls. Asked once. */
   me(): Promise<Principal>
   projectId(): Promise<string>
+  /** Of a person, whose call has to name a project. undefined: the credential is a project's own key. */
+  personsProjectId(): Promise<string | undefined>
   organizationId(): Promise<string>
 }
 
@@ -32,33 +37,47 @@ export interface AppOptions {
   organization: string | undefined
   /** Told after each call that was answered. */
   onAnswer: () => void
+  notices: Notices
 }
 
-export function createApp({ url, apiKey, fetch, project, organization, onAnswer }: AppOptions): App {
+export function createApp({ url, apiKey, fetch, project, organization, onAnswer, notices }: AppOptions): App {
   let who: Promise<Principal> | undefined
+  const contact: Contact = { is_made: false, notices }
   const target = () => ({ url, token: apiKey })
   const app: App = {
     url,
     fetch,
+    contact,
     call: <T>(request: Request, options?: CallOptions) => app.send<T>(request, deadlineFor(options), read),
     async send(request, deadline, read) {
-      const answer = await send(fetch, { request, target, deadline, read, repair })
+      const answer = await send(fetch, { request, target, deadline, read, repair, contact })
       onAnswer()
       return answer
     },
-    async ended(operation_id, deadline) {
-      for (let attempt = 0; ; attempt += 1) {
-        const asked = { method: 'GET', path: `/v1/operations/${operation_id}`, headers: PREFER_WAIT }
-        const { operation, has_waited } = await app.send(asked, deadline, async (response) => ({
-          operation: await readJson<Operation>(response),
-          has_waited: response.headers.has('preference-applied'),
-        }))
-        if (operation.completed_at !== null) return operation
-        if (!has_waited) await pause(waitBefore(attempt, null), deadline)
+    async ended(operation_id, deadline, seen) {
+      const wait = notices.begin()
+      wait.because(seen && capacityNotice(seen))
+      try {
+        for (let attempt = 0; ; attempt += 1) {
+          const asked = { method: 'GET', path: `/v1/operations/${operation_id}`, headers: PREFER_WAIT }
+          const { operation, has_waited } = await app.send(asked, deadline, async (response) => ({
+            operation: await readJson<Operation>(response),
+            has_waited: response.headers.has('preference-applied'),
+          }))
+          if (operation.completed_at !== null) return operation
+          wait.because(capacityNotice(operation))
+          if (!has_waited) await pause(waitBefore(attempt, null), deadline)
+        }
+      } catch (error) {
+        if (!(error instanceof DeadlineError)) throw error
+        const message = `The time for this call is over; operation ${operation_id} goes on`
+        throw new DeadlineError(message, { operation_id, cause: error })
+      } finally {
+        wait.end()
       }
     },
     async succeeded(operation, deadline) {
-      const last = operation.completed_at === null ? await app.ended(operation.id, deadline) : operation
+      const last = operation.completed_at === null ? await app.ended(operation.id, deadline, operation) : operation
       if (last.state !== 'succeeded') throw new OperationError(last)
       return last
     },
@@ -70,12 +89,24 @@ export function createApp({ url, apiKey, fetch, project, organization, onAnswer 
       return who
     },
     async projectId() {
-      return project ?? known((await app.me()).api_key?.project_id, 'project')
+      if (project !== undefined) return project
+      const { api_key } = await app.me()
+      if (api_key) return api_key.project_id
+      const path = `/v1/organizations/${await app.organizationId()}/projects`
+      const { data } = await app.call<{ data: { id: string; name: string }[] }>({ method: 'GET', path, query: { limit: CHOICES_MAX } })
+      return onlyOne(data, 'project')
+    },
+    async personsProjectId() {
+      return project ?? (apiKey.startsWith(SESSION_PREFIX) ? app.projectId() : undefined)
     },
     async organizationId() {
       if (organization !== undefined) return organization
       const { api_key, memberships } = await app.me()
-      return known(api_key?.organization_id ?? memberships[0]?.organization_id, 'organization')
+      if (api_key) return api_key.organization_id
+      return onlyOne(
+        memberships.map(({ organization_id: id, organization_name: name }) => ({ id, name })),
+        'organization',
+      )
     },
   }
   /** A refusal that names an operation is over when that operation is. */
@@ -90,7 +121,16 @@ export function createApp({ url, apiKey, fetch, project, organization, onAnswer 
 /** Of an answer that may have no body. */
 const read = async <T>(response: Response): Promise<T> => (response.status === 204 ? (undefined as T) : readJson<T>(response))
 
-function known(id: string | undefined, what: string): string {
-  if (id === undefined) throw new TypeError(`A person's session belongs to no ${what} alone: give \`${what}\` to the constructor`)
-  return id
+const SESSION_PREFIX = 'sfu_'
+const CHOICES_MAX = 10
+
+/** A person may belong to several. The client chooses none of them. */
+function onlyOne(choices: readonly { id: string; name: string }[], noun: 'project' | 'organization'): string {
+  const [first, second] = choices
+  if (first === undefined) throw new TypeError(`This person's session has no ${noun}`)
+  if (second === undefined) return first.id
+  const named = choices.slice(0, CHOICES_MAX).map(({ id, name }) => `${name} (${id})`)
+  throw new TypeError(
+    `Say which ${noun} is meant: set BERTH_${noun.toUpperCase()}, or give \`${noun}\` to the constructor. There are ${named.join(', ')}`,
+  )
 }

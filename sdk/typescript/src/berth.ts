@@ -1,10 +1,12 @@
-import { type App, createApp, OPERATION_MS, PREFER_WAIT } from './app.ts'
+import { type App, createApp, OPERATION_MS } from './app.ts'
+import { withCaps } from './caps.ts'
 import { BerthError } from './errors.ts'
 import type { Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
 import { egressOf, keysOf, membersOf, organizationsOf, projectsOf, secretsOf, usageOf, volumesOf, type WorkspaceQuery } from './nouns.ts'
 import type { Deadline } from './retry.ts'
 import type {
+  Caps,
   ClientVersions,
   Feedback,
   FeedbackCreate,
@@ -17,6 +19,7 @@ import type {
 import { templatesOf } from './templates.ts'
 import { type CallOptions, deadlineFor, type Fetch, readJson } from './transport.ts'
 import { checkVersionOnce } from './version-check.ts'
+import { noticesTo } from './waiting.ts'
 import { Workspace } from './workspace.ts'
 
 export interface BerthOptions {
@@ -24,8 +27,9 @@ export interface BerthOptions {
   url?: string
   /** A project's key `sfk_…`, or a person's session `sfu_…`. Absent: BERTH_API_KEY. */
   apiKey?: string
-  /** For a person's session: the project that is meant where a call does not say one. */
+  /** For a person's session: the project of calls that name none. Absent: BERTH_PROJECT, else the only one that there is. */
   project?: string
+  /** For a person's session, likewise. Absent: BERTH_ORGANIZATION, else the only one that there is. */
   organization?: string
   /** In the place of the platform's own. With one, the library does not ask whether the service still supports its version. */
   fetch?: Fetch
@@ -33,9 +37,16 @@ export interface BerthOptions {
   versionCheck?: boolean
   /** In the place of the platform's own; Node.js before 22 has none, and terminals need one. */
   WebSocket?: typeof WebSocket
+  /**
+   * Told once for each wait of more than 2 seconds, for capacity or for a service that does not answer, and of each option of an open that
+   * an existing workspace does not follow. Absent: console.warn. null: nothing is told.
+   */
+  onNotice?: ((text: string) => void) | null
 }
 
-export interface OpenOptions extends Omit<OpenRequest, 'key'>, CallOptions {
+export interface OpenOptions extends Omit<OpenRequest, 'key' | 'template'>, Caps, CallOptions {
+  /** Of a key that is new. Absent: `base`. */
+  template?: string
   /** Whether calls on it resume it when it is suspended. True where it is not said. */
   wake?: boolean
 }
@@ -54,8 +65,11 @@ export class Berth {
   readonly keys: ReturnType<typeof keysOf>
   readonly #app: App
   readonly #socket: typeof WebSocket
+  readonly #tell: ((text: string) => void) | null
 
-  constructor({ url, apiKey, project, organization, fetch, versionCheck = fetch === undefined, WebSocket: socket }: BerthOptions = {}) {
+  constructor(options: BerthOptions = {}) {
+    const { url, apiKey, project, organization, fetch, WebSocket: socket, onNotice = warn } = options
+    const { versionCheck = fetch === undefined } = options
     this.url = (url ?? variable('BERTH_URL') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '')
     const key = apiKey ?? variable('BERTH_API_KEY')
     if (!key) throw new TypeError('An API key is needed: give `apiKey`, or set BERTH_API_KEY')
@@ -66,11 +80,13 @@ export class Berth {
       url: this.url,
       apiKey: key,
       fetch: fetch ?? globalThis.fetch.bind(globalThis),
-      project,
-      organization,
+      project: project ?? variable('BERTH_PROJECT'),
+      organization: organization ?? variable('BERTH_ORGANIZATION'),
       onAnswer,
+      notices: noticesTo(onNotice),
     })
     this.#app = app
+    this.#tell = onNotice
     this.#socket = socket ?? (globalThis as { WebSocket?: typeof WebSocket }).WebSocket ?? NoWebSocket
     this.secrets = secretsOf(app)
     this.volumes = volumesOf(app)
@@ -84,10 +100,13 @@ export class Berth {
   }
 
   /** Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready. */
-  async open(key: string, { wake = true, signal, waitMs, ...asked }: OpenOptions): Promise<Workspace> {
+  async open(key: string, { wake = true, signal, waitMs, ...given }: OpenOptions = {}): Promise<Workspace> {
     const deadline = deadlineFor({ signal, waitMs }, OPERATION_MS)
-    const request: OpenRequest = { key, ...asked }
-    const { workspace, tool_token } = await this.#opened(request, deadline)
+    const { project_id = await this.#app.personsProjectId(), ...asked } = withCaps(given)
+    const request: OpenRequest = { key, template: 'base', ...asked, ...(project_id === undefined ? {} : { project_id }) }
+    const { workspace, tool_token, ignored = [] } = await this.#opened(request, deadline)
+    const unheeded = ignored.filter((name) => name !== 'template' || given.template !== undefined)
+    if (unheeded.length > 0) this.#tell?.(`${key} exists already, and keeps its own ${unheeded.join(', ')}`)
     return this.#workspace(workspace, { open: request, agent_label: asked.agent_label, tools: asked.tools, wake }, tool_token)
   }
 
@@ -147,7 +166,8 @@ export class Berth {
 
   async #opened(json: OpenRequest, deadline: Deadline): Promise<OpenResponse> {
     for (;;) {
-      const request = { method: 'POST', path: '/v1/workspaces/open', json, headers: PREFER_WAIT, key: true }
+      // A short wait: an open that takes longer says by its operation what it waits for.
+      const request = { method: 'POST', path: '/v1/workspaces/open', json, headers: PREFER_SHORT_WAIT, key: true }
       const answer = await this.#app.send(request, deadline, readJson<OpenResponse>)
       if (answer.operation === null || answer.operation.state === 'succeeded') {
         if (answer.tool_token !== null || answer.workspace.ready) return answer
@@ -162,6 +182,7 @@ export class Berth {
   }
 }
 
+const PREFER_SHORT_WAIT = { prefer: 'wait=2' }
 const NOT_READY = {
   status: 0,
   code: 'not_ready',
@@ -172,7 +193,12 @@ const NOT_READY = {
 
 function variable(name: string): string | undefined {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
-  return process?.env?.[name]
+  return process?.env?.[name] || undefined
+}
+
+function warn(text: string): void {
+  const { console } = globalThis as { console?: { warn(text: string): void } }
+  console?.warn(`berth: ${text}`)
 }
 
 // eslint-disable-next-line @typescript-eslint/no-extraneous-class

@@ -28,7 +28,7 @@ export class BerthError extends Error {
   readonly retryAfterMs: number | null
 
   constructor(refusal: Refusal, options?: ErrorOptions) {
-    super(refusal.message, options)
+    super(refusal.message + issuesIn(refusal.details), options)
     const { details = {} } = refusal
     this.code = refusal.code
     this.reason = typeof details['reason'] === 'string' ? details['reason'] : null
@@ -89,12 +89,20 @@ export class ConnectionError extends BerthError {
   }
 }
 
-/** The time that the caller gave was over: code `deadline_exceeded`. What was asked for may still happen. */
+/** The time that the caller gave was over: code `deadline_exceeded`. The request may still take effect. */
 export class DeadlineError extends BerthError {
   override readonly name = 'DeadlineError'
-  constructor(message: string, options?: ErrorOptions) {
-    super({ status: 0, code: 'deadline_exceeded', message, retryable: true, request_id: null }, options)
+  /** The command, execution or terminal that the call waited for. `ws.command(id)` finds a command again. */
+  readonly sessionId: string | null
+  constructor(message: string, { operation_id, session_id = null, ...options }: DeadlineOptions = {}) {
+    super({ status: 0, code: 'deadline_exceeded', message, retryable: true, request_id: null, operation_id }, options)
+    this.sessionId = session_id
   }
+}
+
+interface DeadlineOptions extends ErrorOptions {
+  operation_id?: string | undefined
+  session_id?: string | null
 }
 
 /** An operation ended otherwise than well; code and details are the operation's. */
@@ -106,6 +114,20 @@ export class OperationError extends BerthError {
     super({ status: 0, code, message, retryable, request_id: null, operation_id: operation.id, details })
     this.operation = operation
   }
+}
+
+const ISSUES_SHOWN_MAX = 5
+
+/** A program's log often has the message alone, so the message names each field that is wrong. */
+function issuesIn({ issues }: Record<string, unknown> = {}): string {
+  if (!Array.isArray(issues)) return ''
+  const texts = (issues as unknown[]).flatMap((issue) => {
+    const { path = '', message } = (issue ?? {}) as { path?: unknown; message?: unknown }
+    return typeof message === 'string' ? [path === '' ? message : `${String(path)} ${message}`] : []
+  })
+  if (texts.length === 0) return ''
+  const rest = texts.length > ISSUES_SHOWN_MAX ? `; and ${texts.length - ISSUES_SHOWN_MAX} more` : ''
+  return `: ${texts.slice(0, ISSUES_SHOWN_MAX).join('; ')}${rest}`
 }
 
 const CLASSES: Record<ErrorCode, typeof BerthError> = {

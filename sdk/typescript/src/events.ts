@@ -1,7 +1,7 @@
 import { linesOf } from './bytes.ts'
 import { BerthError, ConnectionError, type Refusal } from './errors.ts'
 import type { Gateway } from './gateway.ts'
-import type { Deadline } from './retry.ts'
+import { type Deadline, endedBy } from './retry.ts'
 import type { Request } from './transport.ts'
 
 /** The last event of a stream that is refused. */
@@ -27,7 +27,8 @@ export async function* eventsOf<Event>(gateway: Gateway, request: Request, deadl
       timer = setTimeout(() => silence.abort(), SILENCE_MS)
     }
   } catch (cause) {
-    if (cause instanceof BerthError || deadline.signal.aborted) throw deadline.signal.aborted ? deadline.signal.reason : cause
+    if (deadline.signal.aborted) throw endedBy(deadline)
+    if (cause instanceof BerthError) throw cause
     throw new ConnectionError('The stream broke off', { cause })
   } finally {
     clearTimeout(timer)

@@ -1,5 +1,5 @@
 import { type Bytes, fromBase64, joined, toBase64, utf8 } from './bytes.ts'
-import { BerthError, ConnectionError, errorOf } from './errors.ts'
+import { BerthError, ConnectionError, DeadlineError, errorOf } from './errors.ts'
 import { type ErrorEvent, eventsOf } from './events.ts'
 import type { Gateway } from './gateway.ts'
 import { deadlineOf, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
@@ -13,8 +13,11 @@ export interface ExecOptions extends Omit<ExecStart, 'argv' | 'stdin' | 'stdin_e
   stdin?: string | Uint8Array
   /** Sees output as it comes, before the result is there. */
   onOutput?: (chunk: OutputChunk) => void
-  /** Throws a CommandError when the command ends otherwise than with exit code 0. */
-  check?: boolean
+  /**
+   * true: a CommandError for every ending but exit code 0. false: none. Absent: a CommandError only where the command could not start,
+   * since a program that tests `exitCode` alone would take that for a success.
+   */
+  check?: boolean | undefined
 }
 
 /** Where to begin: bytes of each stream. */
@@ -57,15 +60,33 @@ export interface CommandResult {
   execution: Execution | null
 }
 
-/** A command ended otherwise than with exit code 0, and the caller asked to be told so: code `command_failed`. */
+/** A command could not start, or ended otherwise than with exit code 0: code `command_failed`. `result` has all of its output. */
 export class CommandError extends BerthError {
   override readonly name = 'CommandError'
   readonly result: CommandResult
   constructor(result: CommandResult) {
-    const how = result.error ?? (result.termSignal === null ? `exit code ${result.exitCode ?? 'unknown'}` : result.termSignal)
-    super({ status: 0, code: 'command_failed', message: `The command ended with ${how}`, retryable: false, request_id: null })
+    super({ status: 0, code: 'command_failed', message: endingIn(result), retryable: false, request_id: null })
     this.result = result
   }
+}
+
+const STDERR_CHARACTERS_SHOWN = 500
+
+/** A program's log often has the message alone, so the message has the reason and the end of stderr. */
+function endingIn({ state, error, termSignal, exitCode, timedOut, reason, stderr }: CommandResult): string {
+  if (state === 'failed_to_start') return `The command could not start: ${error ?? 'no reason is known'}`
+  const how = error ?? (termSignal === null ? `exit code ${exitCode ?? 'unknown'}` : termSignal)
+  const why = timedOut ? ' (its time was over)' : reason === null ? '' : ` (${reason})`
+  const said = stderr.trim().slice(-STDERR_CHARACTERS_SHOWN)
+  return `The command ended with ${how}${why}${said === '' ? '' : `: ${said}`}`
+}
+
+/** A command as a list of words, or as a line for a shell. */
+export type CommandLine = readonly string[] | string
+
+/** A line runs in `bash` as a login shell, so that profiles of the template set its PATH. */
+export function argvOf(command: CommandLine): readonly string[] {
+  return typeof command === 'string' ? ['bash', '-lc', command] : command
 }
 
 /** How a command ended. */
@@ -165,19 +186,22 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
 
   /** Waits for its end. @returns what it wrote, all of what is still kept unless offsets say otherwise. */
   async result({
-    check = false,
+    check,
     onOutput,
     ...options
   }: Pick<ExecOptions, 'check' | 'onOutput'> & Omit<OutputOptions, 'follow'> = {}): Promise<CommandResult> {
     const parts = { stdout: [] as Bytes[], stderr: [] as Bytes[] }
-    for await (const chunk of this.output(options)) {
-      parts[chunk.stream].push(chunk.bytes)
-      onOutput?.(chunk)
+    try {
+      for await (const chunk of this.output(options)) {
+        parts[chunk.stream].push(chunk.bytes)
+        onOutput?.(chunk)
+      }
+    } catch (error) {
+      throw named(error, this.id)
     }
     if (this.#ending === null) throw new TypeError('A command whose output has ended has an ending')
     const result = resultOf(this.id, this.#ending, joined(parts.stdout), joined(parts.stderr), null)
-    if (check && !result.ok) throw new CommandError(result)
-    return result
+    return checked(result, check)
   }
 
   /** Cancels it where it still runs. */
@@ -210,35 +234,41 @@ function takenFrom(
 }
 
 /** Starts a command. However often the request is sent, it runs once. */
-export async function startCommand(gateway: Gateway, argv: readonly string[], options: ExecOptions = {}): Promise<Command> {
+export async function startCommand(gateway: Gateway, command: CommandLine, options: ExecOptions = {}): Promise<Command> {
   const { signal, waitMs } = options
   const session_id = options.session_id ?? `sdk-${crypto.randomUUID()}`
-  const json = { ...requestOf(argv, options), session_id }
-  const record = await gateway.call<ExecSession>({ method: 'POST', path: '/exec', json, repeats: 'keyed' }, { signal, waitMs })
+  const json = { ...requestOf(command, options), session_id }
+  const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const }
+  const record = await gateway.call<ExecSession>(request, { signal, waitMs }).catch((error: unknown) => {
+    throw named(error, session_id)
+  })
   return new Command(gateway, session_id, record, bytesOf(options.stdin).length)
 }
 
 /** Runs a command to its end, on either mode of workspace. An aborted one is cancelled. */
-export async function runCommand(gateway: Gateway, argv: readonly string[], options: ExecOptions = {}): Promise<CommandResult> {
-  if (gateway.view.mode === 'file_first') return runExecution(gateway, argv, options)
-  const { signal, waitMs, check = false, onOutput } = options
-  const command = await startCommand(gateway, argv, options)
+export async function runCommand(gateway: Gateway, line: CommandLine, options: ExecOptions = {}): Promise<CommandResult> {
+  if (gateway.view.mode === 'file_first') return runExecution(gateway, line, options)
+  const { signal, waitMs, check, onOutput } = options
+  const command = await startCommand(gateway, line, options)
   try {
     return await command.result({ signal, waitMs, check, ...(onOutput ? { onOutput } : {}) })
   } catch (error) {
-    // Nobody waits for the answer: the caller left.
+    // The caller has left, so the answer of the cancel reaches no caller.
     if (signal?.aborted) void command.cancel({ waitMs: 30_000 }).catch(() => undefined)
     throw error
   }
 }
 
-async function runExecution(gateway: Gateway, argv: readonly string[], options: ExecOptions): Promise<CommandResult> {
-  const { signal, waitMs, check = false, onOutput, session_id: _ignored, ...rest } = options
+async function runExecution(gateway: Gateway, command: CommandLine, options: ExecOptions): Promise<CommandResult> {
+  const { signal, waitMs, check, onOutput, session_id: _ignored, ...rest } = options
   const execution_id = options.execution_id ?? `sdk-${crypto.randomUUID()}`
-  const json = { ...requestOf(argv, rest), execution_id }
+  const json = { ...requestOf(command, rest), execution_id }
   // The answer comes when the command has ended.
   const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const, attempt_ms: FOREVER_MS }
-  const execution = await gateway.send(request, deadlineOf(signal, waitMs ?? FOREVER_MS), readJson<Execution>)
+  const deadline = deadlineOf(signal, waitMs ?? FOREVER_MS)
+  const execution = await gateway.send(request, deadline, readJson<Execution>).catch((error: unknown) => {
+    throw named(error, execution_id)
+  })
   const [stdout, stderr] = [fromBase64(execution.stdout), fromBase64(execution.stderr)]
   const { state, exit_code, term_signal, timed_out, error } = execution
   const started = error?.details.reason === 'exec_failed_to_start' ? ('failed_to_start' as const) : ('lost' as const)
@@ -258,15 +288,27 @@ async function runExecution(gateway: Gateway, argv: readonly string[], options: 
   ] as const)
     // prettier-ignore
     if (bytes.length > 0) onOutput?.({ stream, offset: 0, bytes, text })
-  if (check && !result.ok) throw new CommandError(result)
+  return checked(result, check)
+}
+
+function checked(result: CommandResult, check: boolean | undefined): CommandResult {
+  const is_wrong = check === undefined ? result.state === 'failed_to_start' : check && !result.ok
+  if (is_wrong) throw new CommandError(result)
   return result
+}
+
+/** The command goes on after the caller's time is over, so the error names it. */
+function named(error: unknown, session_id: string): unknown {
+  if (!(error instanceof DeadlineError) || error.sessionId !== null) return error
+  return new DeadlineError(`The time for this call is over; command ${session_id} may still run`, { session_id, cause: error })
 }
 
 function bytesOf(stdin: string | Uint8Array = ''): Uint8Array {
   return typeof stdin === 'string' ? utf8(stdin) : stdin
 }
 
-function requestOf(argv: readonly string[], options: ExecOptions): object {
+function requestOf(command: CommandLine, options: ExecOptions): object {
+  const argv = argvOf(command)
   const { signal: _signal, waitMs: _wait, check: _check, onOutput: _seen, stdin, ...fields } = options
   if (stdin === undefined) return { argv, ...fields }
   return typeof stdin === 'string' ? { argv, ...fields, stdin } : { argv, ...fields, stdin: toBase64(stdin), stdin_encoding: 'base64' }

@@ -79,7 +79,7 @@ export function createGateway(app: App, view: Workspace, manner: Manner, first: 
         return true
       }
       const path = `/v1/workspaces/${id}${request.path}`
-      return send(app.fetch, { request: { ...request, path }, target: gateway.target, deadline, read, repair })
+      return send(app.fetch, { request: { ...request, path }, target: gateway.target, deadline, read, repair, contact: app.contact })
     },
     async target(deadline) {
       if (pass === undefined || performance.now() > pass.good_until) await renewed(deadline)

@@ -6,6 +6,7 @@ export {
   Command,
   type CommandEnding,
   CommandError,
+  type CommandLine,
   type CommandResult,
   type ExecOptions,
   type OutputChunk,

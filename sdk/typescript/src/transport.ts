@@ -1,4 +1,5 @@
 import { BerthError, ConnectionError, readError } from './errors.ts'
+import type { Notices } from './waiting.ts'
 import { type Deadline, deadlineOf, endedBy, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, type Repeats, waitBefore } from './retry.ts'
 
 /** How one call is made; every method of this library takes these. */
@@ -40,17 +41,27 @@ export type Repair = (error: BerthError, deadline: Deadline) => Promise<boolean>
 /** Reads an answer. What it throws is treated as an answer that did not come. */
 export type Read<T> = (response: Response) => Promise<T> | T
 
+/** What this client knows of the service. */
+export interface Contact {
+  /** Whether the service has answered this client before. After that a lost connection is a restart, and worth a long wait. */
+  is_made: boolean
+  readonly notices: Notices
+}
+
 export interface Sending<T> {
   request: Request
   target: (deadline: Deadline) => Promise<Target> | Target
   deadline: Deadline
   read: Read<T>
   repair?: Repair
+  contact: Contact
 }
 
 export type Fetch = typeof globalThis.fetch
 
 const CALL_MS = 120_000
+/** Of a service that never answered this client: its address is probably wrong. */
+const FIRST_CONTACT_MS = 5000
 /** A gateway may wake a machine first, and an api holds an answer for 20 seconds. */
 const ATTEMPT_MS = 70_000
 
@@ -59,25 +70,35 @@ export function deadlineFor({ signal, waitMs }: CallOptions = {}, otherwise_ms =
 }
 
 /** Sends until there is an answer that is 2xx and read whole, or until the rules of repeating say no. */
-export async function send<T>(fetch: Fetch, { request: asked, target, deadline, read, repair }: Sending<T>): Promise<T> {
+export async function send<T>(fetch: Fetch, { request: asked, target, deadline, read, repair, contact }: Sending<T>): Promise<T> {
   const request = keyed(asked)
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      return await read(await once(fetch, request, await target(deadline), deadline))
-    } catch (error) {
-      if (deadline.signal.aborted) throw endedBy(deadline)
-      if (!(error instanceof BerthError)) throw error
-      const is_repaired = (await repair?.(error, deadline)) ?? false
-      if (!is_repaired && !mayRepeat(error, repeatsOf(request))) throw error
-      if (is_repaired && attempt < IMMEDIATE_REPEATS_MAX) continue
-      const wait_ms = waitBefore(attempt, error.retryAfterMs)
-      if (wait_ms > deadline.left()) throw error
-      await pause(wait_ms, deadline)
+  const began_at = performance.now()
+  const wait = contact.notices.begin()
+  try {
+    for (let attempt = 0; ; attempt += 1) {
+      let to: Target | undefined
+      try {
+        to = await target(deadline)
+        return await read(await once(fetch, request, to, deadline, contact))
+      } catch (error) {
+        if (deadline.signal.aborted) throw endedBy(deadline)
+        if (!(error instanceof BerthError)) throw error
+        const is_repaired = (await repair?.(error, deadline)) ?? false
+        if (!is_repaired && !mayRepeat(error, repeatsOf(request))) throw error
+        if (!contact.is_made && performance.now() - began_at > FIRST_CONTACT_MS) throw error
+        if (is_repaired && attempt < IMMEDIATE_REPEATS_MAX) continue
+        if (error instanceof ConnectionError) wait.because(`There is no answer${to ? ` from ${to.url}` : ''}; trying again`)
+        const wait_ms = waitBefore(attempt, error.retryAfterMs)
+        if (wait_ms > deadline.left()) throw error
+        await pause(wait_ms, deadline)
+      }
     }
+  } finally {
+    wait.end()
   }
 }
 
-async function once(fetch: Fetch, request: Request, { url, token }: Target, deadline: Deadline): Promise<Response> {
+async function once(fetch: Fetch, request: Request, { url, token }: Target, deadline: Deadline, contact: Contact): Promise<Response> {
   const headers: Record<string, string> = { authorization: `Bearer ${token}`, ...request.headers }
   if (request.json !== undefined) headers['content-type'] = 'application/json'
   const raw = typeof request.body === 'function' ? request.body() : request.body
@@ -98,12 +119,20 @@ async function once(fetch: Fetch, request: Request, { url, token }: Target, dead
     })
   } catch (cause) {
     if (deadline.signal.aborted) throw endedBy(deadline)
-    throw new ConnectionError(`${request.method} ${request.path}: there was no answer`, { cause })
+    throw new ConnectionError(`${request.method} ${url}${request.path}: there was no answer${codeOf(cause)}`, { cause })
   } finally {
     clearTimeout(timer)
   }
+  contact.is_made = true
   if (!response.ok) throw await readError(response)
   return response
+}
+
+/** The platform's own code, such as ECONNREFUSED, says whether the address or the service is wrong. */
+function codeOf(cause: unknown): string {
+  const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown }
+  if (typeof code === 'string') return ` (${code})`
+  return deeper === undefined ? '' : codeOf(deeper)
 }
 
 /** Reads an answer as JSON. One that breaks off is an answer that did not come. */

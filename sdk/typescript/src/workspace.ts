@@ -1,5 +1,6 @@
 import { type App, OPERATION_MS } from './app.ts'
-import { Command, type CommandResult, type ExecOptions, runCommand, startCommand } from './exec.ts'
+import { withCaps } from './caps.ts'
+import { Command, type CommandLine, type CommandResult, type ExecOptions, runCommand, startCommand } from './exec.ts'
 import { type Files, filesOf } from './files.ts'
 import { createGateway, type Gateway, type Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
@@ -87,14 +88,14 @@ export class Workspace implements AsyncDisposable {
     return this.#gateway.refresh(options)
   }
 
-  /** Runs a command, without a shell, and waits for its end. */
-  exec(argv: readonly string[], options?: ExecOptions): Promise<CommandResult> {
-    return runCommand(this.#gateway, argv, options)
+  /** Runs a command and waits for its end: a list of words without a shell, or a line by `bash -lc`. */
+  exec(command: CommandLine, options?: ExecOptions): Promise<CommandResult> {
+    return runCommand(this.#gateway, command, options)
   }
 
   /** Starts a command that goes on by itself. */
-  start(argv: readonly string[], options?: ExecOptions): Promise<Command> {
-    return startCommand(this.#gateway, argv, options)
+  start(command: CommandLine, options?: ExecOptions): Promise<Command> {
+    return startCommand(this.#gateway, command, options)
   }
 
   /** A command that was started before, by its id. */
@@ -158,10 +159,8 @@ export class Workspace implements AsyncDisposable {
   }
 
   /** A copy under another key, with the same files, and of a running one the same memory and processes. */
-  async fork(
-    key: string,
-    { caps, lifetime, ...options }: { caps?: Caps; lifetime?: ForkRequest['lifetime'] } & CallOptions = {},
-  ): Promise<Workspace> {
+  async fork(key: string, given: { caps?: Caps; lifetime?: ForkRequest['lifetime'] } & Caps & CallOptions = {}): Promise<Workspace> {
+    const { caps, lifetime, ...options } = withCaps(given)
     const json = { key, ...(caps ? { caps } : {}), ...(lifetime ? { lifetime } : {}) }
     const deadline = deadlineFor(options, OPERATION_MS)
     if (this.view.mode === 'file_first') {

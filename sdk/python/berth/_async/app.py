@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._requests import CALL_SECONDS, OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, wait_before
 from .._version_check import check_version_once
-from ..errors import BerthError, OperationError
+from .._waiting import Contact, Wait, capacity_notice
+from ..errors import BerthError, DeadlineError, OperationError
 from . import platform
 from .transport import json_of, send
 
@@ -18,6 +19,8 @@ class AsyncApp:
     def __init__(self, url: str, api_key: str, project: str | None, organization: str | None, version_check: bool) -> None:
         self.url = url
         self.client = platform.http_client()
+        #: Shared by the tools of all workspaces: one service answers them all.
+        self.contact = Contact()
         self._api_key = api_key
         self._project = project
         self._organization = organization
@@ -28,20 +31,30 @@ class AsyncApp:
         return await self.send(request, deadline_of(wait_seconds, CALL_SECONDS))
 
     async def send(self, request: Request, deadline: Deadline) -> Any:
-        answer = json_of(await send(self.client, request, deadline, self._target, self._repair))
+        answer = json_of(await send(self.client, request, deadline, self._target, self._repair, self.contact))
         if self._version_check:
             check_version_once(self.url)
         return answer
 
-    async def ended(self, operation_id: str, deadline: Deadline) -> types.Operation:
-        """Returns when it is over, however it ended."""
+    async def ended(self, operation_id: str, deadline: Deadline, seen: types.Operation | None = None) -> types.Operation:
+        """Returns when it is over, however it ended. ``seen``: the operation, as far as the caller knows it."""
+        try:
+            return await self._ended(operation_id, deadline, seen)
+        except DeadlineError as error:
+            message = f"The time for this call is over; operation {operation_id} goes on"
+            raise DeadlineError(message, operation_id=operation_id) from error
+
+    async def _ended(self, operation_id: str, deadline: Deadline, seen: types.Operation | None) -> types.Operation:
         attempt = 0
+        waiting = Wait(began_before=seen is not None)
+        waiting.because(seen and capacity_notice(seen))
         while True:
             asked = Request("GET", f"/v1/operations/{operation_id}", headers=PREFER_WAIT)
-            response = await send(self.client, asked, deadline, self._target, self._repair)
+            response = await send(self.client, asked, deadline, self._target, self._repair, self.contact)
             operation: types.Operation = json_of(response)
             if operation["completed_at"] is not None:
                 return operation
+            waiting.because(capacity_notice(operation))
             deadline.check()
             if "preference-applied" not in response.headers:
                 await platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
@@ -49,7 +62,7 @@ class AsyncApp:
 
     async def succeeded(self, operation: types.Operation, deadline: Deadline) -> types.Operation:
         """Returns when it has succeeded; raises an OperationError when it ended otherwise."""
-        last = await self.ended(operation["id"], deadline) if operation["completed_at"] is None else operation
+        last = await self.ended(operation["id"], deadline, operation) if operation["completed_at"] is None else operation
         if last["state"] != "succeeded":
             raise OperationError(last)
         return last
@@ -80,18 +93,29 @@ class AsyncApp:
 
     async def project_id(self, project: str | None) -> str:
         found = project or self._project
-        if found is None:
-            key = (await self.me())["api_key"]
-            found = None if key is None else key["project_id"]
-        return _known(found, "project")
+        if found is not None:
+            return found
+        key = (await self.me())["api_key"]
+        if key is not None:
+            return key["project_id"]
+        path = await self.in_organization("/projects", None)
+        projects = (await self.call(Request("GET", path, query={"limit": _CHOICES_MAX})))["data"]
+        return _only_one([(each["id"], each["name"]) for each in projects], "project")
+
+    async def persons_project_id(self) -> str | None:
+        """Of a person, whose call has to name a project. None: the credential is a project's own key."""
+        if self._project is None and not self._api_key.startswith("sfu_"):
+            return None
+        return await self.project_id(None)
 
     async def in_organization(self, below: str, organization: str | None) -> str:
         found = organization or self._organization
         if found is None:
             me = await self.me()
-            key, memberships = me["api_key"], me["memberships"]
-            found = key["organization_id"] if key is not None else memberships[0]["organization_id"] if memberships else None
-        return f"/v1/organizations/{_known(found, 'organization')}{below}"
+            key = me["api_key"]
+            choices = [(each["organization_id"], each["organization_name"]) for each in me["memberships"]]
+            found = _only_one(choices, "organization") if key is None else key["organization_id"]
+        return f"/v1/organizations/{found}{below}"
 
     async def _target(self, _deadline: Deadline) -> tuple[str, str]:
         return self.url, self._api_key
@@ -104,7 +128,14 @@ class AsyncApp:
         return True
 
 
-def _known(id: str | None, what: str) -> str:
-    if id is None:
-        raise TypeError(f"A person's session belongs to no {what} alone: give `{what}` to the constructor")
-    return id
+_CHOICES_MAX = 10
+
+
+def _only_one(choices: list[tuple[str, str]], noun: str) -> str:
+    """A person may belong to several. The client chooses none of them."""
+    if not choices:
+        raise TypeError(f"This person's session has no {noun}")
+    if len(choices) == 1:
+        return choices[0][0]
+    named = ", ".join(f"{name} ({id})" for id, name in choices[:_CHOICES_MAX])
+    raise TypeError(f"Say which {noun} is meant: set BERTH_{noun.upper()}, or give `{noun}` to the constructor. There are {named}")

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .._requests import OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, given
+from .._requests import OPERATION_SECONDS, PREFER_SHORT_WAIT, Deadline, Request, caps_of, deadline_of, given
+from .._waiting import LOG
 from ..errors import BerthError
 from .app import AsyncApp
 from .gateway import Manner
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class AsyncBerth:
     """``url`` and ``api_key`` are BERTH_URL and BERTH_API_KEY where they are not given.
 
-    ``project`` and ``organization``: for a person's session, those that are meant where a call does not say one.
+    ``project`` and ``organization``: for a person's session, those of calls that name none. Absent: BERTH_PROJECT and BERTH_ORGANIZATION,
+    else the only one that there is. What a call waits for, and what an open does not follow, is a warning of the logger ``berth``.
 
     ``version_check=False``, or BERTH_NO_VERSION_CHECK: the library does not ask whether the service still supports its version.
     """
@@ -47,7 +49,13 @@ class AsyncBerth:
         # A library below names the header that it refuses, with what is in it.
         if not re.fullmatch(r"[\x21-\x7e]+", key):
             raise ValueError("The API key has characters that no key has")
-        self._app = app = AsyncApp(self.url, key, project, organization, version_check)
+        self._app = app = AsyncApp(
+            self.url,
+            key,
+            project or os.environ.get("BERTH_PROJECT") or None,
+            organization or os.environ.get("BERTH_ORGANIZATION") or None,
+            version_check,
+        )
         self.secrets = AsyncSecrets(app)
         self.volumes = AsyncVolumes(app)
         self.egress = AsyncEgress(app)
@@ -65,8 +73,11 @@ class AsyncBerth:
         self,
         key: str,
         *,
-        template: str,
+        template: str | None = None,
         caps: Mapping[str, Any] | None = None,
+        cpu_millis: int | None = None,
+        memory_mib: int | None = None,
+        disk_gib: int | None = None,
         project_id: str | None = None,
         agent_label: str | None = None,
         tools: Sequence[str] | None = None,
@@ -81,12 +92,18 @@ class AsyncBerth:
     ) -> AsyncWorkspace:
         """Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready.
 
-        ``wake``: whether calls on it resume it when it is suspended.
+        ``template``: of a key that is new; None: ``base``. Sizes are those of ``caps``. ``wake``: whether calls on it resume it when it is
+        suspended.
         """
-        asked = given(key=key, template=template, caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
+        caps = caps_of(caps, cpu_millis, memory_mib, disk_gib)
+        project_id = project_id or await self._app.persons_project_id()
+        asked = given(key=key, template=template or "base", caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
         asked |= given(secrets=secrets, inputs=inputs, lifetime=lifetime, idle_policy=idle_policy, mode=mode)
         asked |= given(background_seconds=background_seconds)
         answer = await self._opened(asked, deadline_of(wait_seconds, OPERATION_SECONDS))
+        unheeded = [name for name in answer.get("ignored", []) if name != "template" or template is not None]
+        if unheeded:
+            LOG.warning("%s exists already, and keeps its own %s", key, ", ".join(unheeded))
         manner = Manner(open=asked, grant=given(agent_label=agent_label, tools=tools), wake=wake)
         return AsyncWorkspace(self._app, answer["workspace"], manner, answer["tool_token"])
 
@@ -159,7 +176,7 @@ class AsyncBerth:
 
     async def _opened(self, json: Mapping[str, Any], deadline: Deadline) -> Any:
         while True:
-            asked = Request("POST", "/v1/workspaces/open", json=json, headers=PREFER_WAIT, key=True)
+            asked = Request("POST", "/v1/workspaces/open", json=json, headers=PREFER_SHORT_WAIT, key=True)
             answer = await self._app.send(asked, deadline)
             operation = answer["operation"]
             is_over = operation is None or operation["state"] == "succeeded"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
-from .._results import CommandError, CommandResult, OutputChunk, Reader, result_of, result_of_execution, stdin_of
+from .._results import CommandResult, OutputChunk, Reader, argv_of, checked, result_of, result_of_execution, stdin_of
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
 from . import platform
 from .events import events_of
@@ -116,7 +116,7 @@ class AsyncCommand:
     async def result(
         self,
         *,
-        check: bool = False,
+        check: bool | None = None,
         on_output: OnOutput | None = None,
         stdout_offset: int = 0,
         stderr_offset: int = 0,
@@ -124,10 +124,13 @@ class AsyncCommand:
     ) -> CommandResult:
         """Waits for its end. It holds what the command wrote: all of what is still kept, unless offsets say otherwise."""
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        async for chunk in self.output(stdout_offset=stdout_offset, stderr_offset=stderr_offset, wait_seconds=wait_seconds):
-            parts[chunk.stream].append(chunk.bytes)
-            if on_output is not None:
-                on_output(chunk)
+        try:
+            async for chunk in self.output(stdout_offset=stdout_offset, stderr_offset=stderr_offset, wait_seconds=wait_seconds):
+                parts[chunk.stream].append(chunk.bytes)
+                if on_output is not None:
+                    on_output(chunk)
+        except DeadlineError as error:
+            raise _named(error, self.id) from error
         assert self._ending is not None
         return checked(result_of(self.id, self._ending, b"".join(parts["stdout"]), b"".join(parts["stderr"])), check)
 
@@ -165,29 +168,32 @@ class AsyncCommand:
 
 
 async def start_command(
-    gateway: AsyncGateway, argv: Sequence[str], fields: Mapping[str, Any], stdin: str | bytes | None, wait_seconds: float | None
+    gateway: AsyncGateway, command: str | Sequence[str], fields: Mapping[str, Any], stdin: str | bytes | None, wait_seconds: float | None
 ) -> AsyncCommand:
     """Starts a command. However often the request is sent, it runs once."""
     session_id = fields.get("session_id") or new_id()
-    json = {**given(**fields), "argv": list(argv), **stdin_of(stdin), "session_id": session_id}
-    record = await gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
+    json = {**given(**fields), "argv": argv_of(command), **stdin_of(stdin), "session_id": session_id}
+    try:
+        record = await gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
+    except DeadlineError as error:
+        raise _named(error, session_id) from error
     return AsyncCommand(gateway, session_id, record, len(stdin.encode() if isinstance(stdin, str) else stdin or b""))
 
 
 async def run_command(
     gateway: AsyncGateway,
-    argv: Sequence[str],
+    line: str | Sequence[str],
     fields: Mapping[str, Any],
     stdin: str | bytes | None,
-    check: bool,
+    check: bool | None,
     on_output: OnOutput | None,
     wait_seconds: float | None,
 ) -> CommandResult:
     """Runs a command to its end, on either mode of workspace. One whose caller leaves is cancelled."""
     if gateway.view["mode"] == "file_first":
-        return await _run_execution(gateway, argv, fields, stdin, check, on_output, wait_seconds)
+        return await _run_execution(gateway, line, fields, stdin, check, on_output, wait_seconds)
     deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
-    command = await start_command(gateway, argv, fields, stdin, wait_seconds)
+    command = await start_command(gateway, line, fields, stdin, wait_seconds)
     try:
         return await command.result(check=check, on_output=on_output, wait_seconds=max(deadline.left(), 0))
     except platform.LEFT:
@@ -201,18 +207,21 @@ async def run_command(
 
 async def _run_execution(
     gateway: AsyncGateway,
-    argv: Sequence[str],
+    command: str | Sequence[str],
     fields: Mapping[str, Any],
     stdin: str | bytes | None,
-    check: bool,
+    check: bool | None,
     on_output: OnOutput | None,
     wait_seconds: float | None,
 ) -> CommandResult:
     sent = {name: value for name, value in given(**fields).items() if name != "session_id"}
-    json = {"execution_id": new_id(), **sent, "argv": list(argv), **stdin_of(stdin)}
+    json: dict[str, Any] = {"execution_id": new_id(), **sent, "argv": argv_of(command), **stdin_of(stdin)}
     # The answer comes when the command has ended.
     asked = Request("POST", "/exec", json=json, repeats="keyed", attempt_seconds=FOREVER_SECONDS)
-    response = await gateway.send(asked, deadline_of(wait_seconds, FOREVER_SECONDS))
+    try:
+        response = await gateway.send(asked, deadline_of(wait_seconds, FOREVER_SECONDS))
+    except DeadlineError as error:
+        raise _named(error, json["execution_id"]) from error
     result = result_of_execution(json_of(response))
     if on_output is not None:
         if result.stdout_bytes:
@@ -222,7 +231,6 @@ async def _run_execution(
     return checked(result, check)
 
 
-def checked(result: CommandResult, check: bool) -> CommandResult:
-    if check and not result.ok:
-        raise CommandError(result)
-    return result
+def _named(error: DeadlineError, session_id: str) -> DeadlineError:
+    """The command goes on after the caller's time is over, so the error names it."""
+    return DeadlineError(f"The time for this call is over; command {error.session_id or session_id} may still run", session_id=session_id)

@@ -54,11 +54,11 @@ class AsyncGateway:
         return json_of(await self.send(request, deadline_of(wait_seconds)))
 
     async def send(self, request: Request, deadline: Deadline) -> httpx.Response:
-        return await send(self.app.client, self._below(request), deadline, self.target, self._repair_of_one())
+        return await send(self.app.client, self._below(request), deadline, self.target, self._repair_of_one(), self.app.contact)
 
     async def begin(self, request: Request, deadline: Deadline) -> httpx.Response:
         """The body is not read. The caller closes the answer."""
-        return await begin(self.app.client, self._below(request), deadline, self.target, self._repair_of_one())
+        return await begin(self.app.client, self._below(request), deadline, self.target, self._repair_of_one(), self.app.contact)
 
     async def target(self, deadline: Deadline) -> tuple[str, str]:
         """Where to go now, and with what."""

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from .._requests import IMMEDIATE_REPEATS_MAX, Deadline, Request, may_repeat, query_of, wait_before
+from .._waiting import FIRST_CONTACT_SECONDS, Contact, Wait
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of_answer
 from . import platform
 
@@ -18,31 +19,42 @@ Target = Callable[[Deadline], Awaitable[tuple[str, str]]]
 Repair = Callable[[BerthError, Deadline], Awaitable[bool]]
 
 
-async def send(client: httpx.AsyncClient, asked: Request, deadline: Deadline, target: Target, repair: Repair) -> httpx.Response:
+async def send(
+    client: httpx.AsyncClient, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact
+) -> httpx.Response:
     """Sends until there is an answer that is 2xx, or until the rules of repeating say no. The answer has been read whole."""
-    return await _sent(client, asked, deadline, target, repair, False)
+    return await _sent(client, asked, deadline, target, repair, contact, False)
 
 
-async def begin(client: httpx.AsyncClient, asked: Request, deadline: Deadline, target: Target, repair: Repair) -> httpx.Response:
+async def begin(
+    client: httpx.AsyncClient, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact
+) -> httpx.Response:
     """As ``send``, but the body is not read. The caller closes the answer."""
-    return await _sent(client, asked, deadline, target, repair, True)
+    return await _sent(client, asked, deadline, target, repair, contact, True)
 
 
 async def _sent(
-    client: httpx.AsyncClient, asked: Request, deadline: Deadline, target: Target, repair: Repair, is_stream: bool
+    client: httpx.AsyncClient, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact, is_stream: bool
 ) -> httpx.Response:
     request = asked.keyed()
     attempt = 0
+    waiting = Wait()
     while True:
         deadline.check()
+        to = None
         try:
-            return await _once(client, request, deadline, await target(deadline), is_stream)
+            to = await target(deadline)
+            return await _once(client, request, deadline, to, contact, is_stream)
         except BerthError as error:
             if isinstance(error, DeadlineError):
                 raise
             is_repaired = await repair(error, deadline)
             if not is_repaired and not may_repeat(error, request.how_it_repeats()):
                 raise
+            if not contact.is_made and waiting.seconds() > FIRST_CONTACT_SECONDS:
+                raise
+            if isinstance(error, ConnectionFailedError):
+                waiting.because(f"There is no answer{'' if to is None else f' from {to[0]}'}; trying again")
             if not (is_repaired and attempt < IMMEDIATE_REPEATS_MAX):
                 wait = wait_before(attempt, error.retry_after_seconds)
                 if wait > deadline.left():
@@ -52,7 +64,7 @@ async def _sent(
 
 
 async def _once(
-    client: httpx.AsyncClient, request: Request, deadline: Deadline, target: tuple[str, str], is_stream: bool
+    client: httpx.AsyncClient, request: Request, deadline: Deadline, target: tuple[str, str], contact: Contact, is_stream: bool
 ) -> httpx.Response:
     url, token = target
     headers = {"authorization": f"Bearer {token}", **request.headers}
@@ -68,9 +80,10 @@ async def _once(
         content=content,
         timeout=max(min(request.attempt_seconds, deadline.left()), 0.001),
     )
-    what = f"{request.method} {request.path}: there was no answer"
+    what = f"{request.method} {url}{request.path}: there was no answer"
     try:
         response = await client.send(built, stream=True, follow_redirects=False)
+        contact.is_made = True
         if is_stream and response.is_success:
             return response
         try:
@@ -80,7 +93,7 @@ async def _once(
     except httpx.TransportError as cause:
         if deadline.left() <= 0:
             raise DeadlineError from cause
-        raise ConnectionFailedError(what) from cause
+        raise ConnectionFailedError(f"{what} ({str(cause) or type(cause).__name__})") from cause
     if response.is_success:
         return response
     raise error_of_answer(response.status_code, response.headers, response.content)

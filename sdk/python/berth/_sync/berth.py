@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .._requests import OPERATION_SECONDS, PREFER_WAIT, Deadline, Request, deadline_of, given
+from .._requests import OPERATION_SECONDS, PREFER_SHORT_WAIT, Deadline, Request, caps_of, deadline_of, given
+from .._waiting import LOG
 from ..errors import BerthError
 from .app import App
 from .gateway import Manner
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 class Berth:
     """``url`` and ``api_key`` are BERTH_URL and BERTH_API_KEY where they are not given.
 
-    ``project`` and ``organization``: for a person's session, those that are meant where a call does not say one.
+    ``project`` and ``organization``: for a person's session, those of calls that name none. Absent: BERTH_PROJECT and BERTH_ORGANIZATION,
+    else the only one that there is. What a call waits for, and what an open does not follow, is a warning of the logger ``berth``.
 
     ``version_check=False``, or BERTH_NO_VERSION_CHECK: the library does not ask whether the service still supports its version.
     """
@@ -48,7 +50,13 @@ class Berth:
         # A library below names the header that it refuses, with what is in it.
         if not re.fullmatch(r"[\x21-\x7e]+", key):
             raise ValueError("The API key has characters that no key has")
-        self._app = app = App(self.url, key, project, organization, version_check)
+        self._app = app = App(
+            self.url,
+            key,
+            project or os.environ.get("BERTH_PROJECT") or None,
+            organization or os.environ.get("BERTH_ORGANIZATION") or None,
+            version_check,
+        )
         self.secrets = Secrets(app)
         self.volumes = Volumes(app)
         self.egress = Egress(app)
@@ -66,8 +74,11 @@ class Berth:
         self,
         key: str,
         *,
-        template: str,
+        template: str | None = None,
         caps: Mapping[str, Any] | None = None,
+        cpu_millis: int | None = None,
+        memory_mib: int | None = None,
+        disk_gib: int | None = None,
         project_id: str | None = None,
         agent_label: str | None = None,
         tools: Sequence[str] | None = None,
@@ -82,12 +93,18 @@ class Berth:
     ) -> Workspace:
         """Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready.
 
-        ``wake``: whether calls on it resume it when it is suspended.
+        ``template``: of a key that is new; None: ``base``. Sizes are those of ``caps``. ``wake``: whether calls on it resume it when it is
+        suspended.
         """
-        asked = given(key=key, template=template, caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
+        caps = caps_of(caps, cpu_millis, memory_mib, disk_gib)
+        project_id = project_id or self._app.persons_project_id()
+        asked = given(key=key, template=template or "base", caps=caps, project_id=project_id, agent_label=agent_label, tools=tools)
         asked |= given(secrets=secrets, inputs=inputs, lifetime=lifetime, idle_policy=idle_policy, mode=mode)
         asked |= given(background_seconds=background_seconds)
         answer = self._opened(asked, deadline_of(wait_seconds, OPERATION_SECONDS))
+        unheeded = [name for name in answer.get("ignored", []) if name != "template" or template is not None]
+        if unheeded:
+            LOG.warning("%s exists already, and keeps its own %s", key, ", ".join(unheeded))
         manner = Manner(open=asked, grant=given(agent_label=agent_label, tools=tools), wake=wake)
         return Workspace(self._app, answer["workspace"], manner, answer["tool_token"])
 
@@ -160,7 +177,7 @@ class Berth:
 
     def _opened(self, json: Mapping[str, Any], deadline: Deadline) -> Any:
         while True:
-            asked = Request("POST", "/v1/workspaces/open", json=json, headers=PREFER_WAIT, key=True)
+            asked = Request("POST", "/v1/workspaces/open", json=json, headers=PREFER_SHORT_WAIT, key=True)
             answer = self._app.send(asked, deadline)
             operation = answer["operation"]
             is_over = operation is None or operation["state"] == "succeeded"

@@ -55,11 +55,11 @@ class Gateway:
         return json_of(self.send(request, deadline_of(wait_seconds)))
 
     def send(self, request: Request, deadline: Deadline) -> httpx.Response:
-        return send(self.app.client, self._below(request), deadline, self.target, self._repair_of_one())
+        return send(self.app.client, self._below(request), deadline, self.target, self._repair_of_one(), self.app.contact)
 
     def begin(self, request: Request, deadline: Deadline) -> httpx.Response:
         """The body is not read. The caller closes the answer."""
-        return begin(self.app.client, self._below(request), deadline, self.target, self._repair_of_one())
+        return begin(self.app.client, self._below(request), deadline, self.target, self._repair_of_one(), self.app.contact)
 
     def target(self, deadline: Deadline) -> tuple[str, str]:
         """Where to go now, and with what."""

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from .._requests import IMMEDIATE_REPEATS_MAX, Deadline, Request, may_repeat, query_of, wait_before
+from .._waiting import FIRST_CONTACT_SECONDS, Contact, Wait
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of_answer
 from . import platform
 
@@ -19,31 +20,42 @@ Target = Callable[[Deadline], tuple[str, str]]
 Repair = Callable[[BerthError, Deadline], bool]
 
 
-def send(client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair) -> httpx.Response:
+def send(
+    client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact
+) -> httpx.Response:
     """Sends until there is an answer that is 2xx, or until the rules of repeating say no. The answer has been read whole."""
-    return _sent(client, asked, deadline, target, repair, False)
+    return _sent(client, asked, deadline, target, repair, contact, False)
 
 
-def begin(client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair) -> httpx.Response:
+def begin(
+    client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact
+) -> httpx.Response:
     """As ``send``, but the body is not read. The caller closes the answer."""
-    return _sent(client, asked, deadline, target, repair, True)
+    return _sent(client, asked, deadline, target, repair, contact, True)
 
 
 def _sent(
-    client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, is_stream: bool
+    client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact, is_stream: bool
 ) -> httpx.Response:
     request = asked.keyed()
     attempt = 0
+    waiting = Wait()
     while True:
         deadline.check()
+        to = None
         try:
-            return _once(client, request, deadline, target(deadline), is_stream)
+            to = target(deadline)
+            return _once(client, request, deadline, to, contact, is_stream)
         except BerthError as error:
             if isinstance(error, DeadlineError):
                 raise
             is_repaired = repair(error, deadline)
             if not is_repaired and not may_repeat(error, request.how_it_repeats()):
                 raise
+            if not contact.is_made and waiting.seconds() > FIRST_CONTACT_SECONDS:
+                raise
+            if isinstance(error, ConnectionFailedError):
+                waiting.because(f"There is no answer{'' if to is None else f' from {to[0]}'}; trying again")
             if not (is_repaired and attempt < IMMEDIATE_REPEATS_MAX):
                 wait = wait_before(attempt, error.retry_after_seconds)
                 if wait > deadline.left():
@@ -53,7 +65,7 @@ def _sent(
 
 
 def _once(
-    client: httpx.Client, request: Request, deadline: Deadline, target: tuple[str, str], is_stream: bool
+    client: httpx.Client, request: Request, deadline: Deadline, target: tuple[str, str], contact: Contact, is_stream: bool
 ) -> httpx.Response:
     url, token = target
     headers = {"authorization": f"Bearer {token}", **request.headers}
@@ -69,9 +81,10 @@ def _once(
         content=content,
         timeout=max(min(request.attempt_seconds, deadline.left()), 0.001),
     )
-    what = f"{request.method} {request.path}: there was no answer"
+    what = f"{request.method} {url}{request.path}: there was no answer"
     try:
         response = client.send(built, stream=True, follow_redirects=False)
+        contact.is_made = True
         if is_stream and response.is_success:
             return response
         try:
@@ -81,7 +94,7 @@ def _once(
     except httpx.TransportError as cause:
         if deadline.left() <= 0:
             raise DeadlineError from cause
-        raise ConnectionFailedError(what) from cause
+        raise ConnectionFailedError(f"{what} ({str(cause) or type(cause).__name__})") from cause
     if response.is_success:
         return response
     raise error_of_answer(response.status_code, response.headers, response.content)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .._requests import OPERATION_SECONDS, Request, deadline_of, given, if_match_of
+from .._requests import OPERATION_SECONDS, Request, caps_of, deadline_of, given, if_match_of
 from .._results import CommandResult
 from .app import App
 from .exec import Command, OnOutput, run_command, start_command
@@ -66,7 +66,7 @@ class Workspace:
 
     def exec(
         self,
-        argv: Sequence[str],
+        command: str | Sequence[str],
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
@@ -78,22 +78,22 @@ class Workspace:
         session_id: str | None = None,
         execution_id: str | None = None,
         output_limit_bytes: int | None = None,
-        check: bool = False,
+        check: bool | None = None,
         on_output: OnOutput | None = None,
         wait_seconds: float | None = None,
     ) -> CommandResult:
-        """Runs a command, without a shell, and waits for its end.
+        """Runs a command and waits for its end: a list of words without a shell, or a line by ``bash -lc``.
 
-        ``stdin``: 1 MiB at most; the command's standard input ends after it. ``check``: raises a CommandError when it ends otherwise
-        than with exit code 0. ``on_output`` sees output as it comes.
+        ``stdin``: 1 MiB at most; the command's standard input ends after it. ``check``: True raises a CommandError for every ending but
+        exit code 0, False for none, None only where the command could not start. ``on_output`` sees output as it comes.
         """
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
         fields = {**fields, "execution_id": execution_id, "output_limit_bytes": output_limit_bytes}
-        return run_command(self._gateway, argv, fields, stdin, check, on_output, wait_seconds)
+        return run_command(self._gateway, command, fields, stdin, check, on_output, wait_seconds)
 
     def start(
         self,
-        argv: Sequence[str],
+        command: str | Sequence[str],
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
@@ -109,7 +109,7 @@ class Workspace:
         """Starts a command that goes on by itself. ``stdin_open``: more standard input comes by ``write``, until ``end``."""
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
         fields = {**fields, "stdin_open": stdin_open}
-        return start_command(self._gateway, argv, fields, stdin, wait_seconds)
+        return start_command(self._gateway, command, fields, stdin, wait_seconds)
 
     def command(self, session_id: str) -> Command:
         """A command that was started before, by its id."""
@@ -189,6 +189,9 @@ class Workspace:
         key: str,
         *,
         caps: Mapping[str, Any] | None = None,
+        cpu_millis: int | None = None,
+        memory_mib: int | None = None,
+        disk_gib: int | None = None,
         lifetime: str | None = None,
         wait_seconds: float | None = None,
     ) -> Workspace:
@@ -197,7 +200,7 @@ class Workspace:
         if self.view["mode"] == "file_first":
             answer = self._call("POST", "/tree/fork", wait_seconds, json={"key": key}, key=True)
             return self._other(answer["workspace"])
-        json = {"key": key, **given(caps=caps, lifetime=lifetime)}
+        json = {"key": key, **given(caps=caps_of(caps, cpu_millis, memory_mib, disk_gib), lifetime=lifetime)}
         answer = self._call("POST", "/fork", wait_seconds, json=json, key=True)
         self._app.succeeded(answer["operation"], deadline)
         fork = self._other(answer["workspace"])
