@@ -91,7 +91,11 @@ const STEPS: Step[] = [
       for await (const part of files.stream(at)) assert.equal(part.length, 4)
       await files.patch(at, { edits: [{ old_text: 'one', new_text: 'two' }] })
       assert.equal((await files.search({ path: '/home/user', pattern: 'two' })).matches.length, 1)
-      assert.equal((await files.mkdir('/home/user/folder')).type, 'directory')
+      assert.equal((await files.mkdir('folder/deep')).type, 'directory')
+      await files.write('~/folder/new/file.txt', 'relative')
+      assert.equal(await files.readText('/home/user/folder/new/file.txt'), 'relative')
+      await files.remove('folder', { recursive: true })
+      assert.equal((await files.mkdir('/home/user/folder', { parents: false })).type, 'directory')
       await files.move(at, '/home/user/folder/moved')
       assert.equal((await files.stat('/home/user/folder/moved')).size, 4)
       assert.deepEqual((await files.list('/home/user/folder')).entries.map(({ name }) => name), ['moved']) // prettier-ignore

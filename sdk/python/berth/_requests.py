@@ -116,6 +116,19 @@ def caps_of(
     return {**(caps or {}), **given(cpu_millis=cpu_millis, memory_mib=memory_mib, disk_gib=disk_gib)} or None
 
 
+#: The account that commands run as by default lives here.
+_HOME = "/home/user"
+
+
+def guest_path(path: str) -> str:
+    """The service takes absolute paths. ``~`` and relative paths are of the home directory, as in a shell that has just begun."""
+    if path in ("~", "."):
+        return _HOME
+    if path == "" or path.startswith("/"):
+        return path
+    return f"{_HOME}/{path[2:] if path.startswith(('~/', './')) else path}"
+
+
 def query_of(query: Mapping[str, Any]) -> dict[str, str]:
     def text(value: Any) -> str:
         return ("true" if value else "false") if isinstance(value, bool) else str(value)

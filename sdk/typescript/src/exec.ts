@@ -2,6 +2,7 @@ import { type Bytes, fromBase64, joined, toBase64, utf8 } from './bytes.ts'
 import { BerthError, ConnectionError, DeadlineError, errorOf } from './errors.ts'
 import { type ErrorEvent, eventsOf } from './events.ts'
 import type { Gateway } from './gateway.ts'
+import { guestPath } from './guest-path.ts'
 import { deadlineOf, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore, type Deadline } from './retry.ts'
 import type { ExecSession, ExecStart, Execution } from './schemas.ts'
 import { Stdin } from './stdin.ts'
@@ -309,7 +310,8 @@ function bytesOf(stdin: string | Uint8Array = ''): Uint8Array {
 
 function requestOf(command: CommandLine, options: ExecOptions): object {
   const argv = argvOf(command)
-  const { signal: _signal, waitMs: _wait, check: _check, onOutput: _seen, stdin, ...fields } = options
+  const { signal: _signal, waitMs: _wait, check: _check, onOutput: _seen, stdin, ...given } = options
+  const fields = given.cwd === undefined ? given : { ...given, cwd: guestPath(given.cwd) }
   if (stdin === undefined) return { argv, ...fields }
   return typeof stdin === 'string' ? { argv, ...fields, stdin } : { argv, ...fields, stdin: toBase64(stdin), stdin_encoding: 'base64' }
 }

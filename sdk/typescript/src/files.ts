@@ -1,6 +1,7 @@
 import { type Bytes, joined, utf8 } from './bytes.ts'
 import { BerthError, ConnectionError } from './errors.ts'
 import type { Gateway } from './gateway.ts'
+import { guestPath } from './guest-path.ts'
 import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
 import type { FileInfo, FileList, FilePatch, FileSearch, PatchResult, SearchResult, TarResult, WriteResult } from './schemas.ts'
 import { type Body, type CallOptions, deadlineFor, type Request } from './transport.ts'
@@ -18,6 +19,7 @@ export interface ReadOptions extends CallOptions {
 }
 export interface WriteOptions extends ChangeOptions {
   mode?: string
+  /** Makes the directories above, too. Absent: true. */
   create_parents?: boolean
   append?: boolean
 }
@@ -26,7 +28,10 @@ export interface WriteOptions extends ChangeOptions {
 const PIECE_BYTES = 7 << 20
 const TRANSFER_MS = 60 * 60_000
 
-/** The files of a workspace. Reads of a suspended workspace are served from its disk, and do not wake it. */
+/**
+ * The files of a workspace. Paths that do not begin with `/`, and `~`, are of `/home/user`. Reads of a suspended workspace are served from
+ * its disk, and do not wake it.
+ */
 export interface Files {
   /** The bytes of a file, or of a part of it: `length` bytes from `offset` on. Throws `not_found`, `path_not_found` where there is none. */
   read(path: string, options?: ReadOptions & { offset?: number; length?: number }): Promise<Bytes>
@@ -44,7 +49,7 @@ export interface Files {
   exists(path: string, options?: ReadOptions): Promise<boolean>
   /** What is in a directory, by name; `truncated` where there is more than `limit`. */
   list(path: string, options?: ReadOptions & { limit?: number }): Promise<FileList>
-  /** Makes a directory; `parents`: those above it, too, and none is an error where it is there. `mode` is octal. */
+  /** Makes a directory, and those above it. `parents: false`: neither, and `conflict` where it is there. `mode` is octal. */
   mkdir(path: string, options?: ChangeOptions & { parents?: boolean; mode?: string }): Promise<FileInfo>
   /** Moves or renames within the workspace; `overwrite`: in the place of what is there, else `conflict`, `already_exists`. */
   move(from: string, to: string, options?: ChangeOptions & { overwrite?: boolean }): Promise<FileInfo>
@@ -87,11 +92,16 @@ export function filesOf(gateway: Gateway): Files {
   const files: Files = {
     async read(path, { signal, waitMs, ...query } = {}) {
       const read = async (response: Response) => new Uint8Array(await whole(response))
-      return gateway.send({ method: 'GET', path: '/files', query: { path, ...query } }, deadlineFor({ signal, waitMs }), read)
+      return gateway.send(
+        { method: 'GET', path: '/files', query: { path: guestPath(path), ...query } },
+        deadlineFor({ signal, waitMs }),
+        read,
+      )
     },
     readText: async (path, options) => new TextDecoder().decode(await files.read(path, options)),
-    stream: (path, options = {}) => streamed(gateway, path, options),
-    async write(path, content, { mode, create_parents, append, ...options } = {}) {
+    stream: (path, options = {}) => streamed(gateway, guestPath(path), options),
+    async write(given, content, { mode, create_parents = true, append, ...options } = {}) {
+      const path = guestPath(given)
       const query = { mode, create_parents, append }
       const timed = { waitMs: TRANSFER_MS, ...options }
       const pieces = piecesOf(content)
@@ -110,9 +120,10 @@ export function filesOf(gateway: Gateway): Files {
       await files.move(beside, path, { ...timed, overwrite: true })
       return { ...result, path, sha256: result.revision ?? result.sha256 }
     },
-    remove: (path, { recursive, ...options } = {}) => change({ method: 'DELETE', path: '/files', query: { path, recursive } }, options),
+    remove: (path, { recursive, ...options } = {}) =>
+      change({ method: 'DELETE', path: '/files', query: { path: guestPath(path), recursive } }, options),
     stat: (path, { signal, waitMs, ...query } = {}) =>
-      gateway.call({ method: 'GET', path: '/files/stat', query: { path, ...query } }, { signal, waitMs }),
+      gateway.call({ method: 'GET', path: '/files/stat', query: { path: guestPath(path), ...query } }, { signal, waitMs }),
     async exists(path, options) {
       try {
         await files.stat(path, options)
@@ -123,22 +134,30 @@ export function filesOf(gateway: Gateway): Files {
       }
     },
     list: (path, { signal, waitMs, ...query } = {}) =>
-      gateway.call({ method: 'GET', path: '/files/list', query: { path, ...query } }, { signal, waitMs }),
-    mkdir: (path, { parents, mode, ...options } = {}) =>
-      change({ method: 'POST', path: '/files/mkdir', json: { path, parents, mode } }, options),
+      gateway.call({ method: 'GET', path: '/files/list', query: { path: guestPath(path), ...query } }, { signal, waitMs }),
+    mkdir: (path, { parents = true, mode, ...options } = {}) =>
+      change({ method: 'POST', path: '/files/mkdir', json: { path: guestPath(path), parents, mode } }, options),
     move: (from, to, { overwrite, ...options } = {}) =>
-      change({ method: 'POST', path: '/files/move', json: { from, to, overwrite } }, options),
-    search: (json, options) => gateway.call({ method: 'POST', path: '/files/search', json, repeats: 'read' }, options),
-    patch: (path, json, options = {}) => change({ method: 'POST', path: '/files/patch', json: { path, ...json }, key: true }, options),
-    watch: (path, options = {}) => watched(gateway, path, options),
+      change({ method: 'POST', path: '/files/move', json: { from: guestPath(from), to: guestPath(to), overwrite } }, options),
+    search: (json, options) =>
+      gateway.call({ method: 'POST', path: '/files/search', json: { ...json, path: guestPath(json.path) }, repeats: 'read' }, options),
+    patch: (path, json, options = {}) =>
+      change({ method: 'POST', path: '/files/patch', json: { path: guestPath(path), ...json }, key: true }, options),
+    watch: (path, options = {}) => watched(gateway, guestPath(path), options),
     readTar: (path, { signal, waitMs, tree_revision, sparse } = {}) => {
       const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
-      const request = { method: 'GET', path: '/files/tar', query: { path, tree_revision, sparse } }
+      const request = { method: 'GET', path: '/files/tar', query: { path: guestPath(path), tree_revision, sparse } }
       return gateway.send(request, deadline, ({ body }) => body ?? new Blob([]).stream())
     },
-    writeTar: (path, tar, { create_parents, links_out, ...options } = {}) => {
+    writeTar: (path, tar, { create_parents = true, links_out, ...options } = {}) => {
       const headers = { 'content-type': 'application/x-tar' }
-      const request = { method: 'PUT', path: '/files/tar', query: { path, create_parents, links_out }, headers, body: tar as Body }
+      const request = {
+        method: 'PUT',
+        path: '/files/tar',
+        query: { path: guestPath(path), create_parents, links_out },
+        headers,
+        body: tar as Body,
+      }
       const repeats = typeof tar === 'function' && options.if_match === undefined ? { repeats: 'keyed' as const } : {}
       return change({ ...request, ...repeats, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
     },

@@ -1,6 +1,7 @@
 import { type Bytes, fromBase64, toBase64, utf8 } from './bytes.ts'
 import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
 import type { Gateway } from './gateway.ts'
+import { guestPath } from './guest-path.ts'
 import { type Deadline, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore } from './retry.ts'
 import type { TerminalSession, TerminalStart } from './schemas.ts'
 import { type CallOptions, deadlineFor, queryOf } from './transport.ts'
@@ -184,7 +185,8 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
 
 /** Opens a terminal. However often the request is sent, it opens once. */
 export async function openTerminal(gateway: Gateway, socket: typeof WebSocket, options: ShellOptions = {}): Promise<Terminal> {
-  const { signal, waitMs, offset, ...asked } = options
+  const { signal, waitMs, offset, ...given } = options
+  const asked = given.cwd === undefined ? given : { ...given, cwd: guestPath(given.cwd) }
   const session_id = asked.session_id ?? `sdk-${crypto.randomUUID()}`
   const request = { method: 'POST', path: '/pty', json: { ...asked, session_id }, repeats: 'keyed' as const }
   const { state, error } = await gateway.call<TerminalSession>(request, { signal, waitMs })

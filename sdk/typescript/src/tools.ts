@@ -14,6 +14,7 @@ import type {
   TreeRevision,
   WakeHint,
 } from './schemas.ts'
+import { guestPath } from './guest-path.ts'
 import { type CallOptions, deadlineFor } from './transport.ts'
 
 export interface Clone {
@@ -46,11 +47,14 @@ export function gitOf(gateway: Gateway) {
   return {
     /** Not sent again by itself when its answer is lost: the path may be there then. */
     clone: (json: Clone, options?: CallOptions): Promise<GitHead> =>
-      gateway.call({ method: 'POST', path: '/git/clone', json, attempt_ms: LONG_MS }, { waitMs: LONG_MS, ...options }),
+      gateway.call(
+        { method: 'POST', path: '/git/clone', json: { ...json, path: guestPath(json.path) }, attempt_ms: LONG_MS },
+        { waitMs: LONG_MS, ...options },
+      ),
     status: (path: string, options?: CallOptions): Promise<GitStatus> =>
-      gateway.call({ method: 'GET', path: '/git/status', query: { path } }, options),
+      gateway.call({ method: 'GET', path: '/git/status', query: { path: guestPath(path) } }, options),
     commit: (json: Commit, options?: CallOptions): Promise<GitCommitted> =>
-      gateway.call({ method: 'POST', path: '/git/commit', json }, options),
+      gateway.call({ method: 'POST', path: '/git/commit', json: { ...json, path: guestPath(json.path) } }, options),
   }
 }
 

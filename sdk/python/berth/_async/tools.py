@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._requests import Request, deadline_of, given, if_match_of
+from .._requests import Request, deadline_of, given, guest_path, if_match_of
 from .gateway import AsyncGateway
 from .list import AsyncList, list_of
 
@@ -35,13 +35,13 @@ class AsyncGit:
 
         ``authorization_secret``: name of a secret that holds the value of the Authorization header. Its ``allowed_tools`` must include ``git``.
         """
-        json = given(url=url, path=path, branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
+        json = given(url=url, path=guest_path(path), branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
         asked = Request("POST", "/git/clone", json=json, attempt_seconds=_LONG_SECONDS)
         head: types.GitHead = await self._gateway.call(asked, wait_seconds)
         return head
 
     async def status(self, path: str, *, wait_seconds: float | None = None) -> types.GitStatus:
-        status: types.GitStatus = await self._gateway.call(Request("GET", "/git/status", query={"path": path}), wait_seconds)
+        status: types.GitStatus = await self._gateway.call(Request("GET", "/git/status", query={"path": guest_path(path)}), wait_seconds)
         return status
 
     async def commit(
@@ -53,7 +53,7 @@ class AsyncGit:
         author: Mapping[str, str] | None = None,
         wait_seconds: float | None = None,
     ) -> types.GitCommitted:
-        asked = Request("POST", "/git/commit", json=given(path=path, message=message, paths=paths, author=author))
+        asked = Request("POST", "/git/commit", json=given(path=guest_path(path), message=message, paths=paths, author=author))
         committed: types.GitCommitted = await self._gateway.call(asked, wait_seconds)
         return committed
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .._requests import OPERATION_SECONDS, Request, caps_of, deadline_of, given, if_match_of
+from .._requests import OPERATION_SECONDS, Request, caps_of, deadline_of, given, guest_path, if_match_of
 from .._results import CommandResult
 from .app import AsyncApp
 from .exec import AsyncCommand, OnOutput, run_command, start_command
@@ -135,7 +135,7 @@ class AsyncWorkspace:
         wait_seconds: float | None = None,
     ) -> AsyncTerminal:
         """Opens a terminal, or comes back to the one with this ``session_id``."""
-        fields = {"argv": argv, "cwd": cwd, "env": env, "user": user, "cols": cols, "rows": rows}
+        fields = {"argv": argv, "cwd": None if cwd is None else guest_path(cwd), "env": env, "user": user, "cols": cols, "rows": rows}
         fields = {**fields, "secret_refs": secret_refs, "session_id": session_id}
         return await open_terminal(self._gateway, fields, offset, wait_seconds)
 
@@ -278,7 +278,7 @@ def _command(
     secret_refs: Sequence[str] | None,
     session_id: str | None,
 ) -> dict[str, Any]:
-    fields: dict[str, Any] = {"cwd": cwd, "env": env, "user": user, "timeout_ms": timeout_ms, "kill_grace_ms": kill_grace_ms}
+    fields: dict[str, Any] = {"cwd": None if cwd is None else guest_path(cwd), "env": env, "user": user, "timeout_ms": timeout_ms, "kill_grace_ms": kill_grace_ms}
     return {**fields, "secret_refs": secret_refs, "session_id": session_id}
 
 

@@ -1,5 +1,8 @@
 # Made by tools/sync.py from berth/_async/files.py. Do not change it by hand.
-"""Files. Reads of a suspended workspace are served from its disk, and do not wake it."""
+"""Files. Paths that do not begin with ``/``, and ``~``, are of ``/home/user``.
+
+Reads of a suspended workspace are served from its disk, and do not wake it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from .._requests import TRANSFER_SECONDS, Deadline, Request, deadline_of, given, if_match_of, wait_before
+from .._requests import TRANSFER_SECONDS, Deadline, Request, deadline_of, given, guest_path, if_match_of, wait_before
 from ..errors import ConnectionFailedError, NotFoundError
 from . import platform
 from .gateway import Gateway
@@ -37,7 +40,7 @@ class Files:
         wait_seconds: float | None = None,
     ) -> bytes:
         """The bytes of a file, or ``length`` of them from ``offset`` on. Raises ``not_found``, ``path_not_found`` where there is none."""
-        query = {"path": path, "offset": offset, "length": length, "tree_revision": tree_revision}
+        query = {"path": guest_path(path), "offset": offset, "length": length, "tree_revision": tree_revision}
         response = self._gateway.send(Request("GET", "/files", query=query), deadline_of(wait_seconds))
         return response.content
 
@@ -54,7 +57,7 @@ class Files:
         at, attempt = offset, 0
         seen: tuple[str | None, str | None] | None = None
         while True:
-            query = {"path": path, "offset": at, "tree_revision": tree_revision}
+            query = {"path": guest_path(path), "offset": at, "tree_revision": tree_revision}
             response = self._gateway.begin(Request("GET", "/files", query=query), deadline)
             try:
                 version = response.headers.get("x-file-size"), response.headers.get("x-file-revision")
@@ -80,17 +83,18 @@ class Files:
         content: str | bytes,
         *,
         mode: str | None = None,
-        create_parents: bool | None = None,
+        create_parents: bool = True,
         append: bool | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.WriteResult:
         """Durable when it returns, and whole or not at all, whatever its size. What is appended piece by piece can be seen half."""
         whole = memoryview(content.encode() if isinstance(content, str) else content)
-        query = {"path": path, "mode": mode, "create_parents": create_parents, "append": append}
+        query = {"path": guest_path(path), "mode": mode, "create_parents": create_parents, "append": append}
         if len(whole) <= _PIECE_BYTES:
             return self._put(query, bytes(whole), if_match, deadline_of(wait_seconds))
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
+        path = guest_path(path)
         beside = path if append else f"{path}.berth-{uuid.uuid4().hex[:8]}"
         result: types.WriteResult = self._put({**query, "path": beside}, bytes(whole[:_PIECE_BYTES]), if_match, deadline)
         for at in range(_PIECE_BYTES, len(whole), _PIECE_BYTES):
@@ -106,14 +110,14 @@ class Files:
         self, path: str, *, recursive: bool | None = None, if_match: int | None = None, wait_seconds: float | None = None
     ) -> None:
         """Removes a file, or an empty directory; ``recursive``: a directory with all below it, else ``conflict``, ``not_empty``."""
-        asked = Request("DELETE", "/files", query={"path": path, "recursive": recursive})
+        asked = Request("DELETE", "/files", query={"path": guest_path(path), "recursive": recursive})
         self._change(asked, if_match, wait_seconds)
 
     def stat(
         self, path: str, *, revision: bool | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> types.FileInfo:
         """Of a path: type, size in bytes, mode, time. ``revision=True``: the SHA-256 of a file, too, for ``patch``."""
-        query = {"path": path, "revision": revision, "tree_revision": tree_revision}
+        query = {"path": guest_path(path), "revision": revision, "tree_revision": tree_revision}
         info: types.FileInfo = self._gateway.call(Request("GET", "/files/stat", query=query), wait_seconds)
         return info
 
@@ -131,7 +135,7 @@ class Files:
         self, path: str, *, limit: int | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> types.FileList:
         """What is in a directory, by name: ``entries``, and ``truncated`` where there is more than ``limit``."""
-        query = {"path": path, "limit": limit, "tree_revision": tree_revision}
+        query = {"path": guest_path(path), "limit": limit, "tree_revision": tree_revision}
         found: types.FileList = self._gateway.call(Request("GET", "/files/list", query=query), wait_seconds)
         return found
 
@@ -139,13 +143,13 @@ class Files:
         self,
         path: str,
         *,
-        parents: bool | None = None,
+        parents: bool = True,
         mode: str | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.FileInfo:
-        """Makes a directory; ``parents``: those above it, too, and none is an error where it is there. ``mode`` is octal."""
-        asked = Request("POST", "/files/mkdir", json=given(path=path, parents=parents, mode=mode))
+        """Makes a directory, and those above it. ``parents=False``: neither, and ``conflict`` where it is there. ``mode`` is octal."""
+        asked = Request("POST", "/files/mkdir", json=given(path=guest_path(path), parents=parents, mode=mode))
         info: types.FileInfo = self._change(asked, if_match, wait_seconds)
         return info
 
@@ -159,7 +163,7 @@ class Files:
         wait_seconds: float | None = None,
     ) -> types.FileInfo:
         """Moves or renames within the workspace; ``overwrite``: in the place of what is there, else ``conflict``, ``already_exists``."""
-        asked = Request("POST", "/files/move", json={"from": source, "to": target, **given(overwrite=overwrite)})
+        asked = Request("POST", "/files/move", json={"from": guest_path(source), "to": guest_path(target), **given(overwrite=overwrite)})
         info: types.FileInfo = self._change(asked, if_match, wait_seconds)
         return info
 
@@ -168,7 +172,7 @@ class Files:
 
         ``fields``: ``regex``, ``include``, ``context_lines`` and the others that the route takes.
         """
-        asked = Request("POST", "/files/search", json={"path": path, "pattern": pattern, **fields}, repeats="read")
+        asked = Request("POST", "/files/search", json={"path": guest_path(path), "pattern": pattern, **fields}, repeats="read")
         found: types.SearchResult = self._gateway.call(asked, wait_seconds)
         return found
 
@@ -186,7 +190,7 @@ class Files:
 
         Where it is not at ``expected_revision`` (a SHA-256, or ``absent``) it stays as it is: ``conflict``, ``revision_mismatch``.
         """
-        json = given(path=path, edits=edits, content=content, expected_revision=expected_revision)
+        json = given(path=guest_path(path), edits=edits, content=content, expected_revision=expected_revision)
         result: types.PatchResult = self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
         return result
 
@@ -198,7 +202,7 @@ class Files:
         ``{"type": "start"}`` once it is watched, ``change`` with ``path``, ``change`` and ``is_directory``, or ``missed``: then look
         at the directory itself, or where ``why`` is ``directories``, know that it has more than are watched.
         """
-        return watched(self._gateway, path, recursive, wait_seconds)
+        return watched(self._gateway, guest_path(path), recursive, wait_seconds)
 
     def read_tar(
         self, path: str, *, tree_revision: int | None = None, sparse: bool | None = None, wait_seconds: float | None = None
@@ -208,7 +212,7 @@ class Files:
         Files with holes come as GNU tar writes them, which ``tarfile`` reads; ``sparse=False`` is for programs that do not know that.
         """
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
-        query = {"path": path, "tree_revision": tree_revision, "sparse": sparse}
+        query = {"path": guest_path(path), "tree_revision": tree_revision, "sparse": sparse}
         response = self._gateway.begin(Request("GET", "/files/tar", query=query), deadline)
         try:
             for piece in response.iter_raw():
@@ -224,13 +228,13 @@ class Files:
         path: str,
         tar: bytes,
         *,
-        create_parents: bool | None = None,
+        create_parents: bool = True,
         links_out: bool | None = None,
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.TarResult:
         """Unpacks a tar below a directory; what it does not have stays. Durable when it returns."""
-        query = {"path": path, "create_parents": create_parents, "links_out": links_out}
+        query = {"path": guest_path(path), "create_parents": create_parents, "links_out": links_out}
         asked = Request("PUT", "/files/tar", query=query, body=tar, attempt_seconds=TRANSFER_SECONDS)
         asked = replace(asked, headers={"content-type": "application/x-tar"})
         wait = TRANSFER_SECONDS if wait_seconds is None else wait_seconds

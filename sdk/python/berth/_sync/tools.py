@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._requests import Request, deadline_of, given, if_match_of
+from .._requests import Request, deadline_of, given, guest_path, if_match_of
 from .gateway import Gateway
 from .list import List, list_of
 
@@ -36,13 +36,13 @@ class Git:
 
         ``authorization_secret``: name of a secret that holds the value of the Authorization header. Its ``allowed_tools`` must include ``git``.
         """
-        json = given(url=url, path=path, branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
+        json = given(url=url, path=guest_path(path), branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
         asked = Request("POST", "/git/clone", json=json, attempt_seconds=_LONG_SECONDS)
         head: types.GitHead = self._gateway.call(asked, wait_seconds)
         return head
 
     def status(self, path: str, *, wait_seconds: float | None = None) -> types.GitStatus:
-        status: types.GitStatus = self._gateway.call(Request("GET", "/git/status", query={"path": path}), wait_seconds)
+        status: types.GitStatus = self._gateway.call(Request("GET", "/git/status", query={"path": guest_path(path)}), wait_seconds)
         return status
 
     def commit(
@@ -54,7 +54,7 @@ class Git:
         author: Mapping[str, str] | None = None,
         wait_seconds: float | None = None,
     ) -> types.GitCommitted:
-        asked = Request("POST", "/git/commit", json=given(path=path, message=message, paths=paths, author=author))
+        asked = Request("POST", "/git/commit", json=given(path=guest_path(path), message=message, paths=paths, author=author))
         committed: types.GitCommitted = self._gateway.call(asked, wait_seconds)
         return committed
 

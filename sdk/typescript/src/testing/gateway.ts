@@ -122,8 +122,9 @@ async function changed(
     }
   }
   if (method === 'DELETE') {
-    fileAt(place, path)
-    place.files.delete(path)
+    const below = [...place.files.keys()].filter((name) => name.startsWith(`${path}/`))
+    if (below.length === 0) fileAt(place, path)
+    for (const name of [path, ...below]) place.files.delete(name)
     publish()
     return { status: 204, body: null }
   }
