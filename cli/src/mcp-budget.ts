@@ -3,19 +3,21 @@ import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
 
-/** What a model may do, however it is asked to do more. The project is the one of the key. */
+/** The bounds of a model, whatever it asks for. Its project is that of the key. */
 export interface Bounds {
   /** Every key begins so. */
   prefix: string
   tools: readonly ToolSet[]
   template: string
   calls_max: number
-  /** That may be opened or forked. */
+  /** Workspaces that are opened or forked and not deleted. */
   workspaces_max: number
 }
 
 /** Told to the model as the result of its call. */
 export class Refusal extends Error {}
+
+const LISTED_MAX = 200
 
 /** Counts over all connections of this server. */
 export class Budget {
@@ -34,15 +36,15 @@ export class Budget {
     this.#calls += 1
   }
 
-  /** The workspace of a name, which is its key without the prefix. Made where it may be and is not there. */
+  /** The workspace of a name, which is its key without the prefix. A missing one is made, within the budget. */
   async open(name: string): Promise<Workspace> {
     const known = this.#opened.get(name)
     if (known) return known
-    this.#place(name)
+    this.#admit(name)
     return this.#keep(name, await this.#berth.open(this.bounds.prefix + name, { template: this.bounds.template }))
   }
 
-  /** One that is there. */
+  /** A workspace that exists. */
   async find(name: string): Promise<Workspace> {
     const ws = this.#opened.get(name) ?? (await this.#berth.find(this.bounds.prefix + name))
     if (ws === null) throw new Refusal(`There is no workspace ${name}: open it first`)
@@ -50,13 +52,29 @@ export class Budget {
   }
 
   async fork(name: string, to: string): Promise<Workspace> {
-    this.#place(to)
+    this.#admit(to)
     return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
   }
 
-  #place(name: string): void {
+  /** Gives its place in the budget back. */
+  async delete(name: string): Promise<void> {
+    await (await this.find(name)).delete()
+    this.#opened.delete(name)
+  }
+
+  async list(): Promise<{ workspace: string; state: string }[]> {
+    const found: { workspace: string; state: string }[] = []
+    const { prefix } = this.bounds
+    for await (const { key, observed_state } of this.#berth.workspaces({ key_prefix: prefix, lifetime: 'any' })) {
+      found.push({ workspace: key.slice(prefix.length), state: observed_state })
+      if (found.length === LISTED_MAX) break
+    }
+    return found
+  }
+
+  #admit(name: string): void {
     if (!this.#opened.has(name) && this.#opened.size >= this.bounds.workspaces_max)
-      throw new Refusal(`The budget of ${this.bounds.workspaces_max} workspaces is used up`)
+      throw new Refusal(`The budget of ${this.bounds.workspaces_max} workspaces is used up: delete one with delete_workspace`)
   }
 
   #keep(name: string, ws: Workspace): Workspace {

@@ -46,7 +46,7 @@ async function inspected(...words: string[]): Promise<unknown> {
 
 async function uses(...server: string[]): Promise<void> {
   const { tools } = (await inspected(...server, '--method', 'tools/list')) as { tools: { name: string; inputSchema: { type: string } }[] }
-  assert.deepEqual([tools.length, new Set(tools.map(({ inputSchema }) => inputSchema.type))], [15, new Set(['object'])])
+  assert.deepEqual([tools.length, new Set(tools.map(({ inputSchema }) => inputSchema.type))], [24, new Set(['object'])])
   const called = [
     '--method',
     'tools/call',

@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { builtCli } from '../support/built-clients.ts'
+import { terminalText } from '../../cli/src/terminal-text.ts'
 import { type Served, serveDouble } from './served.ts'
 
 const MAIN = await builtCli()
@@ -68,7 +69,61 @@ test('what is longer than a model reads at once is cut, and read on from an offs
   }
   assert.deepEqual([first.stdout.text.length, first.stdout.next_offset], [20_000, 40_000])
   const rest = await call(client, 'exec_output', { workspace: 'long', id: first.id, stream: 'stdout', offset: first.stdout.next_offset })
-  assert.equal((JSON.parse(rest.text) as { text: string }).text, `${'é'.repeat(5000)}end`)
+  assert.equal((JSON.parse(rest.text) as { output: { text: string } }).output.text, `${'é'.repeat(5000)}end`)
+  await client.close()
+})
+
+test('a command that outlives its call is read on and ended by its id', async () => {
+  served.double.programs['bash'] = ({ argv, stdout, signal }) => {
+    stdout(`${argv[2] ?? ''} begun\n`)
+    return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined)))
+  }
+  const client = await connected()
+  const answer = await call(client, 'exec', { workspace: 'slow', command: 'npm test', wait_seconds: 1 })
+  const { id, state, stdout } = JSON.parse(answer.text) as { id: string; state: string; stdout: { text: string } }
+  assert.deepEqual([state, stdout.text], ['running', 'npm test begun\n'])
+  await call(client, 'exec_signal', { workspace: 'slow', id, signal: 'SIGTERM' })
+  const { structuredContent } = (await client.callTool({ name: 'exec_output', arguments: { workspace: 'slow', id } })) as {
+    structuredContent: { state: string; output: { text: string } }
+  }
+  assert.deepEqual([structuredContent.state, structuredContent.output.text], ['exited', 'npm test begun\n'])
+  const begun = JSON.parse((await call(client, 'exec', { workspace: 'slow', command: 'x', background: true })).text) as { state: string }
+  assert.equal(begun.state, 'running')
+  assert.match((await call(client, 'exec', { workspace: 'slow' })).text, /either `command` or `argv`/)
+  await client.close()
+})
+
+test('binary output is named and not shown', async () => {
+  served.double.programs['binary'] = ({ stdout }) => void stdout('\u0000'.repeat(100))
+  const client = await connected()
+  const { text } = await call(client, 'exec', { workspace: 'bin', argv: ['binary'] })
+  assert.match(text, /100 bytes that are no text/)
+  await client.close()
+})
+
+test('a deleted workspace gives its place in the budget back', async () => {
+  const client = await connected('--prefix', 'few-', '--workspaces-max', '1')
+  await call(client, 'open', { workspace: 'one' })
+  assert.match((await call(client, 'open', { workspace: 'two' })).text, /delete one with delete_workspace/)
+  assert.equal((await call(client, 'delete_workspace', { workspace: 'one' })).is_error, false)
+  assert.equal((await call(client, 'open', { workspace: 'two' })).is_error, false)
+  const { workspaces } = JSON.parse((await call(client, 'list_workspaces', {})).text) as { workspaces: { workspace: string }[] }
+  assert.deepEqual(
+    workspaces.map(({ workspace }) => workspace).filter((name) => name === 'two'),
+    ['two'],
+  )
+  await client.close()
+})
+
+test('each tool says what it takes, returns and does, and the server how to use them', async () => {
+  const client = await connected()
+  assert.match(client.getInstructions() ?? '', /\/home\/user/)
+  const { tools } = await client.listTools()
+  for (const { name, annotations, outputSchema, inputSchema } of tools) {
+    assert.equal(typeof annotations?.readOnlyHint, 'boolean', name)
+    assert.ok(name === 'screenshot' || outputSchema !== undefined, name)
+    assert.doesNotMatch(JSON.stringify(inputSchema), /"format":"starts_with"/)
+  }
   await client.close()
 })
 
@@ -111,4 +166,15 @@ test('over HTTP it serves whoever has the token, and no page of a browser', asyn
   assert.deepEqual([await refused({}), await refused({ headers: { ...headers, origin: 'http://evil.test' } })], [401, 401])
   child.kill('SIGTERM')
   assert.deepEqual(await once(child, 'close'), [0, null])
+})
+
+test('the text of a terminal has no sequences, and of a line that was written over the last state', () => {
+  const table: [shows: string, reads: string][] = [
+    ['\u001b[1;34mbin\u001b[0m  \u001b[01;32mrun\u001b[0m\r\n', 'bin  run\n'],
+    ['\u001b]0;user@host: ~\u0007$ ls', '$ ls'],
+    ['10 %\r20 %\r100 %\r\ndone\r\n', '100 %\ndone\n'],
+    ['lz\b\u001b[Ks\u0007', 'ls'],
+    ['\u001b(B\u001b[?2004h$ ', '$ '],
+  ]
+  for (const [shows, reads] of table) assert.equal(terminalText(shows), reads)
 })

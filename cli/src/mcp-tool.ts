@@ -1,0 +1,65 @@
+import type { Budget, ToolSet } from './mcp-budget.ts'
+import { z } from './mcp-library.ts'
+
+/** One result carries this much. The model reads the rest from an offset. */
+export const CHARACTERS_MAX = 20_000
+
+export interface Result {
+  [name: string]: unknown
+  content: ({ type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string })[]
+  structuredContent?: Record<string, unknown>
+  isError?: boolean
+}
+
+type Shape = z.ZodRawShape
+
+export interface Tool {
+  set: ToolSet
+  name: string
+  title: string
+  description: string
+  input: Shape
+  /** Absent: the result is an image. */
+  output?: Shape
+  /** `reads` changes nothing; `destroys` takes away what was there. */
+  effect: 'reads' | 'changes' | 'destroys'
+  run: (budget: Budget, asked: never) => Promise<Result>
+}
+
+/** Ties the type of what a tool is asked to its shape. */
+export function tool<Input extends Shape>(
+  described: Omit<Tool, 'run' | 'input'> & { input: Input },
+  run: (budget: Budget, asked: z.infer<z.ZodObject<Input>>) => Promise<Result>,
+): Tool {
+  return { ...described, run: run }
+}
+
+export const workspace = z.string().min(1).describe('Name of the workspace')
+export const path = z.string().min(1).describe('A path in the workspace; a relative one is of /home/user')
+export const offset = z.number().int().min(0).optional().describe('From this byte on; absent: from the first')
+
+/** A value, as text for models and as data for programs. */
+export function said(value: Record<string, unknown>): Result {
+  return { content: [{ type: 'text', text: JSON.stringify(value, null, 1) }], structuredContent: value }
+}
+
+/** Output as a model can use it. `next_offset` is there where the text was cut. */
+export interface Shown {
+  [name: string]: unknown
+  text: string
+  next_offset?: number
+  binary?: boolean
+}
+export const shownShape = z.object({ text: z.string(), next_offset: z.number().optional(), binary: z.boolean().optional() })
+
+const BINARY = /\0/
+
+/** Binary output would cost a model thousands of tokens that say nothing. */
+export function shown(text: string, from = 0): Shown {
+  if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
+  if (text.length <= CHARACTERS_MAX) return { text }
+  // A character outside the basic plane has two halves.
+  const at = /[\uD800-\uDBFF]/.test(text[CHARACTERS_MAX - 1] ?? '') ? CHARACTERS_MAX - 1 : CHARACTERS_MAX
+  const kept = text.slice(0, at)
+  return { text: kept, next_offset: from + Buffer.byteLength(kept) }
+}
