@@ -31,7 +31,7 @@ export const COMMANDS: CliCommand[] = [
   {
     name: 'cp',
     takes: 'FROM TO',
-    does: 'copy a file or a folder; one of both is WORKSPACE:/path',
+    does: 'copy a file or a folder, into a folder that exists under its own name; one of both is WORKSPACE:PATH',
     words: [2, 2],
     run: later(async () => (await import('./copy.ts')).copy),
   },

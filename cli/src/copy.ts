@@ -28,7 +28,10 @@ type Shown = (total: number | null) => Progress
 async function upload({ say }: Context, from: string, ws: Workspace, to: string, shown: Shown): Promise<void> {
   const found = await stat(from).catch(() => null)
   if (found === null) throw new CliError(`${from} is not there`)
-  if (found.isDirectory()) return say(await uploadFolder(from, ws, to, shown))
+  if (found.isDirectory()) {
+    const inside = isOfContents(from) || !(await isFolder(ws, to)) ? to : path.posix.join(to, path.basename(from))
+    return say(await uploadFolder(from, ws, inside, shown))
+  }
   const is_folder = to.endsWith('/') || (await isFolder(ws, to))
   const target = is_folder ? path.posix.join(to, path.basename(from)) : to
   const mode = (found.mode & 0o777).toString(8).padStart(4, '0')
@@ -40,17 +43,23 @@ async function upload({ say }: Context, from: string, ws: Workspace, to: string,
 
 async function download({ say }: Context, ws: Workspace, from: string, to: string, shown: Shown): Promise<void> {
   const there = await ws.files.stat(from)
-  if (there.type === 'directory') {
-    await downloadFolder(ws, from, to, shown)
-    return say(`${from} to ${to}`)
-  }
   const is_folder = (await stat(to).catch(() => null))?.isDirectory() ?? false
+  if (there.type === 'directory') {
+    const inside = isOfContents(from) || !is_folder ? to : path.join(to, path.posix.basename(from))
+    await downloadFolder(ws, from, inside, shown)
+    return say(`${from} to ${inside}`)
+  }
   const target = is_folder ? path.join(to, path.posix.basename(from)) : to
   const file = { there: from, here: target, mode: null }
   await untilSignal((signal) =>
     during(shown(there.type === 'file' ? there.size : null), (progress) => fetchFile(ws, file, progress, signal)),
   )
   say(`${(await stat(target)).size} bytes to ${target}`)
+}
+
+/** As with cp, scp and docker cp: a folder goes into a folder that exists, and `FOLDER/.` is what the folder holds. */
+function isOfContents(from: string): boolean {
+  return ['.', '..'].includes(path.posix.basename(from))
 }
 
 /** What goes in one request goes at once. Of more, what came before, as when this was interrupted, is left out. @returns what was sent */

@@ -75,15 +75,19 @@ export const DRAFTS: CliCommand[] = [
     [1, 2],
     async (context, [slug = '', state_id]) => {
       const { followBuild } = await import('./templates.ts')
-      const { description, publish } = context.flags
+      const { description, publish, acknowledge } = context.flags
       const request = {
         ...stateOf(state_id),
         ...(typeof description === 'string' ? { description } : {}),
         ...(publish === true ? { auto_publish: true } : {}),
+        ...(acknowledge === undefined ? {} : { acknowledged_scan_findings: acknowledge as unknown as string[] }),
       }
-      return followBuild(context, (await context.berth().templates.drafts.publish(slug, request)).id)
+      const again = (paths: readonly string[]) =>
+        `berth templates draft publish ${slug} --publish${paths.map((at) => ` --acknowledge ${JSON.stringify(at)}`).join('')}`
+      const { id } = await context.berth().templates.drafts.publish(slug, request)
+      return followBuild(context, id, { is_to_publish: publish === true, again })
     },
-    { description: { type: 'string' }, publish: { type: 'boolean' } },
+    { description: { type: 'string' }, publish: { type: 'boolean' }, acknowledge: { type: 'string', multiple: true } },
   ),
   draft('discard', 'SLUG', 'delete it with its states; versions stay', [1, 1], async ({ berth, print }, [slug = '']) => {
     print(await berth().templates.drafts.discard(slug))

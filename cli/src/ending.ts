@@ -14,18 +14,25 @@ interface Ended {
   term_signal: string | null
   error: string | null
   timed_out?: boolean
+  reason?: string | null
 }
 
 /** As shells do: 128 and the signal; 127: there is no such program; 125: nobody knows. */
 export function exitCodeOf(ended: Ended | null): number {
   if (ended === null) return 125
-  const { state, exit_code, term_signal, error, timed_out = false } = ended
+  const { state, exit_code, term_signal, error, timed_out = false, reason = null } = ended
   if (state === 'failed_to_start') process.stderr.write(`berth: ${severalLines(error ?? 'it could not start')}\n`)
   if (state === 'failed_to_start') return 127
   if (timed_out) process.stderr.write('berth: the time for the command was over\n')
+  if (reason !== null) process.stderr.write(`berth: a process was ended: ${REASONS[reason] ?? severalLines(reason)}\n`)
   const signals: Partial<Record<string, number>> = constants.signals
   if (term_signal !== null) return 128 + (signals[term_signal] ?? 0)
   return exit_code ?? 125
+}
+
+const REASONS: Partial<Record<string, string>> = {
+  out_of_memory: 'the workspace had no memory left (out_of_memory)',
+  process_limit: 'the workspace had too many processes (process_limit)',
 }
 
 /** Waits where the reader is slow: output of any size takes no memory. */

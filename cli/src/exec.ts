@@ -126,6 +126,6 @@ async function runToEnd(ws: Workspace, argv: string[], options: object): Promise
   const result = await ws.exec(argv, { ...options, check: false })
   await written(process.stdout, result.stdoutBytes)
   await written(process.stderr, result.stderrBytes)
-  const { state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out } = result
-  return exitCodeOf({ state, exit_code, term_signal, error, timed_out })
+  const { state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out, reason = null } = result
+  return exitCodeOf({ state, exit_code, term_signal, error, timed_out, reason })
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { wire } from '../../sdk/typescript/src/main.ts'
 import { type CliCommand, type Context, usageError } from './command.ts'
 import { readProfiles, writeProfile } from './profile.ts'
 
@@ -31,6 +32,13 @@ function valueFromStdin(what: string): string {
   if (value === '') throw usageError(`${what} is read from standard input, and there is none`)
   return value
 }
+
+/** `api.example.com`, or `HOST:HEADER`: the header that is the value. Without a header it is a bearer token. */
+function hostOf(text: string): SecretHost {
+  const [host = '', header] = text.split(':')
+  return header === undefined ? { host, bearer: true } : { host, header }
+}
+type SecretHost = NonNullable<wire.SecretCreate['hosts']>[number]
 
 const SECRET_COLUMNS = ['name', 'id', 'allowed_tools', 'created_at']
 const idOfSecret = async ({ berth }: Context, name: string) => {
@@ -71,10 +79,17 @@ export const NOUNS: CliCommand[] = [
   ]),
   command('me', '', 'who the key is', [0, 0], async ({ berth }) => [await berth().me()]),
   command('secrets list', '', 'list secrets', [0, 0], async ({ berth }) => [await berth().secrets.list().all(), SECRET_COLUMNS]),
-  command('secrets create', 'NAME', 'make a secret; its value is read from standard input', [1, 1], async ({ berth }, [name = '']) => [
-    await berth().secrets.create({ name, value: valueFromStdin('The value') }),
-    SECRET_COLUMNS,
-  ]),
+  command(
+    'secrets create',
+    'NAME',
+    'make a secret; its value is read from standard input; with --host no workspace ever has it: requests to that host do',
+    [1, 1],
+    async ({ berth, flags }, [name = '']) => {
+      const hosts = (flags['host'] as unknown as string[] | undefined)?.map(hostOf)
+      return [await berth().secrets.create({ name, value: valueFromStdin('The value'), ...(hosts ? { hosts } : {}) }), SECRET_COLUMNS]
+    },
+    { host: { type: 'string', multiple: true } },
+  ),
   command('secrets rotate', 'NAME', 'give it a new value, from standard input', [1, 1], async (context, [name = '']) => [
     await context.berth().secrets.rotate(await idOfSecret(context, name), valueFromStdin('The value')),
   ]),
@@ -99,7 +114,8 @@ export const NOUNS: CliCommand[] = [
     name === undefined ? await berth().egress.set(parsed(policy)) : await (await workspace(name)).egress.set(parsed(policy)),
   ]),
   command('egress denials', 'WORKSPACE', 'what it was refused', [1, 1], async ({ workspace }, [name = '']) => [
-    await (await workspace(name)).egress.denials(),
+    (await (await workspace(name)).egress.denials()).data,
+    ['name', 'address', 'port', 'protocol', 'count', 'last_at'],
   ]),
   command('volumes list', '', 'list volumes', [0, 0], async ({ berth }) => [
     await berth().volumes.list({ include_org_shared: true }).all(),
@@ -115,9 +131,17 @@ export const NOUNS: CliCommand[] = [
     [1, 1],
     async (context, [name = '']) => void (await context.berth().volumes.delete(await idOfVolume(context, name))),
   ),
-  command('volumes attach', 'NAME WORKSPACE PATH', 'attach it', [3, 3], async (context, [name = '', ws = '', mount_path = '']) => [
-    (await (await context.workspace(ws)).volumes.attach(await idOfVolume(context, name), { mount_path })).attachment,
-  ]),
+  command(
+    'volumes attach',
+    'NAME WORKSPACE PATH',
+    'attach it',
+    [3, 3],
+    async (context, [name = '', ws = '', mount_path = '']) => {
+      const at = { mount_path, ...(context.flags['read-only'] === true ? { mode: 'read_only' as const } : {}) }
+      return [(await (await context.workspace(ws)).volumes.attach(await idOfVolume(context, name), at)).attachment]
+    },
+    { 'read-only': { type: 'boolean' } },
+  ),
   command('volumes detach', 'NAME WORKSPACE', 'detach it', [2, 2], async (context, [name = '', ws = '']) => [
     (await (await context.workspace(ws)).volumes.detach(await idOfVolume(context, name))).attachment,
   ]),
@@ -132,9 +156,11 @@ export const NOUNS: CliCommand[] = [
   command('templates publish', 'SLUG VERSION', 'publish a version', [2, 2], async ({ berth }, [slug = '', version]) => [
     await berth().templates.publish(slug, Number(version)),
   ]),
-  command('usage', '[WORKSPACE]', 'usage of the period, or of a workspace', [0, 1], async ({ berth, workspace }, [name]) => [
-    name === undefined ? await berth().usage.summary() : await (await workspace(name)).usage(),
-  ]),
+  command('usage', '[WORKSPACE]', 'usage of the period, or of a workspace', [0, 1], async ({ berth, workspace, json }, [name]) => {
+    if (name === undefined) return [await berth().usage.summary()]
+    const usage = await (await workspace(name)).usage()
+    return json ? [usage] : [{ from: usage.from, to: usage.to, ...usage.totals }]
+  }),
   command('members', '', "list the organization's people (a person's session)", [0, 0], async ({ berth }) => [
     await berth().members.list().all(),
     ['email', 'role', 'person_id'],
@@ -164,8 +190,10 @@ export const NOUNS: CliCommand[] = [
     'METHOD PATH [JSON]',
     'call any route of the application API',
     [2, 3],
-    async ({ berth }, [method = '', path = '', body]) => [
-      (await berth().api(method.toUpperCase(), path, body === undefined ? {} : { json: parsed(body) })) ?? {},
-    ],
+    async ({ berth, json }, [method = '', path = '', body]) => {
+      const answer = (await berth().api(method.toUpperCase(), path, body === undefined ? {} : { json: parsed(body) })) ?? {}
+      // A program that reads the answer wants what the service said, not a table.
+      return [json || process.stdout.isTTY ? answer : JSON.stringify(answer)]
+    },
   ),
 ]

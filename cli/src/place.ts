@@ -1,5 +1,9 @@
-/** `WORKSPACE:/path`; null: it is a path of this computer. */
+import { guestPath } from '../../sdk/typescript/src/guest-path.ts'
+
+/** `WORKSPACE:/path`, or `WORKSPACE:path` of the home directory. null: it is a path of this computer, as `./a:b` is. */
 export function placeOf(text: string): { name: string; path: string } | null {
-  const at = text.indexOf(':/')
-  return at < 1 ? null : { name: text.slice(0, at), path: text.slice(at + 1) }
+  const absolute = text.indexOf(':/')
+  const at = absolute > 0 ? absolute : text.indexOf(':')
+  if (at < 1 || (absolute < 1 && text.slice(0, at).includes('/'))) return null
+  return { name: text.slice(0, at), path: guestPath(text.slice(at + 1) || '~') }
 }

@@ -27,7 +27,8 @@ export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => 
     ...(typeof description === 'string' ? { description } : {}),
     ...(publish === true ? { auto_publish: true } : {}),
   })
-  return followBuild(context, begun.id)
+  const again = () => `berth templates publish ${slug} VERSION`
+  return followBuild(context, begun.id, { is_to_publish: publish === true, again })
 }
 
 export const testTemplate: Run = async (context, [slug = '', version]) =>
@@ -47,12 +48,18 @@ export async function tried({ rest, print }: Context, ws: Workspace): Promise<nu
 }
 
 /** Shows what a build says, until it is over. */
-export async function followBuild(context: Context, build_id: string): Promise<number> {
+export async function followBuild(context: Context, build_id: string, asked: Publishing): Promise<number> {
   const { templates } = context.berth()
   // Under --json the log is for people all the same: standard output has the build alone.
   const out = context.json ? process.stderr : process.stdout
   for await (const text of templates.buildLog(build_id)) out.write(severalLines(text))
-  return ended(context, await templates.waitForBuild(build_id))
+  return ended(context, await templates.waitForBuild(build_id), asked)
+}
+
+interface Publishing {
+  is_to_publish: boolean
+  /** The command that acknowledges findings in these files. */
+  again(paths: readonly string[]): string
 }
 
 interface RecipeFile {
@@ -118,7 +125,7 @@ async function uploadOf({ berth, json }: Context, folder: string, recipe: string
   }
 }
 
-function ended({ json, print, say }: Context, build: wire.TemplateBuild): number {
+function ended({ json, print, say }: Context, build: wire.TemplateBuild, asked: Publishing): number {
   if (json) print(build)
   const { state, error, template_slug, version, published } = build
   if (state !== 'succeeded') {
@@ -127,6 +134,10 @@ function ended({ json, print, say }: Context, build: wire.TemplateBuild): number
   }
   const named = `${template_slug}@${version ?? '?'}`
   if (!json) say(published ? `${named} is published` : `${named} is there; try it: berth templates test ${template_slug} ${version ?? ''}`)
-  if (!published && build.scan_findings.length > 0) say(`${build.scan_findings.length} places look like secrets`)
-  return 0
+  if (published || build.scan_findings.length === 0) return 0
+  for (const { path: at, rule, line } of build.scan_findings) say(`${at}:${line} looks like ${rule}`)
+  if (!asked.is_to_publish) return 0
+  const paths = [...new Set(build.scan_findings.map(({ path: at }) => at))]
+  say(`${named} is not published. Remove the secrets, or publish it all the same: ${asked.again(paths)}`)
+  return 1
 }

@@ -97,7 +97,7 @@ test('a folder larger than one request goes in several, and where it is copied a
   const seen = async () => (await berth('exec', 'several', '--', 'sh', '-c', LOOK)).trim()
   assert.equal(await seen(), '284 681574400 555 sparse')
   await berth('exec', 'several', '--', 'sh', '-c', 'cd all && rm small-7 && echo x > small-8 && chmod 600 small-9')
-  assert.match(await berth('cp', here, 'several:/home/user/all'), /^5 entries, 3145728 bytes; 281 files were there\n$/)
+  assert.match(await berth('cp', `${here}/.`, 'several:/home/user/all'), /^5 entries, 3145728 bytes; 281 files were there\n$/)
   assert.equal(await seen(), '284 681574400 555 sparse')
   await berth('delete', 'several')
 })
@@ -168,7 +168,7 @@ test('on a full disk a folder stays as it was', TIMEOUT, async () => {
   await berth('exec', 'full', '--', 'sh', '-c', 'mkdir f && echo new > f/old && head -c 8000000 /dev/zero > f/z')
   const disk = local('disk')
   mkdirSync(disk)
-  const { code, stdout, stderr } = await runBerth(['cp', 'full:/home/user/f', disk], {
+  const { code, stdout, stderr } = await runBerth(['cp', 'full:/home/user/f/.', disk], {
     env: env(),
     within: `mount -t tmpfs -o size=4m none '${disk}' && echo old > '${disk}/old' && "$@"; code=$?; ls -A '${disk}'; cat '${disk}/old'; exit $code`,
   })

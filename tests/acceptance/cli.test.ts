@@ -117,6 +117,10 @@ test('a folder goes there and back: odd names, modes, links, empty folders and l
     (await berth('exec', KEY, '--', 'sh', '-c', 'cd /home/user/copied && ./run && readlink link && ls -A | wc -w')).stdout,
     /^run\n/,
   )
+  // A folder that goes into one that exists keeps its name, as with cp.
+  const into = await berth('cp', from, `${KEY}:`)
+  assert.equal(into.code, 0, into.stderr)
+  assert.equal((await berth('exec', KEY, 'cat from/run')).stdout, '#!/bin/sh\n')
   const back = path.join(folder, 'back')
   const down = await berth('cp', `${KEY}:/home/user/copied`, back)
   assert.equal(down.code, 0, down.stderr)

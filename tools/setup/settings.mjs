@@ -260,8 +260,8 @@ export const SETTINGS = {
   failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
 }
 
-/** Names that are read before settings, or that only tests look at. */
-const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*)$/
+/** Names that are read before settings, and those of tests and of clients, which the guides ask people to set in the same terminal. */
+const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*|URL|API_KEY|PROJECT|ORGANIZATION|PROFILE|CONFIG_DIR|MCP_TOKEN|NO_VERSION_CHECK)$/
 
 /** A mistake of the person who starts Berth: shown without a stack. */
 export class SettingsError extends Error {}

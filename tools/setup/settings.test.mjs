@@ -26,6 +26,10 @@ test('the limits of a caller are what the contract says, unless they are set', (
   assert.equal(SETTINGS.wrong_credentials_per_minute.fallback, LIMITS.caller.wrong_credentials_per_minute)
 })
 
+test('the variables of clients are no settings', () => {
+  load([], { BERTH_URL: 'http://127.0.0.1:8080', BERTH_API_KEY: 'sfk_x', BERTH_PROJECT: 'p', BERTH_PROFILE: 'default' })
+})
+
 test('an unknown setting is refused wherever it stands', () => {
   assert.throws(() => load(['--colour', 'red']), refused(/Unknown setting: --colour/))
   assert.throws(() => load([], { BERTH_COLOUR: 'red' }), refused(/BERTH_COLOUR/))
