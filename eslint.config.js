@@ -81,4 +81,11 @@ export default defineConfig(
     },
     rules: { 'no-undef': 'error', 'no-unused-vars': 'error', eqeqeq: 'error', 'no-constant-condition': 'error', 'no-unreachable': 'error' },
   },
+  {
+    // Scripts of pages.
+    files: ['service/api/site/*.js'],
+    languageOptions: {
+      globals: Object.fromEntries(['document', 'location', 'history', 'FormData', 'URLSearchParams'].map((name) => [name, 'readonly'])),
+    },
+  },
 )

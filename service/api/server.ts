@@ -38,6 +38,7 @@ import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
 import { openRevocations } from './revocations/revocations.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
+import { siteFiles } from './site/site.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
 import { createTurns, turnLimits } from './turns.ts'
@@ -176,6 +177,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     surface: 'app',
     routes: API_ROUTES,
     deps,
+    files: siteFiles(),
     clock,
     ids,
     logger,

@@ -23,6 +23,7 @@ import { type Fingerprints, requestId } from './headers.ts'
 import { createLogShare } from './log-share.ts'
 import { parse, type Parser } from './parse.ts'
 import { logRefusal, NO_STORE, send, sendRefusal } from './respond.ts'
+import { serveFiles, type StaticFile } from './static-files.ts'
 import { createWebSockets, type Goodbye } from './websocket.ts'
 
 export type { Observation } from './ending.ts'
@@ -67,6 +68,8 @@ export interface ServerOptions<Deps, Ticket> {
   idempotency?: Idempotency<Deps, Ticket>
   /** Resolves when what the call has revoked holds everywhere; asked of routes that revoke, also for a repeat. */
   held?(call: Call, revokes: NonNullable<Route['revokes']>): Promise<void>
+  /** Files for browsers, by their path. */
+  files?: ReadonlyMap<string, StaticFile>
   /** Refuse to send what the contract does not declare: for tests and development. */
   validate_answers?: boolean
   observe?(seen: Observation): void
@@ -147,6 +150,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
     })
   }
   websockets.serve(app)
+  if (options.files) serveFiles(app, options.files)
   for (const bound of options.routes) {
     const entry = entryOf(options, bound)
     const handler = (request: FastifyRequest, reply: FastifyReply) =>

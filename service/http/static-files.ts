@@ -1,0 +1,23 @@
+import type { FastifyInstance } from 'fastify'
+
+/** One file for browsers. */
+export interface StaticFile {
+  type: string
+  bytes: Buffer
+}
+
+/** A page may load what this service serves, speak to its API, and be shown in no frame of another. */
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'cross-origin-opener-policy': 'same-origin',
+  'cache-control': 'no-cache',
+}
+
+/** Serves files beside the routes of the contract. They ask for no credential and say nothing about any tenant. */
+export function serveFiles(app: FastifyInstance, files: ReadonlyMap<string, StaticFile>): void {
+  for (const [path, { type, bytes }] of files)
+    app.get(path, (request, reply) => reply.headers({ ...HEADERS, 'content-type': type, 'x-request-id': request.id }).send(bytes))
+}
