@@ -1,7 +1,7 @@
 /** Sequences that move a cursor, colour text or name a window. */
- 
+
 const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])/g
- 
+
 const OTHER_CONTROLS = /[\x00-\x08\x0b-\x1f\x7f]/g
 
 /** What a person would read of a terminal's output: no sequences, and of a line that was written over only its last state. */

@@ -128,6 +128,6 @@ test('a file-first workspace that writes all it can leaves the reserve; reads an
   bench.clock.ahead_ms += 3 * 3600_000
   const { cell_id, database, clock, trees } = bench
   const log = pino({ level: 'silent' })
-  await collectTrees({ cell_id, db: database.cell, clock, trees, log }, new AbortController().signal)
+  await collectTrees({ cell_id, db: database.cell, clock, trees, log, quarantine_days: 7 }, new AbortController().signal)
   assert.equal((await write(`${HOME}/again`, new Uint8Array(randomBytes(7 * MIB)))).status, 200)
 })

@@ -53,7 +53,9 @@ test('a search that its machine leaves goes on beside it, and is answered as any
   const answer = await search()
   assert.deepEqual([answer.status, await answer.json(), answer.headers.get('x-served-from')], [200, RESULT, null])
   assert.deepEqual(machines, [{ ...ASKED, on_disk_after_ms: 150 }])
-  assert.deepEqual(hosts, [{ workspace_id: bench.workspace_id, tenant: bench.life.entry.organization_id, machine_epoch: 3, checkpoint_id: null, layers: [] }])
+  assert.deepEqual(hosts, [
+    { workspace_id: bench.workspace_id, tenant: bench.life.entry.organization_id, machine_epoch: 3, checkpoint_id: null, layers: [] },
+  ])
 })
 
 test('a search that its machine ends itself asks no host', async () => {

@@ -28,7 +28,10 @@ const put = async (trees: Trees, id: string, base: number, name: string, text: s
 const hours = (count: number) => void (bed.clock.ahead_ms += count * 3600_000)
 const collect = () => {
   const { cell_id, database, clock, trees } = bed
-  return collectTrees({ cell_id, db: database.cell, clock, trees, log: pino({ level: 'silent' }) }, new AbortController().signal)
+  return collectTrees(
+    { cell_id, db: database.cell, clock, trees, log: pino({ level: 'silent' }), quarantine_days: 7 },
+    new AbortController().signal,
+  )
 }
 const disk = (id: string, ceiling_disk_gib: number) =>
   bed.database.superuser.updateTable('workspaces').set({ ceiling_disk_gib }).where('id', '=', id).execute()

@@ -53,7 +53,12 @@ test('the guide’s example of an invoice is what is invoiced', () => {
   )
   const terms: Terms = { ...TEAM, plan: 'team', cpu_hour_minor: 100 }
   const overage = { was_on: true, spend_cap_minor: 5000 }
-  const lines = invoiceLines(spansOf(terms, [], PERIOD, { from: MIDDLE, until: null }), { used: used(104), granted: NO_GRANTS, period: PERIOD, overage })
+  const lines = invoiceLines(spansOf(terms, [], PERIOD, { from: MIDDLE, until: null }), {
+    used: used(104),
+    granted: NO_GRANTS,
+    period: PERIOD,
+    overage,
+  })
   assert.deepEqual(
     lines.get('EUR')?.map(({ kind, amount_minor }) => [kind, amount_minor]),
     [
