@@ -121,9 +121,9 @@ func (w *world) answer() {
 			return
 		}
 		w.mu.Lock()
-		said := answer{ID: asked.ID, Authority: w.workspace, Secrets: w.secrets}
+		said := must(json.Marshal(answer{ID: asked.ID, Authority: w.workspace, Secrets: w.secrets}))
 		w.mu.Unlock()
-		if _, err := w.cell.Write(append(must(json.Marshal(said)), '\n')); err != nil {
+		if _, err := w.cell.Write(append(said, '\n')); err != nil {
 			return
 		}
 	}
