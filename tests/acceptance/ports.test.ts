@@ -196,6 +196,13 @@ async function browser(): Promise<Chromium> {
   )
   return openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
 }
+/** Strangers of the test before, at this address, may have used up what it may ask. */
+async function visitCalmly(where: string): Promise<Visited> {
+  let answer = await visit(where)
+  await until('the address may ask again', WAIT_MS, async () => answer.status !== 429 || (answer = await visit(where)).status !== 429)
+  return answer
+}
+
 test('nothing reaches the app by a credential after the answer that revokes it', async () => {
   const made = async () => (await ports<{ url: string }>('POST', '/callback')).url
   const revoking = {
@@ -206,9 +213,9 @@ test('nothing reaches the app by a credential after the answer that revokes it',
   for (let round = 0; round < depth({ short: 10, long: 200 }); round += 1) {
     for (const [kind, revoke] of Object.entries(revoking)) {
       const callback = await made()
-      assert.equal((await visit(callback)).status, 200)
+      assert.equal((await visitCalmly(callback)).status, 200)
       await revoke()
-      assert.equal((await visit(callback)).status, 401, `${kind}, round ${round}`)
+      assert.equal((await visitCalmly(callback)).status, 401, `${kind}, round ${round}`)
     }
     await ports('PUT')
   }
