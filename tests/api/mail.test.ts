@@ -4,6 +4,9 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { randomUUID } from 'node:crypto'
+import { takeMail } from '../../service/api/mail/store.ts'
+import { freshDatabase } from '../support/postgres.ts'
 import PostalMime from 'postal-mime'
 import { letterOf } from '../../service/api/mail/letters.ts'
 import { MAIL_KINDS } from '../../contract/states/mail.ts'
@@ -164,4 +167,19 @@ test('every letter is plain and short, and nothing that a caller writes gets int
     assert.ok(text.length < 700 && text.split('\n\n').length <= 4, kind)
     for (const [link] of text.matchAll(/https?:\S+/g)) assert.ok(link.startsWith('http://api.test'), link)
   }
+})
+
+test('mail that a person waits for goes before invitations, however many an organization has sent', async () => {
+  await using database = await freshDatabase()
+  const at = (seconds: number) => new Date(1_700_000_000_000 + seconds * 1000)
+  const mail = (seconds: number, kind: 'invitation' | 'reset_password') => ({
+    ...{ id: randomUUID(), kind, email: `${kind}-${seconds}@example.com`, created_at: at(seconds), next_try_at: at(seconds) },
+  })
+  await database.superuser
+    .insertInto('mails')
+    .values([mail(1, 'invitation'), mail(2, 'invitation'), mail(3, 'reset_password')])
+    .execute()
+  const taken = []
+  for (let n = 0; n < 3; n++) taken.push((await takeMail(database.api, at(10), at(100)))?.email)
+  assert.deepEqual(taken, ['reset_password-3@example.com', 'invitation-1@example.com', 'invitation-2@example.com'])
 })

@@ -6,7 +6,10 @@ import { deleteOld } from '../../db/delete-old.ts'
 import { insertEmailToken } from '../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../core/mail/store.ts'
 
-/** Takes the mail that has waited longest. Whoever takes it has it until `until`; then another one may. */
+/**
+ * Takes the mail that has waited longest; mail that a person waits for, to sign in or to be warned, goes before invitations and alerts of
+ * organizations, which come by the hundred. Whoever takes it has it until `until`; then another one may.
+ */
 export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
   return db
     .updateTable('mails')
@@ -18,6 +21,7 @@ export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefin
         .where('sent_at', 'is', null)
         .where('given_up_at', 'is', null)
         .where('next_try_at', '<=', now)
+        .orderBy(sql`kind in ('invitation', 'spend_alert')`)
         .orderBy('next_try_at')
         .orderBy('id')
         .limit(1)
