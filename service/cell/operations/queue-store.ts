@@ -19,7 +19,7 @@ export interface Open {
 }
 
 /** An operation that is about no workspace. */
-export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { subject_kind: string; subject_id: string }
+export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { subject_kind: string; subject_id: string; owner_id: string }
 
 const OPEN_OPERATIONS_MAX = 2000
 
@@ -34,7 +34,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
     .leftJoin('workspaces as w', (join) => join.onRef('w.id', '=', 'o.subject_id').on('o.subject_kind', '=', 'workspace'))
     .leftJoin('template_versions as v', 'v.id', 'w.template_version_id')
     .leftJoin('workspaces as s', 's.id', 'o.source_workspace_id')
-    .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS, 'o.subject_kind', 'o.subject_id'])
+    .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS, 'o.subject_kind', 'o.subject_id', 'o.organization_id as owner_id'])
     .where('o.completed_at', 'is', null)
     .where('o.subject_kind', '!=', 'organization') // the api's
     .where(IS_NOT_WAITING)

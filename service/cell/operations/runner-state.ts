@@ -5,13 +5,15 @@ import type { RoomWant } from './room-wants.ts'
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
 /** As many machines may be starting up as there are: each only waits for its guest. */
-const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 2, startup: Number.MAX_SAFE_INTEGER }
+const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
 /** Between two looks when nothing wakes the runner: no notification is lost for longer. */
 const PASS_MS = 15_000
 export const RETRY_MS_MIN = 100
 
 interface RunningJob {
   group: Group
+  /** The organization of a build. */
+  owner_id?: string | undefined
   done: Promise<void>
   /** When its group has become another. */
   moved: Promise<void>
@@ -50,6 +52,12 @@ export function nextLookMs(
 export function freePlaces({ groups }: { groups?: Partial<Record<Group, number>> }, state: State, group: Group): number {
   const running = [...state.jobs.values()].filter((one) => one.group === group).length
   return (groups?.[group] ?? GROUPS[group]) - running
+}
+
+/** An organization never has more builds under way than it leaves places to others: each may take hours. */
+export function mayBuild(options: { groups?: Partial<Record<Group, number>> }, state: State, owner_id: string): boolean {
+  const own = [...state.jobs.values()].filter((one) => one.group === 'build' && one.owner_id === owner_id).length
+  return own < freePlaces(options, state, 'build')
 }
 
 export function isWaiting(state: State, operation_id: string): boolean {

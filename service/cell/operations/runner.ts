@@ -18,6 +18,7 @@ import {
   forgetDone,
   forgetLook,
   freePlaces,
+  mayBuild,
   isWaiting,
   newState,
   nextLookMs,
@@ -291,7 +292,7 @@ async function beginOthers(options: RunnerOptions, state: State, others: readonl
     if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
     if (isBuild(other)) {
       // What ends the capture wakes the runner.
-      if (capturing.has(other.subject_id) || freePlaces(options, state, 'build') <= 0) state.left_some = true
+      if (capturing.has(other.subject_id) || !mayBuild(options, state, other.owner_id)) state.left_some = true
       else run(options, state, other, 'build', signals, () => workOnBuild(options.cell, other, options.signal))
     } else if (volumeWork(other) === undefined) await giveUp(options.cell, other)
     else if (freePlaces(options, state, 'volume') > 0)
@@ -344,12 +345,12 @@ function run(options: RunnerOptions, state: State, operation: Taken, group: Grou
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-  state.jobs.set(operation.id, { group, done: entered.then(inTurn), moved })
+  state.jobs.set(operation.id, { group, owner_id: operation.owner_id, done: entered.then(inTurn), moved })
   enter()
 }
 
 type Work = (waitsForGuest: () => void) => Promise<void>
-type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'>
+type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { owner_id?: string }
 
 /** The attempt says nothing about the operation (the database was away, a mistake of ours): another is made later. */
 function fellOver(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
