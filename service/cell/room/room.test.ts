@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { grantBuildMachine } from '../builds/machine-store.ts'
-import { buildSubject } from '../links/subject.ts'
+import { buildSubject, workspaceSubject } from '../links/subject.ts'
 import { createRoom, type Want } from './room.ts'
 
 const CAPACITY = { cpu_millis: 8000, memory_mib: 4096, disk_gib: 10, headroom_mib: 0, pool_bytes: 0, pool_free_bytes: 0, reserve_bytes: 0 }
@@ -167,6 +167,20 @@ test('a build that is taken up again after a restart has the room that its row h
   const build = want('build', 3000, { disk_gib: 6 })
   assert.equal(await room.take(build, yes, 0), null)
   assert.deepEqual(await room.take({ ...build, own: buildSubject(build_id) }, yes, 0), { value: true })
+})
+
+test('a wake that was not needed has not made the book smaller: its machine counts for those that come next', async () => {
+  await using world = await createWorld()
+  const process = await world.startProcess()
+  const { workspace_id, operation_id } = await world.open()
+  await world.ended(operation_id)
+  const { cell_id, grant_memory_mib: memory_mib } = await world.workspace(workspace_id)
+  assert.ok(cell_id !== null && memory_mib !== null)
+  const room = createRoom({ db: process.db, cell_id })
+  room.describe({ ...CAPACITY, memory_mib }, [])
+  const wake = want('wake', memory_mib, { is_call: true, own: workspaceSubject(workspace_id) })
+  assert.deepEqual(await room.take(wake, () => Promise.resolve(null), 0), { value: null })
+  assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'wait')
 })
 
 test('what begins to leave while the book is read is counted, although its row says by then that it is gone', async () => {

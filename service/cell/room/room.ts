@@ -184,7 +184,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
         turns = afterTurn(turns, want)
         if (taken !== null && host !== null)
           taken = { memory_mib: taken.memory_mib + sizeOf(want, host), disk_gib: taken.disk_gib + want.disk_gib }
-      }
+      } else if (want.own !== undefined) taken = null // what was read leaves its machine out, which may be there
       return { kind: 'given', value }
     } catch (error) {
       taken = null // nobody knows whether it was written
