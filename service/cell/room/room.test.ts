@@ -181,6 +181,9 @@ test('a wake that was not needed has not made the book smaller: its machine coun
   const wake = want('wake', memory_mib, { is_call: true, own: workspaceSubject(workspace_id) })
   assert.deepEqual(await room.take(wake, () => Promise.resolve(null), 0), { value: null })
   assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'wait')
+  room.withdraw('other')
+  assert.equal(await room.take({ ...wake, memory_mib: 2 * memory_mib }, yes, 0), null)
+  assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'wait')
 })
 
 test('what begins to leave while the book is read is counted, although its row says by then that it is gone', async () => {

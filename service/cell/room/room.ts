@@ -109,6 +109,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   /** Not less than what is taken: what was given is added, what was given back is found out when it is needed. */
   let taken: Taken | null = null
   let is_stale = true
+  /** It leaves out the machine of the one that it was read for, which may be there: nothing is given by it to others. */
+  let is_partial = false
   let order: Want[] | null = null
   let last: Promise<unknown> = Promise.resolve()
 
@@ -120,6 +122,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   const sizeOf = (want: Pick<Waiter, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
   const read = async (host: HostCapacity, but_of: Subject | null = null): Promise<Taken & { leaving_mib: number }> => {
     is_stale = false
+    is_partial = but_of !== null
     for (;;) {
       const leaving = [...gone.keys()]
       const found = await readTaken(db, cell_id, host.headroom_mib, leaving, but_of)
@@ -169,13 +172,10 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   const shortFor = async (want: Want, host: HostCapacity): Promise<Short | null> => {
     // What was given back since is missing in what is known. So those before it seem out of reach who are not, and nothing is set aside
     // for them: whoever is not the first looks again.
-    const is_known = !is_stale || inOrder()[0]?.id === want.id
+    const is_known = !is_partial && (!is_stale || inOrder()[0]?.id === want.id)
     const known = taken === null ? null : shortIn(want, host, taken)
     if (taken !== null && (known === null ? is_known : !is_stale)) return known
-    const short = shortIn(want, host, await read(host, want.own ?? null))
-    // It is the book of this one alone.
-    if (short !== null && want.own !== undefined) is_stale = true
-    return short
+    return shortIn(want, host, await read(host, want.own ?? null))
   }
   const give = async <T>(want: Want, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
     try {
@@ -184,7 +184,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
         turns = afterTurn(turns, want)
         if (taken !== null && host !== null)
           taken = { memory_mib: taken.memory_mib + sizeOf(want, host), disk_gib: taken.disk_gib + want.disk_gib }
-      } else if (want.own !== undefined) taken = null // what was read leaves its machine out, which may be there
+        is_partial = false
+      }
       return { kind: 'given', value }
     } catch (error) {
       taken = null // nobody knows whether it was written
