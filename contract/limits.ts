@@ -171,7 +171,7 @@ export const LIMITS = {
     tombstone_days: 30, // Berth's own
     recovery_checkpoint_days: 7,
     operations_kept: 100, // Berth's own: the newest of a workspace, whatever their age; older ones go after tombstone_days
-    agent_sessions_kept: 1000, // Berth's own: as with operations, those that nobody uses
+    agent_sessions_kept: 1000, // Berth's own: as with operations, of those that are not used
     label_characters_max: 4096, // Berth's own: a checkpoint's label
     snapshots_per_workspace_max: 50, // Berth's own
     removals_per_sweep_max: 200, // Berth's own: what one comparison of rows and host removes; the rest waits a minute for the next

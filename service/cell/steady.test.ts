@@ -16,7 +16,7 @@ for (const [name, start] of Object.entries(REMOVERS)) {
       {
         get() {
           asked += 1
-          throw new Error('somebody asked')
+          throw new Error('it was asked')
         },
       },
     )

@@ -33,7 +33,7 @@ export async function dropOldOperations(db: Db, workspace_ids: readonly string[]
   return numAffectedRows === BigInt(ROWS)
 }
 
-/** As with operations: agent sessions that nobody has used since then. */
+/** As with operations: agent sessions that were not used since then. */
 export async function dropOldAgentSessions(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from agent_sessions where id = any(array(
