@@ -4,22 +4,6 @@ import { SHARE_LIMITS } from './limits-shares.ts'
 
 /** Every bound of both documents' "Limits", and those that Berth adds (marked so), by what they bound. Units are in the names. */
 export const LIMITS = {
-  template_build: {
-    acknowledged_findings_max: 200,
-    draft_states_max: 50, // Berth's own
-    log_bytes_max: 16 << 20, // Berth's own, as all that follow
-    log_seconds: 30 * 24 * 3600,
-    layers_max: 24, // of a version; one more is made of all of them
-    layer_bytes_max: 64 * 2 ** 30,
-    layer_entries_max: 2_000_000,
-  },
-  template_file: {
-    files_page_max: 1000,
-    path_bytes_max: 4096, // Berth's own, as all that follow
-    position_bytes_max: 110, // of where a comparison is, about one for each level: what lies deeper is one change of its directory
-    directories_per_page_max: 4000, // that are looked at for one page of a comparison
-    retry_seconds: 60, // a list that could not be made is not tried again before
-  },
   page: {
     size_max: 200,
     size_default: 50,
