@@ -10,4 +10,9 @@ export const SHARE_LIMITS = {
     waiting_per_organization_max: 32,
     per_workspace_max: 8, // running and waiting; more answer 429
   },
+  disk_read: {
+    window_seconds: 600, // Berth's own: reads of one suspended workspace are counted for so long
+    bytes_max: 8 * 2 ** 30, // Berth's own: of files, in that time
+    busy_seconds_max: 600, // Berth's own: all its calls together, in that time
+  },
 } as const

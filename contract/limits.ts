@@ -339,11 +339,6 @@ export const LIMITS = {
     timeout_ms_max: 120_000, // Berth's own
     answer_bytes_max: 16 << 20, // Berth's own
   },
-  disk_read: {
-    window_seconds: 600, // Berth's own: reads of one suspended workspace are counted for so long
-    bytes_max: 8 * 2 ** 30, // Berth's own: of files, in that time
-    busy_seconds_max: 600, // Berth's own: all its calls together, in that time
-  },
   stream: {
     heartbeat_seconds: 15,
     per_cell_max: 5000, // Berth's own
