@@ -79,9 +79,10 @@ func start(config Config, child Child, env []string) (*process, error) {
 func adopt(config Config, child Child) (*process, error) {
 	found, err := find(config, child)
 	if found != nil && err == nil {
-		// An earlier version may have started it.
-		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) {
-			err = nil // it has just ended
+		// An earlier version may have started it. A container may forbid the change for processes of other users (EPERM). Such a process keeps
+		// its limit until it is started again.
+		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
+			err = nil
 		}
 	}
 	return found, err
