@@ -70,6 +70,17 @@ test('what is written while a request is on its way goes with the next one, in o
   assert.deepEqual(sent, [1, MIB - 9, 10])
 })
 
+test('a program that finds a running command writes after what another one wrote', async () => {
+  const ws = await double.berth.open('found', { template: 'base' })
+  const start = () => ws.start(['cat'], { stdin: 'first,', stdin_open: true, session_id: 'found' })
+  await (await start()).write('second,')
+  await ws.command('found').write('third,')
+  const again = await start()
+  await again.write('fourth')
+  await again.end()
+  assert.equal((await again.result()).stdout, 'first,second,third,fourth')
+})
+
 test('after a write that failed, all that follow fail: nobody knows what was taken', async () => {
   const ws = await double.berth.open('broken', { template: 'base' })
   const command = await ws.start(['cat'], { stdin_open: true })

@@ -54,6 +54,18 @@ class AsyncClient(unittest.IsolatedAsyncioTestCase):
                 await command.write("more")
             self.assertEqual(caught.exception.reason, "stdin_closed")
 
+    async def test_stdin_of_another_program(self) -> None:
+        """a program that finds a running command writes after what another one wrote"""
+        async with AsyncBerth() as berth:
+            ws = await opened(berth)
+            command = await ws.start(["cat"], stdin="first,", stdin_open=True, session_id=f"found-{uuid.uuid4()}")
+            await command.write("second,")
+            await ws.command(command.id).write("third,")
+            again = await ws.start(["cat"], stdin="first,", stdin_open=True, session_id=command.id)
+            await again.write("fourth")
+            await again.end()
+            self.assertEqual((await again.result()).stdout, "first,second,third,fourth")
+
     async def test_not_there(self) -> None:
         """a command that cannot start raises, unless check is False"""
         async with AsyncBerth() as berth:

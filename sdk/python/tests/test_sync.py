@@ -55,6 +55,18 @@ class Client(unittest.TestCase):
                 command.write("more")
             self.assertEqual(caught.exception.reason, "stdin_closed")
 
+    def test_stdin_of_another_program(self) -> None:
+        """a program that finds a running command writes after what another one wrote"""
+        with Berth() as berth:
+            ws = opened(berth)
+            command = ws.start(["cat"], stdin="first,", stdin_open=True, session_id=f"found-{uuid.uuid4()}")
+            command.write("second,")
+            ws.command(command.id).write("third,")
+            again = ws.start(["cat"], stdin="first,", stdin_open=True, session_id=command.id)
+            again.write("fourth")
+            again.end()
+            self.assertEqual((again.result()).stdout, "first,second,third,fourth")
+
     def test_not_there(self) -> None:
         """a command that cannot start raises, unless check is False"""
         with Berth() as berth:

@@ -108,7 +108,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   readonly #stdin: Stdin
   #ending: CommandEnding | null = null
 
-  constructor(gateway: Gateway, id: string, record?: ExecSession, stdin_bytes = 0) {
+  constructor(gateway: Gateway, id: string, record?: ExecSession, stdin_bytes?: number) {
     this.#gateway = gateway
     this.id = id
     this.#stdin = new Stdin(gateway, this.#path('/stdin'), stdin_bytes)
@@ -243,7 +243,9 @@ export async function startCommand(gateway: Gateway, command: CommandLine, optio
   const record = await gateway.call<ExecSession>(request, { signal, waitMs }).catch((error: unknown) => {
     throw named(error, session_id)
   })
-  return new Command(gateway, session_id, record, bytesOf(options.stdin).length)
+  // A start that found the command running has bytes before it, which another program wrote.
+  const stdin_bytes = Math.max(bytesOf(options.stdin).length, record.stdin?.offset ?? 0)
+  return new Command(gateway, session_id, record, stdin_bytes)
 }
 
 /** Runs a command to its end, on either mode of workspace. An aborted one is cancelled. */

@@ -1,6 +1,6 @@
 import { type Bytes, joined } from './bytes.ts'
 import type { Gateway } from './gateway.ts'
-import type { ExecStdin } from './schemas.ts'
+import type { ExecSession, ExecStdin } from './schemas.ts'
 import type { CallOptions } from './transport.ts'
 
 /** Of one request. */
@@ -18,13 +18,13 @@ interface Piece {
 export class Stdin {
   readonly #gateway: Gateway
   readonly #path: string
-  /** Bytes that the command has taken. */
-  #taken: number
+  /** Bytes that the command has taken; undefined until the first write where another program may have written before. */
+  #taken: number | undefined
   #waiting: Piece[] = []
   #is_sending = false
   #broken: { by: unknown } | undefined
 
-  constructor(gateway: Gateway, path: string, taken: number) {
+  constructor(gateway: Gateway, path: string, taken: number | undefined) {
     this.#gateway = gateway
     this.#path = path
     this.#taken = taken
@@ -73,17 +73,24 @@ export class Stdin {
   }
 
   async #send(bytes: Bytes, close: boolean, options: CallOptions | undefined): Promise<void> {
+    // Bytes at an offset that was taken before are dropped as a repeat.
+    let taken = (this.#taken ??= await this.#takenBefore(options))
     for (let left = bytes; left.length > 0 || close;) {
       const body = left.subarray(0, REQUEST_BYTES_MAX)
       const is_last = body.length === left.length
-      const query = { offset: this.#taken, ...(close && is_last ? { close } : {}) }
+      const query = { offset: taken, ...(close && is_last ? { close } : {}) }
       const headers = { 'content-type': 'application/octet-stream' }
       // An offset names every byte: the same request again writes nothing twice.
       const request = { method: 'POST', path: this.#path, query, headers, body, repeats: 'keyed' as const }
       const { offset } = await this.#gateway.call<ExecStdin>(request, options)
-      left = left.subarray(offset - this.#taken)
-      this.#taken = offset
+      left = left.subarray(offset - taken)
+      this.#taken = taken = offset
       if (close && left.length === 0) return
     }
+  }
+
+  async #takenBefore(options: CallOptions | undefined): Promise<number> {
+    const path = this.#path.replace(/\/stdin$/, '')
+    return (await this.#gateway.call<ExecSession>({ method: 'GET', path }, options)).stdin?.offset ?? 0
   }
 }

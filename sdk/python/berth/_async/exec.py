@@ -28,10 +28,10 @@ STDIN_BYTES_MAX = 1 << 20
 class AsyncCommand:
     """A command of a workspace with a machine. It runs on whether or not anybody listens."""
 
-    def __init__(self, gateway: AsyncGateway, id: str, record: Mapping[str, Any] | None = None, stdin_bytes: int = 0) -> None:
+    def __init__(self, gateway: AsyncGateway, id: str, record: Mapping[str, Any] | None = None, stdin_bytes: int | None = None) -> None:
         self.id = id
         self._gateway = gateway
-        #: Bytes of standard input that it has taken.
+        #: Bytes of standard input that it has taken; None until the first write where another program may have written before.
         self._taken = stdin_bytes
         self._stdin = platform.Joined(self._take, STDIN_BYTES_MAX)
         self._ending = record if record is not None and record["state"] == "failed_to_start" else None
@@ -151,17 +151,23 @@ class AsyncCommand:
         return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
     async def _take(self, data: bytes, close: bool, wait_seconds: float | None) -> None:
+        # Bytes at an offset that was taken before are dropped as a repeat.
+        taken = self._taken if self._taken is not None else await self._taken_before(wait_seconds)
         while data or close:
             body = data[:STDIN_BYTES_MAX]
-            query = {"offset": self._taken, "close": True if close and len(body) == len(data) else None}
+            query = {"offset": taken, "close": True if close and len(body) == len(data) else None}
             headers = {"content-type": "application/octet-stream"}
             # An offset names every byte: the same request again writes nothing twice.
             asked = Request("POST", self._path("/stdin"), query=query, headers=headers, body=body, repeats="keyed")
             offset: int = (await self._gateway.call(asked, wait_seconds))["offset"]
-            data = data[offset - self._taken :]
-            self._taken = offset
+            data = data[offset - taken :]
+            self._taken = taken = offset
             if close and not data:
                 return
+
+    async def _taken_before(self, wait_seconds: float | None) -> int:
+        stdin = (await self.status(wait_seconds=wait_seconds)).get("stdin")
+        return 0 if stdin is None else stdin["offset"]
 
     def _path(self, below: str = "") -> str:
         return f"/exec/{quote(self.id, safe='')}{below}"
@@ -177,7 +183,9 @@ async def start_command(
         record = await gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
     except DeadlineError as error:
         raise _named(error, session_id) from error
-    return AsyncCommand(gateway, session_id, record, len(stdin.encode() if isinstance(stdin, str) else stdin or b""))
+    # A start that found the command running has bytes before it, which another program wrote.
+    given_bytes = len(stdin.encode() if isinstance(stdin, str) else stdin or b"")
+    return AsyncCommand(gateway, session_id, record, max(given_bytes, (record.get("stdin") or {}).get("offset", 0)))
 
 
 async def run_command(
