@@ -1,6 +1,6 @@
 /** What a flag says: by its name, or by the command's and its own where commands differ. */
 export const FLAG_NOTES: Readonly<Record<string, string>> = {
-  base: 'version of a template that is not there yet, SLUG or SLUG@VERSION',
+  base: 'SLUG@VERSION that the draft begins with; where it is not said, the newest version of the template',
   'build-arg': 'NAME=VALUE of a build argument; may be given several times',
   'calls-max': 'calls of tools until the server refuses, 10000 where it is not said',
   close: 'close the port: its links and tokens end',
@@ -29,7 +29,7 @@ export const FLAG_NOTES: Readonly<Record<string, string>> = {
   publish: 'let workspaces be opened with the version',
   'stderr-offset': 'byte of standard error to begin at',
   'stdout-offset': 'byte of standard output to begin at',
-  template: 'SLUG or SLUG@VERSION, base where it is not said',
+  template: 'slug of a template, whose newest published version is taken; base where it is not said',
   timeout: 'seconds, such as 0.5 or 60, until SIGTERM',
   tools: 'sets of tools, separated by commas',
   tty: 'in a terminal',
