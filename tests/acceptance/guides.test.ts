@@ -1,9 +1,9 @@
 // An installation of its own: its machines send to an internet of the test's own, which has names.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { NO_PYTHON, runCommands, runPythonPage, runTypescript } from '../support/client-guides.ts'
 import { INTERNET_ADDRESS, type Internet, openInternet, OTHER_ADDRESS } from '../support/internet.ts'
 import { NAME_SERVER, nameInternet } from '../support/internet-names.ts'
-import { printedBy, readGuide } from '../support/readme.ts'
 import { type Service, startService } from '../support/service.ts'
 
 let internet: Internet
@@ -22,9 +22,13 @@ after(async () => {
   await internet.close()
 })
 
-for (const page of ['egress.md', 'volumes.md', 'file-first.md', 'stdin.md', 'watch.md', 'trees.md', 'ports.md'])
-  test(`the commands of docs/guides/${page} print what it says`, { timeout: 300_000 }, async () => {
-    const guide = readGuide(page)
-    assert.ok(guide.prints.length > 0)
-    assert.equal(await printedBy(guide, service), guide.prints)
+for (const [language, run, skip] of [
+  ['TypeScript', runTypescript, false],
+  ['Python', runPythonPage, NO_PYTHON],
+  ['command line', runCommands, false],
+] as const)
+  test(`the ${language} samples of docs/guides/egress.md print what it says`, { skip, timeout: 300_000 }, async () => {
+    const { prints, printed } = await run('docs/guides/egress.md', { url: service.base_url, api_key: service.api_key })
+    assert.notEqual(prints, '')
+    assert.equal(printed, prints)
   })

@@ -1,7 +1,9 @@
-// The pages of docs/guides that are ordered by task: each does the same in three languages.
+// The pages of docs/guides that are ordered by task: each does the same in several languages.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { NO_PYTHON, runCommands, runPythonPage, runTypescript, type Sampled } from '../support/client-guides.ts'
+import { TASK_PAGES } from '../support/guide-samples.ts'
+import { printedBy, readGuide } from '../support/readme.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 let service: SharedService
@@ -11,15 +13,23 @@ before(async () => {
 after(() => service.stop())
 
 const LANGUAGES = {
-  TypeScript: { run: runTypescript, skip: false },
-  Python: { run: runPythonPage, skip: NO_PYTHON },
-  'command line': { run: runCommands, skip: false },
+  ts: { run: runTypescript, skip: false },
+  python: { run: runPythonPage, skip: NO_PYTHON },
+  sh: { run: runCommands, skip: false },
 } as const
 
-for (const page of ['start', 'run-code', 'long-commands', 'files', 'forks'])
-  for (const [language, { run, skip }] of Object.entries(LANGUAGES))
+for (const [page, languages] of Object.entries(TASK_PAGES))
+  for (const language of languages) {
+    const { run, skip } = LANGUAGES[language]
     test(`the ${language} samples of docs/guides/${page}.md print what it says`, { skip, timeout: 240_000 }, async () => {
       const { prints, printed }: Sampled = await run(`docs/guides/${page}.md`, { url: service.base_url, api_key: service.api_key })
       assert.notEqual(prints, '')
       assert.equal(printed, prints)
     })
+  }
+
+test('the commands of docs/guides/trees.md print what it says', { timeout: 240_000 }, async () => {
+  const guide = readGuide('trees.md')
+  assert.ok(guide.prints.length > 0)
+  assert.equal(await printedBy(guide, service), guide.prints)
+})

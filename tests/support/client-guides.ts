@@ -73,6 +73,7 @@ function readPage(page: string, language: string): { blocks: string[]; prints: s
   let since: string[] = []
   for (const [, name = '', block = ''] of text.matchAll(/^```(\w+)\n(.*?)^```$/gms)) {
     if (name === language) blocks.push(block)
+    if (block.startsWith('export BERTH_URL=')) continue // it sets up, and prints nothing
     if (name !== 'text') since.push(name)
     else {
       if (since.includes(language)) prints += block

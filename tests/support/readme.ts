@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { isSetUp, notRun, samplesOf } from './guide-samples.ts'
 
 const REPOSITORY = path.resolve(import.meta.dirname, '../..')
 
@@ -38,6 +39,37 @@ export async function printedBy({ script }: Printed, service: { base_url: string
   try {
     const env = { ...process.env, BERTH: service.base_url, KEY: service.api_key }
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: directory, env, timeout: 200_000 })
+    return stdout
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+}
+
+/** What stands in the way of running a page as it is: programs, and what a reader takes from elsewhere. */
+export interface Stage {
+  /** Lines of bash before the first. */
+  begin: string
+  /** Lines of bash before the line that begins so: a reader has a mail open, or an authenticator. */
+  before?: Readonly<Record<string, string>>
+  env: Record<string, string>
+}
+
+/** Runs all commands of a page as one script, and fails where one of them is refused. @returns what they print */
+export async function runPage(page: string, { begin, before = {}, env }: Stage): Promise<string> {
+  const blocks = samplesOf(page).filter((sample) => sample.language === 'sh' && !isSetUp(sample) && notRun(sample) === undefined)
+  let lines = blocks.map(({ text }) => text).join('\n')
+  for (const [line, first] of Object.entries(before)) {
+    assert.ok(`\n${lines}`.includes(`\n${line}`), `${page} has no line that begins: ${line}`)
+    lines = `\n${lines}`.replace(`\n${line}`, () => `\n${first}\n${line}`).slice(1)
+  }
+  const script = `set -euo pipefail\ncurl() { command curl --fail-with-body "$@"; }\n${begin}\n${lines}`
+  const directory = mkdtempSync(path.join(tmpdir(), 'berth-readme-'))
+  try {
+    const { stdout } = await promisify(execFile)('bash', ['-c', script], {
+      cwd: directory,
+      env: { ...process.env, ...env },
+      timeout: 200_000,
+    })
     return stdout
   } finally {
     rmSync(directory, { recursive: true })
