@@ -184,6 +184,7 @@ function ofDatabase(places: DoctorPlaces, { clock_at }: Facts, stored: StoredFac
     ),
     ...ofCell(places, clock_at, stored),
     ...ofOperations(stored),
+    ofCapacity(stored),
     stored.stale_holds.length === 0
       ? finding('holds', 'ok', 'Every hold has an operation')
       : finding('holds', 'wrong', `Held by operations that are over: ${named(stored.stale_holds)}`),
@@ -217,6 +218,17 @@ function ofOperations({ operations }: StoredFacts): Finding[] {
   if (stuck.length > 0) return [finding('operations', 'wrong', `Stuck: ${named(stuck.map(about))}`)]
   if (slow.length > 0) return [finding('operations', 'notice', `Slow: ${named(slow.map(about))}`)]
   return [finding('operations', 'ok', `${operations.length} under way, none is slow`)]
+}
+
+/** Operations that wait for capacity, and the resources that are short. */
+export function ofCapacity({ operations }: Pick<StoredFacts, 'operations'>): Finding {
+  const waiting = operations.filter(({ state }) => state === 'capacity_pending')
+  if (waiting.length === 0) return finding('capacity', 'ok', 'No operation waits for capacity')
+  const counts = new Map<string, number>()
+  for (const name of waiting.flatMap(({ short }) => short ?? ['a host'])) counts.set(name, (counts.get(name) ?? 0) + 1)
+  const resources = [...counts].map(([name, count]) => `${count} for ${name}`).join(', ')
+  const longest_seconds = Math.round(Math.max(...waiting.map(({ age_seconds }) => age_seconds)))
+  return finding('capacity', 'notice', `${waiting.length} operations wait for capacity, the longest for ${longest_seconds} s: ${resources}`)
 }
 
 function ofPool({ installation }: StoredFacts, host: HostFacts): Finding[] {

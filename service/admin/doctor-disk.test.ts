@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ofDisk } from './doctor-checks.ts'
+import { ofCapacity, ofDisk } from './doctor-checks.ts'
 
 const GIB = 2 ** 30
 
@@ -10,4 +10,26 @@ test('the doctor says how near the disk of the database is to its reserve', () =
       ({ check, level }) => `${check} ${level}`,
     )
   assert.deepEqual([level(13), level(11), level(9)], [['data_disk ok'], ['data_disk notice'], ['data_disk wrong']])
+})
+
+test('operations that wait for capacity are counted by the resource that is short, with the longest wait', () => {
+  const operation = (state: string, age_seconds: number, short: string[] | null) => ({
+    id: 'o',
+    kind: 'open',
+    attempt: 0,
+    state,
+    age_seconds,
+    short,
+  })
+  assert.deepEqual(ofCapacity({ operations: [operation('running', 900, null)] }), {
+    check: 'capacity',
+    level: 'ok',
+    text: 'No operation waits for capacity',
+  })
+  const operations = [operation('capacity_pending', 80.2, ['disk_gib']), operation('capacity_pending', 7, ['memory_mib', 'disk_gib'])]
+  assert.deepEqual(ofCapacity({ operations }), {
+    check: 'capacity',
+    level: 'notice',
+    text: '2 operations wait for capacity, the longest for 80 s: 2 for disk_gib, 1 for memory_mib',
+  })
 })

@@ -17,7 +17,8 @@ export interface StoredFacts {
     active: boolean
   }[]
   states: { state: string; count: number }[]
-  operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number }[]
+  /** `short` lists the resources that an operation waits for; null: it waits for none. */
+  operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number; short: string[] | null }[]
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
   /** That wait, and that were given up of late. */
@@ -57,7 +58,8 @@ export async function readStored(db: Db): Promise<StoredFacts> {
       from workspaces w where w.observed_state <> 'deleted' order by w.id limit ${ROWS_MAX}`),
     states: await one(sql`select observed_state as state, count(*)::integer as count from workspaces group by 1 order by 1`),
     operations: await one(sql`
-      select id, kind, state, attempt, extract(epoch from now() - created_at)::float8 as age_seconds
+      select id, kind, state, attempt, extract(epoch from now() - created_at)::float8 as age_seconds,
+        case when state = 'capacity_pending' then error #> '{details,short}' end as short
       from operations where completed_at is null order by created_at limit 1000`),
     stale_holds: (
       await one(sql<{ workspace_id: string }>`

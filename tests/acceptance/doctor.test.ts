@@ -47,7 +47,7 @@ test('a healthy installation: every check is ok, exit code 0, and the metrics sa
   assert.deepEqual([code, healthy, bad(findings)], [0, true, []])
   assert.deepEqual(
     findings.map(({ check }) => check).filter((check) => check !== 'file_systems'),
-    ['kernel', 'processes', 'ready', 'data_disk', 'pool', 'hostd', 'names', 'firewall', 'ready_ahead', 'leftovers', 'database', 'clock', 'lease', 'reconciled', 'operations', 'holds', 'secret_keys', 'mail', 'usage', 'machines', 'checkpoints', 'disks', 'installation', 'quarantine', 'layers'], // prettier-ignore
+    ['kernel', 'processes', 'ready', 'data_disk', 'pool', 'hostd', 'names', 'firewall', 'ready_ahead', 'leftovers', 'database', 'clock', 'lease', 'reconciled', 'operations', 'capacity', 'holds', 'secret_keys', 'mail', 'usage', 'machines', 'checkpoints', 'disks', 'installation', 'quarantine', 'layers'], // prettier-ignore
   )
   assert.match(find(findings, 'database')[0] ?? '', /PostgreSQL 18\.\d+; workspaces: 1 running, 1 suspended/)
   assert.match(find(findings, 'hostd')[0] ?? '', /engine .+, 1 machines/)

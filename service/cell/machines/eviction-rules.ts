@@ -59,33 +59,46 @@ const LOOKS_SECONDS = 3
  * longer; of these the fewest that suffice, and where two are alike the smaller. Where all together do not suffice, all. Pure.
  */
 export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
-  if (needed_mib <= 0) return []
-  const shareOf = sharesOf(facts)
-  const age = (one: EvictionFacts) => secondsSince(one.used_at, now) * (1 + shareOf(one.organization_id))
-  const candidates = facts
-    .filter((one) => evictability(one, now) === 'now')
-    .sort((a, b) => age(b) - age(a) || a.memory_mib - b.memory_mib || (a.id < b.id ? -1 : 1))
-  const chosen: EvictionFacts[] = []
-  let sum_mib = 0
-  for (const one of candidates) {
-    if (sum_mib >= needed_mib) break
+  const all = facts.map((facts) => ({ ...facts, size: facts.memory_mib, facts }))
+  const candidates = all.filter((one) => evictability(one, now) === 'now')
+  return longestUnused(candidates, all, needed_mib, now).map(({ facts }) => facts)
+}
+
+interface Holder {
+  id: string
+  organization_id: string
+  used_at: Date
+  /** What it gives back of the resource that is short. */
+  size: number
+}
+
+/** The order of `victims`, for any resource. @param all those that the shares of the organizations are measured by. Pure. */
+export function longestUnused<H extends Holder>(candidates: readonly H[], all: readonly Holder[], needed: number, now: Date): H[] {
+  if (needed <= 0) return []
+  const shareOf = sharesOf(all)
+  const age = (one: H) => secondsSince(one.used_at, now) * (1 + shareOf(one.organization_id))
+  const ordered = candidates.toSorted((a, b) => age(b) - age(a) || a.size - b.size || (a.id < b.id ? -1 : 1))
+  const chosen: H[] = []
+  let sum = 0
+  for (const one of ordered) {
+    if (sum >= needed) break
     chosen.push(one)
-    sum_mib += one.memory_mib
+    sum += one.size
   }
   for (const one of chosen.toReversed()) {
-    if (sum_mib - one.memory_mib < needed_mib) continue
+    if (sum - one.size < needed) continue
     chosen.splice(chosen.indexOf(one), 1)
-    sum_mib -= one.memory_mib
+    sum -= one.size
   }
   return chosen
 }
 
-/** The part of all that is resident that each organization has, 0 to 1. */
-function sharesOf(facts: readonly EvictionFacts[]): (organization_id: string) => number {
+/** The part of all that is held that each organization has, 0 to 1. */
+function sharesOf(all: readonly Holder[]): (organization_id: string) => number {
   const sums = new Map<string, number>()
-  for (const { organization_id, memory_mib } of facts) sums.set(organization_id, (sums.get(organization_id) ?? 0) + memory_mib)
-  const all_mib = facts.reduce((sum, { memory_mib }) => sum + memory_mib, 0)
-  return (organization_id) => (sums.get(organization_id) ?? 0) / Math.max(all_mib, 1)
+  for (const { organization_id, size } of all) sums.set(organization_id, (sums.get(organization_id) ?? 0) + size)
+  const total = all.reduce((sum, { size }) => sum + size, 0)
+  return (organization_id) => (sums.get(organization_id) ?? 0) / Math.max(total, 1)
 }
 
 function secondsSince(date: Date, now: Date): number {

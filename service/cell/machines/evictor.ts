@@ -1,7 +1,9 @@
 import { workspaceSubject } from '../links/subject.ts'
 import { MEASURES_MAX, type HostCapacity } from '../links/hostd.ts'
 import type { CellMetrics } from '../metrics.ts'
+import type { Ids } from '../../lib/ids.ts'
 import type { Room } from '../room/room.ts'
+import { diskEvictor } from './disk-eviction.ts'
 import { EVICTIONS_MAX, evictability, isOfAge, victims, type EvictionFacts } from './eviction-rules.ts'
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
@@ -10,6 +12,8 @@ import { oneAtATime } from './ticking.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   host: ResidencyContext['host'] & { glance(): Promise<{ capacity: HostCapacity }> }
+  cell_id: string
+  ids: Ids
   room: Room
   /** What the residency clock saw of machines that nobody uses. */
   watched: WatchedMachines
@@ -37,6 +41,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
   const stopped = () => signal.aborted
 
   const closer = closerLooks(context)
+  const lookForDisk = diskEvictor(context)
   const facts = () => evictionFacts(context, going, refused).map(closer.seen)
   const leaveAlone = (id: string) => void refused.set(id, new Date(clock.now().getTime() + AGAIN_SECONDS * 1000))
   const evict = async (entry: Parked, memory_mib: number) => {
@@ -65,7 +70,9 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
     const all = facts()
     const now = clock.now()
     const within_reach = all.filter((one) => evictability(one, now) !== 'no')
-    const chosen = victims(all, await room.lacking_mib(sum(within_reach)), now)
+    const of_memory = victims(all, await room.lacking_mib(sum(within_reach)), now)
+    const for_disk = await lookForDisk(all)
+    const chosen = [...of_memory, ...all.filter((one) => for_disk.has(one.id) && !of_memory.some(({ id }) => id === one.id))]
     if (chosen.length > 0 && going.size < EVICTIONS_MAX) {
       let spare_mib = (await spareMib(context.host)) - sum([...going.values()].map((memory_mib) => ({ memory_mib })))
       const is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)

@@ -76,7 +76,7 @@ function askAgain({ id, busy_until }: IdleRow, asked: Asked, now: Date): boolean
 }
 
 /** The row as it would be if everything in memory were written. */
-function withMemory({ table, started_at }: IdleContext, row: IdleRow): IdleRow {
+export function withMemory({ table, started_at }: Pick<IdleContext, 'table' | 'started_at'>, row: IdleRow): IdleRow {
   const last = table.activity.lastActive(row.id)
   const active_at = new Date(Math.max(row.active_at.getTime(), started_at.getTime(), last?.getTime() ?? 0))
   return { ...row, active_at, tool_call_at: later(row.tool_call_at, table.activity.lastToolCall(row.id) ?? null) }

@@ -49,6 +49,39 @@ export async function readExhausted(db: Db, cell_id: string, failed_before: Date
   return rows.map(({ id }) => id)
 }
 
+/** A running workspace that nothing holds, and the disk that it has been granted. */
+export interface DiskHolder extends IdleRow {
+  disk_gib: number
+  residency: string
+}
+
+/** Workspaces whose idle policy leaves it to the service when they are suspended. */
+export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promise<DiskHolder[]> {
+  const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
+  const rows = await running(db)
+    .innerJoin('machines as m', (join) => join.onRef('m.id', '=', 'w.id').on('m.kind', '=', 'workspace'))
+    .select(['m.grant_disk_gib as disk_gib', 'm.residency'])
+    .where('w.cell_id', '=', cell_id)
+    .where('w.lifetime', '=', 'persistent')
+    .where('w.active_at', '<=', latest)
+    .where(
+      sql<boolean>`coalesce(w.idle_policy, v.settings #>> '{defaults,idle_policy}', 'adaptive') = 'adaptive'
+        and coalesce(w.keepalive_until <= ${now}, true) and coalesce(w.busy_until <= ${now}, true)
+        and coalesce(w.idle_retry_at <= ${now}, true)`,
+    )
+    .execute()
+  return rows.map((row) => ({ ...idleRow(row), disk_gib: row.disk_gib, residency: row.residency }))
+}
+
+/** Disk of workspaces that are being suspended or deleted: it counts as taken until they are. */
+export async function readComingDisk(db: Db, cell_id: string): Promise<number> {
+  const { rows } = await sql<{ disk_gib: number }>`
+    select coalesce(sum(g.disk_gib), 0)::int as disk_gib
+    from grants g join workspace_holds h on h.workspace_id = g.id join operations o on o.id = h.operation_id
+    where g.cell_id = ${cell_id} and g.kind = 'workspace' and o.kind in ('suspend', 'delete')`.execute(db)
+  return rows[0]?.disk_gib ?? 0
+}
+
 function running(db: Db | Tx) {
   return db
     .selectFrom('workspaces as w')

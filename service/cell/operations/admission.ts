@@ -58,12 +58,12 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
 const SHORT: Record<Short, string> = { memory_mib: 'memory', disk_gib: 'disk' }
 
 /** Shown while it waits (it already carries the deadline). */
-export function pending(required: Resources, deadline_at: Date, short: Short): OperationError {
-  const message = `No host has room for the workspace yet: there is too little ${SHORT[short]}`
+export function pending(required: Resources, deadline_at: Date, short: readonly Short[]): OperationError {
+  const message = `No host has room for the workspace yet: there is too little ${short.map((name) => SHORT[name]).join(' and ')}`
   return operationError('capacity_unavailable', message, {
     reason: 'no_ready_host',
     deadline_at: deadline_at.toISOString(),
     required,
-    lacking: [short],
+    short,
   })
 }

@@ -51,9 +51,9 @@ test('an open that waits says what there is too little of, and again when that i
   const [first, second] = [await world.open({ resources: { disk_gib: 8 } }), await world.open({ resources: { disk_gib: 8 } })]
   for (const { operation_id } of [first, second]) await world.ended(operation_id)
   const { operation_id } = await world.open({ resources: { disk_gib: 8 } })
-  const says = (lacking: string) =>
-    world.until(async () => (await world.operation(operation_id)).error?.details?.['lacking']?.toString() === lacking)
-  await says('memory_mib')
+  const says = (short: string) =>
+    world.until(async () => (await world.operation(operation_id)).error?.details?.['short']?.toString() === short)
+  await says('memory_mib,disk_gib')
   await process.parking.hibernate(await entryOf(process, first.workspace_id)) // it keeps its disk
   await says('disk_gib')
   await world.ended(await world.operate(first.workspace_id, 'delete'))

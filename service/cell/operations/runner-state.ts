@@ -1,4 +1,3 @@
-import type { Short } from '../room/room.ts'
 import type { KnownKind } from './begin.ts'
 import type { RoomWant } from './room-wants.ts'
 
@@ -26,7 +25,7 @@ export interface State {
   /** Those that capture before they wait for room: what becomes free meanwhile is set aside for them, too. */
   ahead: Map<string, RoomWant>
   /** What those that wait for room were told there is too little of. */
-  told: Map<string, Short>
+  told: Map<string, string>
   /** The next end of a wait for room, of those that the last look saw. */
   deadline_at: Date | null
   /** Whether the last look left something that waits for room or for a place in its group. */

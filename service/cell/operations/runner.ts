@@ -273,12 +273,13 @@ async function tell(
   operation: OpenOperation,
   deadline_at: Date,
   error: OperationError,
-  short: Short,
+  short: readonly Short[],
 ): Promise<void> {
   const before = state.told.get(operation.id)
+  const told = short.join()
   if (operation.state === 'queued') await markPending(cell.db, operation, cell.clock.now(), deadline_at, error)
-  else if (before !== undefined && before !== short) await tellAgain(cell.db, operation, cell.clock.now(), error)
-  state.told.set(operation.id, short)
+  else if (before !== undefined && before !== told) await tellAgain(cell.db, operation, cell.clock.now(), error)
+  state.told.set(operation.id, told)
 }
 
 /** Those of volumes and builds. One of any other subject must not wait for ever: whoever asked is told. */

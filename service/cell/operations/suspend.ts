@@ -45,7 +45,7 @@ function capture(job: Job, { id, ownership_epoch }: MachineRow): Promise<Checkpo
 }
 
 /** Nobody waits for these: they are not tried again at once. */
-const IDLE_REASONS: ReadonlySet<unknown> = new Set(['idle_timeout', 'requested_after_idle'])
+const IDLE_REASONS: ReadonlySet<unknown> = new Set(['idle_timeout', 'requested_after_idle', 'disk_wanted'])
 
 /** An earlier attempt may have left the guest paused: it runs before it is paused again. Where there is no machine nothing is done. */
 export async function wakeAfterEarlier(job: Job, seen: MachineRow): Promise<void> {

@@ -96,6 +96,14 @@ test('what must leave is what those who wait lack together, as far as it can be 
   assert.equal(await room.lacking_mib(500), 0)
 })
 
+test('disk that must be given back is what those lack together who can be helped by disk', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world, 512)
+  const unhelped = want('too large', 9000, { disk_gib: 2 })
+  room.expect([unhelped, want('a', 100, { disk_gib: 8, since: new Date(1) }), want('b', 100, { disk_gib: 8, since: new Date(2) })], 8)
+  assert.deepEqual([await room.lacking_gib(6), await room.lacking_gib(5), await room.lacking_gib(0)], [6, 0, 0])
+})
+
 test('a machine that could not be ended, was woken and leaves again while rows and host are compared: its room is told free', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)

@@ -21,7 +21,8 @@ export interface TakeOptions {
 /** What there is too little of. */
 export type Short = keyof Taken
 
-export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: Short }
+/** @property short every resource that it lacks, memory before disk. */
+export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: readonly Short[] }
 
 /** Whoever makes room while somebody waits for it. */
 export interface RoomMaker {
@@ -81,6 +82,8 @@ export interface Room {
   onDoubt(heard: () => void): () => void
   /** What must leave for as many of those that wait as can be helped, in their order; 0: nobody waits, or enough leaves already. */
   lacking_mib(evictable_mib: number): Promise<number>
+  /** Disk that must be given back for as many of those that wait as can be helped, in their order; 0: no disk is short. */
+  lacking_gib(evictable_gib: number): Promise<number>
   waiting(): readonly Want[]
   madeBy(maker: RoomMaker): void
 }
@@ -163,18 +166,20 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     }
     return aside
   }
-  /** null: it fits. */
-  const shortIn = (want: Want, host: HostCapacity, used: Taken): Short | null => {
+  /** Empty: it fits. */
+  const shortIn = (want: Want, host: HostCapacity, used: Taken): Short[] => {
     const aside = list.size > 1 ? setAside(want, host, used) : { memory_mib: 0, disk_gib: 0 }
-    if (used.memory_mib + aside.memory_mib + sizeOf(want, host) > host.memory_mib) return 'memory_mib'
-    return want.disk_gib === 0 || used.disk_gib + aside.disk_gib + want.disk_gib <= host.disk_gib ? null : 'disk_gib'
+    const short: Short[] = []
+    if (used.memory_mib + aside.memory_mib + sizeOf(want, host) > host.memory_mib) short.push('memory_mib')
+    if (want.disk_gib > 0 && used.disk_gib + aside.disk_gib + want.disk_gib > host.disk_gib) short.push('disk_gib')
+    return short
   }
-  const shortFor = async (want: Want, host: HostCapacity): Promise<Short | null> => {
+  const shortFor = async (want: Want, host: HostCapacity): Promise<Short[]> => {
     // What was given back since is missing in what is known. So those before it seem out of reach who are not, and nothing is set aside
     // for them: whoever is not the first looks again.
     const is_known = !is_partial && (!is_stale || inOrder()[0]?.id === want.id)
     const known = taken === null ? null : shortIn(want, host, taken)
-    if (taken !== null && (known === null ? is_known : !is_stale)) return known
+    if (known !== null && (known.length === 0 ? is_known : !is_stale)) return known
     return shortIn(want, host, await read(host, want.own ?? null))
   }
   const give = async <T>(want: Want, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
@@ -199,8 +204,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     inTurn(async () => {
       put(want)
       const host = capacity
-      const short = host === null ? null : await shortFor(want, host)
-      if (short === null) return give(want, host, reserve)
+      const short = host === null ? [] : await shortFor(want, host)
+      if (short.length === 0) return give(want, host, reserve)
       maker.wanted()
       return { kind: 'wait', short }
     })
@@ -325,6 +330,21 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
         let wanted_mib = 0
         for (const want of inOrder()) if (wanted_mib + sizeOf(want, host) <= free_mib + evictable_mib) wanted_mib += sizeOf(want, host)
         return Math.max(wanted_mib - free_mib, 0)
+      }),
+    lacking_gib: (evictable_gib) =>
+      inTurn(async () => {
+        if (capacity === null || list.size === 0) return 0
+        const host = capacity
+        const free_gib = host.disk_gib - (await read(host)).disk_gib
+        const within_reach_mib = reachable_mib(host)
+        let [wanted_mib, wanted_gib] = [0, 0]
+        for (const want of inOrder()) {
+          if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // its disk alone does not help it
+          if (wanted_gib + want.disk_gib > free_gib + evictable_gib) continue
+          wanted_mib += sizeOf(want, host)
+          wanted_gib += want.disk_gib
+        }
+        return Math.max(wanted_gib - free_gib, 0)
       }),
     waiting: inOrder,
     madeBy(one) {

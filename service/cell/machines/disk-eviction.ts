@@ -1,0 +1,71 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import { idleFrom, idleRule, type IdleFacts } from '../../core/workspaces/idle.ts'
+import type { Db } from '../../db/database.ts'
+import type { Ids } from '../../lib/ids.ts'
+import { evictability, longestUnused, type EvictionFacts } from './eviction-rules.ts'
+import { withMemory } from './idle-clock.ts'
+import { beginBySystem, readComingDisk, readDiskHolders, type DiskHolder, type IdleRow } from './idle-store.ts'
+import type { EvictionContext } from './evictor.ts'
+
+export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'parking' | 'started_at' | 'log'> & {
+  cell_id: string
+  db: Db
+  ids: Ids
+}
+
+/** Where no workspace may give its disk: one comes of age, or ends. */
+const LOOK_AGAIN_MS = 1000
+
+/**
+ * Suspends workspaces while an operation waits for disk: a hibernated one keeps its grant of disk, a suspended one has none.
+ * @returns a look. Of workspaces with a machine it suspends none: it answers those that the caller must hibernate first, by its own rules.
+ */
+export function diskEvictor(context: DiskContext): (machines: readonly EvictionFacts[]) => Promise<Set<string>> {
+  const { room, clock, db, cell_id, log } = context
+  let rests_until_ms = 0
+  return async (machines) => {
+    const is_asked = room.waiting().some(({ disk_gib }) => disk_gib > 0) && performance.now() >= rests_until_ms
+    if (!is_asked || (await room.lacking_gib(Infinity)) === 0) return new Set()
+    const now = clock.now()
+    const quiet = new Set(machines.filter((one) => evictability(one, now) === 'now').map(({ id }) => id))
+    const holders = (await readDiskHolders(db, cell_id, now)).filter(
+      (row) => mayGive(context, row, now) && (row.residency === 'hibernated' || quiet.has(row.id)),
+    )
+    const coming_gib = await readComingDisk(db, cell_id)
+    const lacking_gib = (await room.lacking_gib(coming_gib + sum(holders))) - coming_gib
+    const candidates = holders.map((row) => ({ ...row, used_at: idleFrom(withMemory(context, row)), size: row.disk_gib }))
+    const chosen = longestUnused(candidates, candidates, lacking_gib, now)
+    rests_until_ms = chosen.length === 0 ? performance.now() + LOOK_AGAIN_MS : 0
+    for (const { id } of chosen.filter(({ residency }) => residency === 'hibernated')) {
+      // Judged once more under the row's lock: a call or a keepalive may have come since.
+      const begun = await beginBySystem(context, id, (row) => (mayGive(context, row, now) ? suspension(context.ids) : null), now, 'delete')
+      if (begun !== null) log.info({ workspace_id: id, operation_id: begun.id }, 'suspended: an operation waits for its disk')
+    }
+    return new Set(chosen.filter(({ residency }) => residency !== 'hibernated').map(({ id }) => id))
+  }
+}
+
+function suspension(ids: Ids) {
+  return { id: ids.next(), kind: 'suspend' as const, input: { reason: 'disk_wanted' } }
+}
+
+function mayGive(context: DiskContext, row: IdleRow, now: Date): boolean {
+  const { table, parking } = context
+  if (table.activity.inUse(row.id) || (parking.hintedUntil(row.id) ?? now) > now) return false
+  return givesDisk(withMemory(context, row), now)
+}
+
+/**
+ * A policy of `never` or of fixed seconds is the tenant's word on when the workspace is suspended. `adaptive` leaves it to the service,
+ * which never does it before the shortest time that this policy learns. Pure.
+ */
+export function givesDisk(facts: IdleFacts, now: Date): boolean {
+  const { basis } = idleRule(facts)
+  if (basis !== 'default' && basis !== 'learned') return false
+  if (facts.idle_retry_at !== null && facts.idle_retry_at > now) return false
+  return now.getTime() - idleFrom(facts).getTime() >= LIMITS.idle.adaptive_seconds_min * 1000
+}
+
+function sum(holders: readonly DiskHolder[]): number {
+  return holders.reduce((all, { disk_gib }) => all + disk_gib, 0)
+}
