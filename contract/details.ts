@@ -76,6 +76,7 @@ export const DETAILS = {
     bad_request: { field, issues },
     validation_failed: { field, issues },
     not_found: { tree_revision: Optional(Integer({ description: 'That is asked for, and not kept' })) },
+    'not_found/version_not_found': { latest_version: Optional(Integer({ description: 'The newest of the template that is published' })) },
     forbidden: { denied_tools: Optional(tools()), permitted_tools: Optional(tools()) },
     quota_exceeded: {
       limit: Text({ description: 'One that `entitlements` names is of the plan. Any other is the service’s own, and no plan raises it' }),

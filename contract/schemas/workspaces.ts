@@ -176,7 +176,12 @@ const IdlePolicy = Type.String({
 export const OpenRequest = Type.Object(
   {
     key: WorkspaceKey,
-    template: Text({ minLength: 1, maxLength: 200, description: "Slug; a new workspace uses the template's latest published version" }),
+    template: Text({
+      minLength: 1,
+      maxLength: 200,
+      description:
+        "Slug; a new workspace uses the template's latest published version. slug@version: it uses this one, published and not archived",
+    }),
     caps: Type.Optional(Caps),
     project_id: Type.Optional(Uuid()),
     agent_label: Type.Optional(AgentLabel),
@@ -214,7 +219,7 @@ export const OpenResponse = Type.Object(
     ignored: Type.Optional(
       Type.Array(Word(IGNORABLE), {
         description:
-          'What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance and a draft keep theirs',
+          'What the call asked for and the workspace does not have. Of one that exists already nothing of it is applied; an open applies its inputs, a test instance and a draft keep theirs. Of a new one `caps` stands here where one is above the limit of template or plan: `workspace.ceilings` says what it has',
       }),
     ),
   },

@@ -272,3 +272,45 @@ test('a repeat of the open that made a workspace ignored nothing, whatever becam
   assert.equal(changed.status, 200)
   assert.deepEqual((await w.open('made-it', { idle_policy: 'never' }, keyed)).body.ignored, [])
 })
+
+test('caps above what template or plan allow are cut, and the answer names them', async () => {
+  const large = { caps: { memory_mib: 999_999 } }
+  const opened = await w.open('large', large)
+  const { ceilings } = opened.body.workspace
+  assert.deepEqual([opened.status, opened.body.ignored, ceilings.memory_mib], [202, ['caps'], SETTINGS.ceiling.memory_mib])
+  assert.deepEqual((await w.open('large', large)).body.ignored, ['caps'])
+  assert.deepEqual((await w.open('largest', { caps: SETTINGS.ceiling })).body.ignored, [])
+})
+
+test('template@version pins a new workspace, and a reopen says when it names another version', async () => {
+  const template_id = await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, 'pinned', SETTINGS)
+  const now = w.clock.now()
+  const versions = [
+    { version: 2, published_at: now },
+    { version: 3, published_at: now },
+    { version: 4, published_at: null },
+    { version: 5, published_at: now, archived_at: now },
+  ]
+  const common = { template_id, layered: true, layers: ['0'.repeat(64)], settings: JSON.stringify(SETTINGS), created_at: now }
+  await w.database.superuser
+    .insertInto('template_versions')
+    .values(versions.map((version) => ({ archived_at: null, ...common, ...version, id: w.ids.next() })))
+    .execute()
+  const opened = await w.open('pin', { template: 'pinned@1' })
+  assert.deepEqual([opened.status, opened.body.workspace.template], [202, { slug: 'pinned', version: 1 }])
+  const ignored = async (template: string) => (await w.open('pin', { template })).body.ignored
+  assert.deepEqual([await ignored('pinned@1'), await ignored('pinned'), await ignored('pinned@2')], [[], [], ['template']])
+  assert.equal((await w.open('latest', { template: 'pinned' })).body.workspace.template.version, 3)
+  const refused = async (template: string) => {
+    const { status, body } = await w.open('unpinned', { template })
+    return [status, body.error.message, body.error.details?.reason, body.error.details?.latest_version]
+  }
+  for (const version of [4, 5, 999_999_999])
+    assert.deepEqual(await refused(`pinned@${version}`), [
+      404,
+      `There is no published version ${version} of pinned: the latest is 3`,
+      'version_not_found',
+      3,
+    ])
+  assert.deepEqual(await refused('unknown@1'), [404, 'There is no such template: unknown@1', undefined, undefined])
+})

@@ -40,7 +40,7 @@ export const workspacesOpen = appRoute({
   errors: {
     ...startErrors,
     forbidden: ALONE,
-    not_found: ALONE,
+    not_found: ['version_not_found', ...ALONE],
     conflict: [
       'operation_in_progress',
       'workspace_deleted',

@@ -887,7 +887,8 @@ class NewName(TypedDict):
 class OpenRequest(TypedDict):
     #: Keys that start with sf: are reserved
     key: str
-    #: Slug; a new workspace uses the template's latest published version
+    #: Slug; a new workspace uses the template's latest published version. slug@version: it uses this one, published and not
+    #: archived
     template: str
     caps: NotRequired[Caps]
     project_id: NotRequired[str]
@@ -911,8 +912,9 @@ class OpenResponse(TypedDict):
     operation: Union[Operation, None]
     cell_endpoint: Union[str, None]
     tool_token: Union[ToolToken, None]
-    #: What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance
-    #: and a draft keep theirs
+    #: What the call asked for and the workspace does not have. Of one that exists already nothing of it is applied; an open applies
+    #: its inputs, a test instance and a draft keep theirs. Of a new one `caps` stands here where one is above the limit of template
+    #: or plan: `workspace.ceilings` says what it has
     ignored: NotRequired[list[Literal["template", "base", "caps", "inputs", "idle_policy", "background_seconds"]]]
 
 
@@ -1822,8 +1824,9 @@ class TemplateDraftStarted(TypedDict):
     operation: Union[Operation, None]
     cell_endpoint: Union[str, None]
     tool_token: Union[ToolToken, None]
-    #: What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance
-    #: and a draft keep theirs
+    #: What the call asked for and the workspace does not have. Of one that exists already nothing of it is applied; an open applies
+    #: its inputs, a test instance and a draft keep theirs. Of a new one `caps` stands here where one is above the limit of template
+    #: or plan: `workspace.ceilings` says what it has
     ignored: NotRequired[list[Literal["template", "base", "caps", "inputs", "idle_policy", "background_seconds"]]]
 
 

@@ -828,7 +828,7 @@ export type NewName = {
 export type OpenRequest = {
   /** Keys that start with sf: are reserved */
   key: string
-  /** Slug; a new workspace uses the template's latest published version */
+  /** Slug; a new workspace uses the template's latest published version. slug@version: it uses this one, published and not archived */
   template: string
   caps?: Caps
   project_id?: string
@@ -851,7 +851,7 @@ export type OpenResponse = {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
-  /** What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance and a draft keep theirs */
+  /** What the call asked for and the workspace does not have. Of one that exists already nothing of it is applied; an open applies its inputs, a test instance and a draft keep theirs. Of a new one `caps` stands here where one is above the limit of template or plan: `workspace.ceilings` says what it has */
   ignored?: ('template' | 'base' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds')[]
 }
 
@@ -1711,7 +1711,7 @@ export type TemplateDraftStarted = {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
-  /** What the call asked for and the workspace, which exists already, does not have. An open applies its inputs; a test instance and a draft keep theirs */
+  /** What the call asked for and the workspace does not have. Of one that exists already nothing of it is applied; an open applies its inputs, a test instance and a draft keep theirs. Of a new one `caps` stands here where one is above the limit of template or plan: `workspace.ceilings` says what it has */
   ignored?: ('template' | 'base' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds')[]
 }
 

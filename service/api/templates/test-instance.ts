@@ -106,7 +106,7 @@ export async function createOwn(
   const user = { ...project, workspace_id: null }
   const secrets = await withSecretInputs(tx, user, settings, [])
   await checkBinding(tx, user, settings, secrets)
-  const { workspace_id, operation_id } = await createWorkspace(deps, tx, {
+  const { workspace_id, operation_id, ignored } = await createWorkspace(deps, tx, {
     ...own,
     project,
     version,
@@ -117,7 +117,7 @@ export async function createOwn(
     now,
   })
   if (secrets.length > 0) await writeBinding(tx, { ...project, id: workspace_id }, secrets)
-  return { ...workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored: [] }
+  return { ...workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
 /** Answers for a workspace that is there already as an open does, and names what it does not apply. */

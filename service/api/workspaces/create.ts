@@ -1,9 +1,10 @@
+import type { Ignorable } from '../../../contract/schemas/workspaces.ts'
 import { hasStartup } from '../../../contract/schemas/template-settings.ts'
 import { admitStart, admitTree } from '../../core/admission/store.ts'
 import { Again } from '../../core/changes/again.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
-import { ceilingsOf } from '../../core/workspaces/ceilings.ts'
+import { ceilingsOf, isCut } from '../../core/workspaces/ceilings.ts'
 import { insertFirstOperation, insertTreeWorkspace, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
@@ -26,12 +27,15 @@ export interface Creation extends Pick<NewWorkspace, Given> {
   now: Date
 }
 
+/** What was asked for a new workspace, and it does not have: caps are cut to its ceiling (App, "Open body"). */
+type Cut = { ignored: Ignorable[] }
+
 /** Workspace, key, operation and hold of a first open. Throws Again where the key is taken meanwhile. */
 export async function createWorkspace(
   deps: ApiDeps,
   tx: ChangeTx,
   { project, version, freed, cell_id: at, ...given }: Creation,
-): Promise<{ workspace_id: string; operation_id: string }> {
+): Promise<Cut & { workspace_id: string; operation_id: string }> {
   const id = deps.ids.next()
   // Whoever opens the same key waits here for this transaction, and finds its workspace when it is through.
   if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
@@ -56,11 +60,15 @@ export async function createWorkspace(
   const operation = { ...aboutWorkspace(workspace), id: operation_id, kind: 'open', cell_id, input: {}, now: given.now } as const
   await insertFirstOperation(tx, workspace, operation)
   await takeOfDay(tx, 'workspaces', organization_id, given.now)
-  return { workspace_id: id, operation_id }
+  return { workspace_id: id, operation_id, ignored: cut(workspace) }
 }
 
 /** A file-first workspace, which is there at once: no machine is started, and no operation. Throws Again as createWorkspace does. */
-export async function createTreeWorkspace(deps: ApiDeps, tx: ChangeTx, { project, version, freed, ...given }: Creation): Promise<string> {
+export async function createTreeWorkspace(
+  deps: ApiDeps,
+  tx: ChangeTx,
+  { project, version, freed, ...given }: Creation,
+): Promise<Cut & { workspace_id: string }> {
   const id = deps.ids.next()
   if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
   const { organization_id, project_id } = project
@@ -68,7 +76,7 @@ export async function createTreeWorkspace(deps: ApiDeps, tx: ChangeTx, { project
   const cell_id = await deps.cells.choose(readerOf(tx))
   // No operation would wait for one: its files need a place from the first call on.
   if (cell_id === null) throw fail('dependency_unavailable', null, 'No computer is there to keep its files', { retry_after_seconds: 5 })
-  await insertTreeWorkspace(tx, {
+  const workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' } = {
     ...given,
     id,
     organization_id,
@@ -80,7 +88,12 @@ export async function createTreeWorkspace(deps: ApiDeps, tx: ChangeTx, { project
     disk_layout: 'layered',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,
-  })
+  }
+  await insertTreeWorkspace(tx, workspace)
   await takeOfDay(tx, 'workspaces', organization_id, given.now)
-  return id
+  return { workspace_id: id, ignored: cut(workspace) }
+}
+
+function cut({ caps, ceilings }: NewWorkspace): Ignorable[] {
+  return isCut(caps, ceilings) ? ['caps'] : []
 }

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { IGNORABLE, type Ignorable, type OpenRequest } from '../../../contract/schemas/workspaces.ts'
+import { parseBase } from '../../../contract/recipes/check.ts'
+import { isCut } from '../../core/workspaces/ceilings.ts'
 import { fixedSeconds } from '../../core/workspaces/idle.ts'
 import { fail } from '../../lib/fail.ts'
 import type { FoundTemplate, TemplateVersion } from './store.ts'
-import { notFound } from '../auth/scope.ts'
 import { refuseDeleted } from './refusals.ts'
-import type { WorkspaceRow } from './row.ts'
+import { ceilings, type WorkspaceRow } from './row.ts'
 
 const RESERVED_PREFIX = 'sf:'
 
@@ -70,14 +71,29 @@ export type AskedOfFound = {
 export function ignoredBy(row: WorkspaceRow, asked: AskedOfFound): Ignorable[] {
   const { template, base, caps, inputs, idle_policy, background_seconds } = asked
   const differs: Record<Ignorable, boolean> = {
-    template: template !== undefined && template !== row.template_slug,
-    base: base !== undefined && !(base.slug === row.template_slug && (base.version ?? row.template_version) === row.template_version),
-    caps: caps !== undefined && !isDeepStrictEqual(caps, row.caps),
+    template: template !== undefined && !isOf(row, templateNamed(template)),
+    base: base !== undefined && !isOf(row, base),
+    caps: caps !== undefined && (!isDeepStrictEqual(caps, row.caps) || isCut(caps, ceilings(row))),
     inputs: inputs !== undefined && !isDeepStrictEqual(inputs, row.inputs),
     idle_policy: idle_policy !== undefined && idle_policy !== row.idle_policy,
     background_seconds: background_seconds !== undefined && background_seconds !== row.background_seconds,
   }
   return IGNORABLE.filter((name) => differs[name])
+}
+
+interface Named {
+  slug: string
+  /** null: the latest. */
+  version: number | null
+}
+
+/** A template as an open names it: a slug, or slug@version. */
+export function templateNamed(template: string): Named {
+  return parseBase(template) ?? { slug: template, version: null }
+}
+
+function isOf(row: WorkspaceRow, { slug, version }: Named): boolean {
+  return slug === row.template_slug && (version ?? row.template_version) === row.template_version
 }
 
 export interface NewWorkspaceTerms {
@@ -87,8 +103,9 @@ export interface NewWorkspaceTerms {
 
 /** What an open of a new key is made from. */
 export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_first }: { file_first: boolean }): NewWorkspaceTerms {
-  if (found?.archived_at) throw fail('conflict', 'template_archived', 'The template is archived')
-  if (!found?.version) throw notFound('template')
+  if (found === null) throw fail('not_found', null, `There is no such template: ${body.template}`)
+  if (found.archived_at) throw fail('conflict', 'template_archived', 'The template is archived')
+  if (found.version === null) throw noVersion(found, templateNamed(body.template))
   if (body.mode === 'file_first') {
     checkFileFirst(found.version, file_first)
     return { version: found.version, lifetime: 'persistent' }
@@ -96,6 +113,13 @@ export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_
   const lifetime = body.lifetime ?? found.version.settings.defaults.lifetime ?? 'persistent'
   refuseSessionIdlePolicy(lifetime, body)
   return { version: found.version, lifetime }
+}
+
+/** A version is opened while it is published and not archived. */
+function noVersion({ latest_version }: FoundTemplate, { slug, version }: Named) {
+  if (latest_version === null) return fail('not_found', null, `There is no such template: ${slug} has no published version`)
+  const message = `There is no published version ${version} of ${slug}: the latest is ${latest_version}`
+  return fail('not_found', 'version_not_found', message, { details: { latest_version } })
 }
 
 /** App, "Open rules" 8. */

@@ -17,7 +17,7 @@ import { writeBinding } from '../secrets/store.ts'
 import { workedOn, type WorkedOn } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { createTreeWorkspace, createWorkspace, type Creation } from './create.ts'
-import { checkOpenBody, checkReopen, ignoredBy, newTerms } from './open-rules.ts'
+import { checkOpenBody, checkReopen, ignoredBy, newTerms, templateNamed } from './open-rules.ts'
 import { allowed, deleted, inProgress, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
@@ -58,7 +58,7 @@ async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Prom
 
 async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, project: Owned): Promise<WorkedOn> {
   const { body } = call
-  const { key, template } = await readOpening(readerOf(tx), project.organization_id, body.key, body.template)
+  const { key, template } = await readOpening(readerOf(tx), project.organization_id, body.key, templateNamed(body.template))
   const create = (freed: string | null) => createFor(deps, tx, call, { project, freed }, template)
   if (key === null) return create(null)
   if (!maySee(call.who, key)) throw notFound('workspace')
@@ -150,13 +150,13 @@ async function createFor(
     if (secrets.length > 0) await writeBinding(tx, { ...of.project, id }, secrets)
   }
   if (body.mode === 'file_first') {
-    const id = await createTreeWorkspace(deps, tx, creation)
+    const { workspace_id: id, ignored } = await createTreeWorkspace(deps, tx, creation)
     await bind(id)
-    return { ...workedOn({ ...of.project, id }, { status: 200, operation_id: null, changed: true }), ignored: [] }
+    return { ...workedOn({ ...of.project, id }, { status: 200, operation_id: null, changed: true }), ignored }
   }
-  const { workspace_id, operation_id } = await createWorkspace(deps, tx, creation)
+  const { workspace_id, operation_id, ignored } = await createWorkspace(deps, tx, creation)
   await bind(workspace_id)
-  return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored: [] }
+  return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
 /** Also of a repeat with the same Idempotency-Key: made afresh from what is there, with a token of its own. */

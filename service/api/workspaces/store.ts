@@ -104,13 +104,15 @@ export interface TemplateVersion {
 
 export interface FoundTemplate {
   archived_at: Date | null
+  /** The newest that is published and not archived. */
+  latest_version: number | null
   version: TemplateVersion | null
 }
 
 /** What an open looks at first: who has the key, and what its template is. In one statement, since a caller waits. */
 export interface Opening {
   key: KeyRow | null
-  /** Of the slug: the organization's own before the platform's; with its latest published version. */
+  /** Of the slug: the organization's own before the platform's; with the published version that is asked for. */
   template: FoundTemplate | null
 }
 
@@ -119,27 +121,36 @@ interface OpeningRow extends KeyRow, TemplateVersion {
   has_template: boolean
   has_version: boolean
   archived_at: Date | null
+  latest_version: number | null
 }
 
-export async function readOpening(reads: Reader, organization_id: string, key: string, slug: string): Promise<Opening> {
+/** @param named version null: the latest that is published. */
+export async function readOpening(
+  reads: Reader,
+  organization_id: string,
+  key: string,
+  { slug, version }: { slug: string; version: number | null },
+): Promise<Opening> {
   const [row] = await reads.rows<OpeningRow>(
     'workspaces.opening',
     `select k.workspace_id is not null as has_key, k.organization_id, k.project_id, k.workspace_id, k.reusable,
-       t.id is not null as has_template, t.archived_at, v.id is not null as has_version, v.id, v.layered, v.settings
+       t.id is not null as has_template, t.archived_at, l.version as latest_version, v.id is not null as has_version, v.id, v.layered, v.settings
      from (select $1::uuid as organization_id) g
      left join workspace_keys k on k.organization_id = g.organization_id and k.key = $2
      left join lateral (select id, archived_at from templates
        where slug = $3 and (organization_id = g.organization_id or organization_id is null)
        order by organization_id nulls last limit 1) t on true
-     left join lateral (select id, layered, settings from template_versions
-       where template_id = t.id and published_at is not null and archived_at is null order by version desc limit 1) v on true`,
-    [organization_id, key, slug],
+     left join lateral (select version from template_versions
+       where template_id = t.id and published_at is not null and archived_at is null order by version desc limit 1) l on true
+     left join template_versions v on v.template_id = t.id and v.version = coalesce($4::int, l.version)
+       and v.published_at is not null and v.archived_at is null`,
+    [organization_id, key, slug, version],
   )
   if (!row) throw new Error('a row that needs no table is missing')
-  const { has_key, has_template, has_version, archived_at, project_id, workspace_id, reusable, id, layered, settings } = row
+  const { has_key, has_template, has_version, archived_at, latest_version, project_id, workspace_id, reusable, id, layered, settings } = row
   return {
     key: has_key ? { organization_id, project_id, workspace_id, reusable } : null,
-    template: has_template ? { archived_at, version: has_version ? { id, layered, settings } : null } : null,
+    template: has_template ? { archived_at, latest_version, version: has_version ? { id, layered, settings } : null } : null,
   }
 }
 

@@ -18,6 +18,11 @@ export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources 
   return { cpu_millis: of('cpu_millis'), memory_mib: of('memory_mib'), disk_gib: of('disk_gib') }
 }
 
+/** Whether a cap is above the ceiling that was made with it. */
+export function isCut(caps: Partial<Resources>, ceilings: Resources): boolean {
+  return RESOURCES.some((resource) => (caps[resource] ?? 0) > ceilings[resource])
+}
+
 /** Of a fork: the source's own ceilings, lowered by caps and by what the plan allows at present. */
 export function forkCeilings(
   source: Resources,
