@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .errors import ConflictError as ConflictError
     from .errors import ConnectionFailedError as ConnectionFailedError
     from .errors import DeadlineError as DeadlineError
+    from .errors import DiskFullError as DiskFullError
     from .errors import ForbiddenError as ForbiddenError
     from .errors import NotFoundError as NotFoundError
     from .errors import OperationError as OperationError
@@ -58,6 +59,7 @@ _WHERE = {
     "ConflictError": "errors",
     "ConnectionFailedError": "errors",
     "DeadlineError": "errors",
+    "DiskFullError": "errors",
     "ForbiddenError": "errors",
     "NotFoundError": "errors",
     "OperationError": "errors",

@@ -86,6 +86,10 @@ class RateLimitedError(BerthError):
     pass
 
 
+class DiskFullError(BerthError):
+    """The workspace's disk is full (reason ``disk_full``): the call fails until files are removed."""
+
+
 class UnavailableError(BerthError):
     """Berth, or something that it needs, cannot answer now."""
 
@@ -169,8 +173,10 @@ _RETRYABLE_STATUS = (429, 502, 503, 504)
 
 
 def error_of(said: Mapping[str, Any], *, status: int = 0, retry_after_seconds: float | None = None) -> BerthError:
-    """The class of a code. A code that is not known is a plain BerthError."""
-    return _CLASSES.get(said["code"], BerthError)(
+    """The class of a reason that has one of its own, else of the code. A code that is not known is a plain BerthError."""
+    details = said.get("details") or {}
+    is_full = said["code"] == "rate_limited" and details.get("reason") == "disk_full"
+    return (DiskFullError if is_full else _CLASSES.get(said["code"], BerthError))(
         said["message"],
         code=said["code"],
         status=status,

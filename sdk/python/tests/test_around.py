@@ -220,6 +220,8 @@ class Rules(unittest.TestCase):
         def said(code: str, reason: str | None = None, retryable: bool = False) -> berth.BerthError:
             return error_of({"code": code, "message": "", "retryable": retryable, "request_id": "r", "details": {"reason": reason}})
 
+        self.assertIs(type(said("rate_limited", "disk_full")), berth.DiskFullError)
+        self.assertIs(type(said("rate_limited", "resource_limit")), berth.RateLimitedError)
         proxy = error_of_answer(502, {"retry-after": "3"}, b"<html>")
         self.assertEqual((proxy.code, proxy.retryable, proxy.retry_after_seconds), ("service_unavailable", True, 3.0))
         for error, read, keyed, once in [
@@ -230,7 +232,7 @@ class Rules(unittest.TestCase):
             (said("workspace_busy", retryable=True), True, True, True),
             (said("rate_limited", retryable=True), True, True, False),
             (said("rate_limited", "mfa_locked", retryable=True), False, False, False),
-            (said("service_unavailable", "disk_full", retryable=True), False, False, False),
+            (said("rate_limited", "disk_full", retryable=True), False, False, False),
             (said("conflict", "operation_interrupted"), False, True, False),
             (said("validation_failed"), False, False, False),
         ]:

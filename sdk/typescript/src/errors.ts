@@ -76,6 +76,10 @@ export class ValidationError extends BerthError {
 export class RateLimitedError extends BerthError {
   override readonly name = 'RateLimitedError'
 }
+/** The workspace's disk is full (reason `disk_full`): the call fails until files are removed. */
+export class DiskFullError extends BerthError {
+  override readonly name = 'DiskFullError'
+}
 /** Berth, or something that it needs, cannot answer now. */
 export class UnavailableError extends BerthError {
   override readonly name = 'UnavailableError'
@@ -159,8 +163,9 @@ const CLASSES: Record<ErrorCode, typeof BerthError> = {
   timeout: UnavailableError,
 }
 
-/** The class of a code. A code that is not known is a plain BerthError. */
+/** The class of a reason that has one of its own, else of the code. A code that is not known is a plain BerthError. */
 export function errorOf(refusal: Refusal): BerthError {
+  if (refusal.code === 'rate_limited' && refusal.details?.['reason'] === 'disk_full') return new DiskFullError(refusal)
   const known: Partial<Record<string, typeof BerthError>> = CLASSES
   return new (known[refusal.code] ?? BerthError)(refusal)
 }

@@ -23,6 +23,7 @@ export {
   ConflictError,
   ConnectionError,
   DeadlineError,
+  DiskFullError,
   ForbiddenError,
   NotFoundError,
   OperationError,
