@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Berth, CommandError } from '../../sdk/typescript/src/main.ts'
+import { errorOf } from '../../sdk/typescript/src/errors.ts'
+import { Berth, CommandError, DiskFullError, RateLimitedError } from '../../sdk/typescript/src/main.ts'
+import { mayRepeat } from '../../sdk/typescript/src/retry.ts'
 import { createDouble, type Program } from '../../sdk/typescript/src/testing/double.ts'
 import { generatorOf } from '../support/seed.ts'
 import { depth } from '../support/depth.ts'
@@ -120,3 +122,11 @@ async function history(seed: number): Promise<void> {
   }
   assert.equal(await ws.files.readText('/home/user/log'), 'abc', `seed ${seed}`)
 }
+
+test('a full disk is an error of its own, and no call is repeated for it', () => {
+  const limited = (reason: string) =>
+    errorOf({ status: 429, code: 'rate_limited', message: '', retryable: true, request_id: 'r', details: { reason } })
+  assert.ok(limited('disk_full') instanceof DiskFullError)
+  assert.ok(limited('resource_limit') instanceof RateLimitedError)
+  assert.deepEqual([mayRepeat(limited('disk_full'), 'read'), mayRepeat(limited('resource_limit'), 'read')], [false, true])
+})

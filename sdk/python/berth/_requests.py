@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -114,6 +114,12 @@ def caps_of(
 ) -> dict[str, Any] | None:
     """A size may be given by itself: ``memory_mib=4096`` is ``caps={"memory_mib": 4096}``."""
     return {**(caps or {}), **given(cpu_millis=cpu_millis, memory_mib=memory_mib, disk_gib=disk_gib)} or None
+
+
+def unheeded_notice(key: str, unheeded: Sequence[str], ceilings: Mapping[str, Any]) -> str:
+    names = ("cpu_millis", "memory_mib", "disk_gib")
+    sizes = f" (it has {', '.join(f'{name} {ceilings[name]}' for name in names)})" if "caps" in unheeded else ""
+    return f"{key} does not have what this open asks for: {', '.join(unheeded)}{sizes}"
 
 
 #: The account that commands run as by default lives here.

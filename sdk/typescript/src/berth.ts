@@ -106,7 +106,7 @@ export class Berth {
     const request: OpenRequest = { key, template: 'base', ...asked, ...(project_id === undefined ? {} : { project_id }) }
     const { workspace, tool_token, ignored = [] } = await this.#opened(request, deadline)
     const unheeded = ignored.filter((name) => name !== 'template' || given.template !== undefined)
-    if (unheeded.length > 0) this.#tell?.(`${key} exists already, and keeps its own ${unheeded.join(', ')}`)
+    if (unheeded.length > 0) this.#tell?.(unheededNotice(key, unheeded, workspace))
     return this.#workspace(workspace, { open: request, agent_label: asked.agent_label, tools: asked.tools, wake }, tool_token)
   }
 
@@ -207,3 +207,9 @@ const NoWebSocket = class {
     throw new TypeError('This platform has no WebSocket: give one to the constructor of Berth')
   }
 } as unknown as typeof WebSocket
+
+function unheededNotice(key: string, unheeded: readonly string[], { ceilings }: View): string {
+  const { cpu_millis, memory_mib, disk_gib } = ceilings
+  const sizes = unheeded.includes('caps') ? ` (it has cpu_millis ${cpu_millis}, memory_mib ${memory_mib}, disk_gib ${disk_gib})` : ''
+  return `${key} does not have what this open asks for: ${unheeded.join(', ')}${sizes}`
+}

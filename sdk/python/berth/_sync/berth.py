@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .._requests import OPERATION_SECONDS, PREFER_SHORT_WAIT, Deadline, Request, caps_of, deadline_of, given
+from .._requests import OPERATION_SECONDS, PREFER_SHORT_WAIT, Deadline, Request, caps_of, deadline_of, given, unheeded_notice
 from .._waiting import LOG
 from ..errors import BerthError
 from .app import App
@@ -104,7 +104,7 @@ class Berth:
         answer = self._opened(asked, deadline_of(wait_seconds, OPERATION_SECONDS))
         unheeded = [name for name in answer.get("ignored", []) if name != "template" or template is not None]
         if unheeded:
-            LOG.warning("%s exists already, and keeps its own %s", key, ", ".join(unheeded))
+            LOG.warning("%s", unheeded_notice(key, unheeded, answer["workspace"]["ceilings"]))
         manner = Manner(open=asked, grant=given(agent_label=agent_label, tools=tools), wake=wake)
         return Workspace(self._app, answer["workspace"], manner, answer["tool_token"])
 
