@@ -156,7 +156,8 @@ test('every method and path that is no route is 404 in the envelope, a tunnel 40
     assert.match(answer, /"code":"not_found"/, method)
     assert.doesNotMatch(answer, /access-control/i, method)
   }
-  for (const path of ['/', '/v1', '/v1/', '/v1/me/', '/V1/me', '/v1//me', '/v1/me%2f', '/v1/workspaces/open/x'])
+  // What stands at `/` is a page for browsers.
+  for (const path of ['/nothing', '/v1', '/v1/', '/v1/me/', '/V1/me', '/v1//me', '/v1/me%2f', '/v1/workspaces/open/x'])
     assert.deepEqual([(await w.get(path)).status, (await w.get(path)).body.error.code], [404, 'not_found'], path)
   const tunnel = await raw('CONNECT 169.254.169.254:80 HTTP/1.1\r\nhost: 169.254.169.254:80\r\n\r\n')
   assert.match(tunnel, /^HTTP\/1\.1 400 [\s\S]*"code":"bad_request"/)

@@ -1,4 +1,3 @@
-import { LIMITS } from '../../../contract/limits.ts'
 import type { Listener } from '../../db/listen.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { buildSubject } from '../links/subject.ts'
@@ -11,7 +10,6 @@ import { countCaptures, forgetCaptures, listUnmade, nextWanted, wantCapture } fr
 const LOOK_MS = 60_000
 /** The open that asked is to have the computer first. */
 const HEARD_MS = 500
-const REST_MS = LIMITS.warm.retry_seconds * 1000
 
 /**
  * Makes captures of warm versions, one after the other, and removes those of what is archived and those that were not used for longest.
@@ -19,12 +17,11 @@ const REST_MS = LIMITS.warm.retry_seconds * 1000
  */
 export function startWarming(context: WarmContext & { kept_max: number }, listener: Listener, signal: AbortSignal): void {
   let heard = 0
-  const resting: Resting = new Map()
   const look = oneAtATime(async () => {
     let looked_for: number
     do {
       looked_for = heard // what is heard while a look is under way is looked for again
-      await keepCaptures(context, signal, resting)
+      await keepCaptures(context, signal)
     } while (heard !== looked_for && !signal.aborted)
   })
   const failed = (error: unknown) => {
@@ -40,29 +37,20 @@ export function startWarming(context: WarmContext & { kept_max: number }, listen
   begin()
 }
 
-/** Captures that met a full disk are left alone until then, by the clock of the process: each try starts a machine up, and throws it away. */
-type Resting = Map<string, number>
-
 /** @returns when there is nothing left to do. */
-export async function keepCaptures(
-  context: WarmContext & { kept_max: number },
-  signal: AbortSignal,
-  resting: Resting = new Map(),
-): Promise<void> {
+export async function keepCaptures(context: WarmContext & { kept_max: number }, signal: AbortSignal): Promise<void> {
   const { db, clock, ids, cell_id, kept_max } = context
   await removeForgotten(context)
   const free = kept_max - (await countCaptures(db, cell_id))
   for (const one of free > 0 ? await listUnmade(db, cell_id, free) : [])
     await wantCapture(db, { ...one, id: ids.next(), cell_id }, clock.now())
-  for (const [id, until] of resting) if (until <= clock.monotonic_ms()) resting.delete(id)
-  const passed_over = [...resting.keys()]
+  const passed_over: string[] = []
   for (;;) {
     const wanted = kept_max === 0 ? undefined : await nextWanted(db, cell_id, passed_over)
     if (wanted === undefined || signal.aborted) return
     passed_over.push(wanted.id)
     await makeCapture(context, wanted, signal).catch((error: unknown) => {
       if (signal.aborted) throw error
-      if (error instanceof HostFailure && error.code === 'no_space') resting.set(wanted.id, clock.monotonic_ms() + REST_MS)
       context.log.warn({ version_id: wanted.version_id, err: error }, 'a machine of a warm version could not be made yet')
     })
     await removeForgotten(context)

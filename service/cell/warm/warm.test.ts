@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
-import pino from 'pino'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import type { NewWorkspace } from '../../../tests/engine/intentions.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { AgentTrouble } from '../links/agent-trouble.ts'
 import { HostFailure, type HostFailureCode } from '../links/hostd.ts'
-import { registerCell } from '../machines/cells-store.ts'
-import type { CellContext } from '../operations/job.ts'
-import { keepCaptures } from './keeper.ts'
-import { wantCapture } from './store.ts'
 import { armFailpoint, type FailpointName } from '../../lib/failpoints.ts'
 
 const SIZE = { cpu_millis: 1000, memory_mib: 512, disk_gib: 4 }
@@ -222,50 +217,6 @@ for (const [why, reason, wrong] of [
     await assertNothingIsLeft(world)
   })
 }
-
-test('a machine that a full disk keeps from being saved is not started up again within the hour', async () => {
-  await using world = await warmWorld()
-  const cell = { id: world.ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }
-  const cell_id = await registerCell(world.db, cell, world.clock.now())
-  await open(world)
-  const { organization_id, project_id } = await world.db
-    .selectFrom('workspaces')
-    .select(['organization_id', 'project_id'])
-    .executeTakeFirstOrThrow()
-  const { id: version_id } = await world.db.selectFrom('template_versions').select('id').executeTakeFirstOrThrow()
-  await wantCapture(world.db, { id: world.ids.next(), version_id, cell_id, organization_id, project_id }, world.clock.now())
-  let started = 0
-  const host = {
-    ...world.host,
-    start: () => {
-      started += 1
-      return Promise.reject(new HostFailure('no_space', 'The pool is full', { retryable: true }))
-    },
-  }
-  const room = { take: () => Promise.resolve({}), freed: () => undefined } as unknown as CellContext['room']
-  const agents = {} as CellContext['agents']
-  const context = {
-    cell_id,
-    db: world.db,
-    clock: world.clock,
-    ids: world.ids,
-    host,
-    room,
-    agents,
-    log: pino({ level: 'silent' }),
-    kept_max: 1,
-  }
-  const resting = new Map<string, number>()
-  const look = () => keepCaptures(context, new AbortController().signal, resting)
-  for (const seconds of [0, 60, 3500]) {
-    world.clock.advance(seconds)
-    await look()
-    assert.equal(started, 1)
-  }
-  world.clock.advance(60)
-  await look()
-  assert.equal(started, 2)
-})
 
 test('what is archived is forgotten, with its files', async () => {
   await using world = await warmWorld()
