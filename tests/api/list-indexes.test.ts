@@ -239,8 +239,8 @@ const LISTS: List[] = [
 
 test('every route that pages is looked at here or in list-plans.test.ts', () => {
   const paged = APP_ROUTES.filter(({ query }) => JSON.stringify(query ?? {}).includes('"cursor"')).map(({ id }) => id)
-  // Files are read by the keys of directories; what a draft has is in template-draft-lists.test.ts.
-  const elsewhere = paged.filter((id) => /^(workspaces\.list|template-files\.|draft-)/.test(id))
+  // Files are read by the keys of directories, packages from an index in memory; drafts are in template-draft-lists.test.ts.
+  const elsewhere = paged.filter((id) => /^(workspaces\.list|template-files\.|template-packages\.|draft-)/.test(id))
   assert.deepEqual([...new Set([...LISTS.map(({ route }) => route), ...elsewhere])].sort(), paged.sort())
 })
 
