@@ -19,17 +19,20 @@ const LOOK_AGAIN_MS = 1000
 /**
  * Suspends workspaces while an operation waits for disk: a hibernated one keeps its grant of disk, a suspended one has none.
  * @returns a look. Of workspaces with a machine it suspends none: it answers those that the caller must hibernate first, by its own rules.
+ * Workspaces that are being hibernated are `leaving`: they count, or others would be chosen in their place.
  */
-export function diskEvictor(context: DiskContext): (machines: readonly EvictionFacts[]) => Promise<Set<string>> {
+export function diskEvictor(
+  context: DiskContext,
+): (machines: readonly EvictionFacts[], leaving: ReadonlyMap<string, unknown>) => Promise<Set<string>> {
   const { room, clock, db, cell_id, log } = context
   let rests_until_ms = 0
-  return async (machines) => {
+  return async (machines, leaving) => {
     const is_asked = room.waiting().some(({ disk_gib }) => disk_gib > 0) && performance.now() >= rests_until_ms
     if (!is_asked || (await room.lacking_gib(Infinity)) === 0) return new Set()
     const now = clock.now()
     const quiet = new Set(machines.filter((one) => evictability(one, now) === 'now').map(({ id }) => id))
     const holders = (await readDiskHolders(db, cell_id, now)).filter(
-      (row) => mayGive(context, row, now) && (row.residency === 'hibernated' || quiet.has(row.id)),
+      (row) => mayGive(context, row, now) && (row.residency === 'hibernated' || quiet.has(row.id) || leaving.has(row.id)),
     )
     const coming_gib = await readComingDisk(db, cell_id)
     const lacking_gib = (await room.lacking_gib(coming_gib + sum(holders))) - coming_gib

@@ -71,8 +71,8 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
     const now = clock.now()
     const within_reach = all.filter((one) => evictability(one, now) !== 'no')
     const of_memory = victims(all, await room.lacking_mib(sum(within_reach)), now)
-    const for_disk = await lookForDisk(all)
-    const chosen = [...of_memory, ...all.filter((one) => for_disk.has(one.id) && !of_memory.some(({ id }) => id === one.id))]
+    const for_disk = await lookForDisk(all, going)
+    const chosen = [...of_memory, ...all.filter(({ id }) => for_disk.has(id) && !going.has(id) && !of_memory.some((one) => one.id === id))]
     if (chosen.length > 0 && going.size < EVICTIONS_MAX) {
       let spare_mib = (await spareMib(context.host)) - sum([...going.values()].map((memory_mib) => ({ memory_mib })))
       const is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)
