@@ -26,8 +26,8 @@ test('what the SDKs export has its section in their pages, and every method its 
     assert.match(typescript, new RegExp(`\n#### ${noun}\n\n(?:[^-].*\n\n)?- \`\\w+\\(`), noun)
     assert.match(python, new RegExp(`\n#### ${noun}\n\n(?:[^-].*\n\n)?- \`\\w+\\(`), noun)
   }
-  assert.match(typescript, /- `exec\(argv: readonly string\[\], options\?: ExecOptions\): Promise<CommandResult>`: Runs a command/)
-  assert.match(python, /- `exec\(argv: Sequence\[str\], .*\) -> CommandResult`: Runs a command/)
+  assert.match(typescript, /- `exec\(command: CommandLine, options\?: ExecOptions\): Promise<CommandResult>`: Runs a command/)
+  assert.match(python, /- `exec\(command: str \| Sequence\[str\], .*\) -> CommandResult`: Runs a command/)
   // What is not exported has no place there, nor what the sources alone call it.
   assert.doesNotMatch(typescript, /\bGateway\b|\bManner\b|\bView\b|#\w+\(|\bany>|: any\b|(?<!api<T>\(.*)Promise<T>/)
   assert.doesNotMatch(python, /`_\w+\(|\bself\b/)
