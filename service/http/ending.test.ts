@@ -36,7 +36,7 @@ test('a credential that a caller put into a path, a query or a header is in no l
   )
 })
 
-test('a stranger fills a bounded part of the log, with paths of a bounded length; whoever is left out is counted', async () => {
+test('a stranger fills a bounded part of the log, with paths of a bounded length; the lines left out are counted', async () => {
   const lines: string[] = []
   let now_ms = 0
   const clock = { now: () => new Date(now_ms), monotonic_ms: () => now_ms }

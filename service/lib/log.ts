@@ -33,7 +33,7 @@ export function openLog({ level, base, write = toStandardOutput }: LogOptions): 
         rest = rest.subarray(taken)
       }
     } catch {
-      // Full, or nobody reads any more: there is no other place to say so than the count.
+      // The pipe is full or has no reader. Only the count can say so.
     }
     if (rest.length < all) is_torn = rest.length > 0
     if (rest.length > 0) dropped += 1

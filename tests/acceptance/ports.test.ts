@@ -223,7 +223,7 @@ test('nothing reaches the app by a credential after the answer that revokes it',
 })
 
 const titleOf = (chromium: Chromium) => (what: string) =>
-  // A page that is just being loaded anew answers nothing.
+  // A page that reloads just now answers nothing.
   until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title').catch(() => null)) === what)
 
 test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {

@@ -111,7 +111,7 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
   assert.equal(deleted.status, 202)
   assert.deepEqual(await db().selectFrom('workspace_ports').select('id').where('workspace_id', '=', running).execute(), [])
   assert.deepEqual([deleted.body.kind, deleted.body.workspace_id, deleted.body.input.organization_id], ['delete', null, organization_id])
-  // Nobody is in it, the owner who asked neither. A key that was good a moment ago ends when the process hears of it.
+  // The organization has no members now, not even the owner who deleted it. A key that was good a moment ago ends when the process hears of it.
   await until('the key is refused', 30_000, async () => (await w.get(`/v1/workspaces/${running}`, { as: t.key })).status === 401)
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: member.token })), [404, 'not_found'])
   assert.deepEqual(refusal(await w.open('more', { project_id }, { as: owner.token })), [404, 'not_found'])

@@ -99,7 +99,7 @@ export const SETTINGS = {
   },
   data_reserve_gib: {
     parse: number(0, 1 << 20),
-    // The pool's image has all of its blocks from the start: what grows beside it is the database, logs, layers, uploads and trees.
+    // The pool's image has all of its blocks from the start: outside of it grow the database, logs, layers, uploads and trees.
     fallback: (_, host) => Math.max(2, Math.round(host.disk_gib * 5) / 100),
     about: 'kept free on the file system of data_dir: below it, calls that would fill it are refused',
   },

@@ -19,7 +19,7 @@ import (
 
 const asideEnds = 10 * time.Second
 
-// runAside runs a program that works on what a guest wrote. It is in a group beside the machines, with limits of its own and a small part of the
+// runAside runs a program that reads files of a guest. The program has a control group next to the machines' groups, with limits of its own and a small part of the
 // processors, and it is the first that the kernel ends where memory is short. It ends with this process.
 func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
 	group, err := h.groups.Create(name+"-"+strings.ToLower(rand.Text()[:12]), limits)

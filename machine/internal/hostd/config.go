@@ -24,14 +24,14 @@ type Config struct {
 	DataDir        string       `json:"data_dir"`
 	RunDir         string       `json:"run_dir"`
 	Socket         string       `json:"socket"`
-	SocketUID      int          `json:"socket_uid"` // who may talk to hostd beside root
+	SocketUID      int          `json:"socket_uid"` // the user, besides root, that may connect to hostd
 	SocketGID      int          `json:"socket_gid"`
 	Runsc          string       `json:"runsc"`
 	Agent          string       `json:"agent"`
 	MachineNetwork netip.Prefix `json:"machine_network"`
 	Uplink         string       `json:"uplink"`
 	Resolvers      []string     `json:"resolvers"`
-	ResolverUID    int          `json:"resolver_uid,omitempty"` // whom the process runs as that reads machines' questions; 0: nobody
+	ResolverUID    int          `json:"resolver_uid,omitempty"` // the user of the process that reads machines' questions; 0: the user nobody
 	ResolverGID    int          `json:"resolver_gid,omitempty"`
 	CallerUIDs     []uint32     `json:"caller_uids,omitempty"` // users of this computer who may connect to machines; none: all
 	Firewall       string       `json:"firewall,omitempty"`    // auto, which is the default, or manual

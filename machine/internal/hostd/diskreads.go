@@ -38,7 +38,7 @@ type openReader struct {
 	disk   string // that a machine runs on; "": the workspace sleeps
 	seen   time.Time
 	used   time.Time    // when it was handed out last; guarded by diskReads.mu
-	end    func() error // once, whoever asks
+	end    func() error // runs once, for all callers
 }
 
 // readDisk hands out the reader of a workspace's disk, and starts one where there is none.

@@ -255,7 +255,7 @@ func (a *answers) forget(of wire.SecretsOf) {
 	}
 }
 
-// letGo drops values that nobody has used for a while.
+// letGo drops values that no connection has used for a while.
 func (a *answers) letGo(ctx context.Context) {
 	ticks := time.NewTicker(answerForgotten)
 	defer ticks.Stop()

@@ -8,7 +8,7 @@ import type { Mail } from '../../core/mail/store.ts'
 
 /**
  * Takes the mail that has waited longest; mail that a person waits for, to sign in or to be warned, goes before invitations and alerts of
- * organizations, which come by the hundred. Whoever takes it has it until `until`; then another one may.
+ * organizations, which come by the hundred. The process that takes it has it until `until`; then another process may take it.
  */
 export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
   return db

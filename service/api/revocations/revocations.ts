@@ -11,7 +11,7 @@ import { askEnforcers } from './store.ts'
 export interface Revocations {
   /**
    * Waits until all that was committed before this call holds wherever it is enforced. Notifications arrive in the order of their
-   * commits, so whoever answers has heard of it. After the bound it holds by itself: see `revocation_held_seconds_max`.
+   * commits, so the process that answers has heard of it. After the bound it holds by itself: see `revocation_held_seconds_max`.
    */
   held(scope: RevocationScope, signal: AbortSignal): Promise<void>
   /** Lets every call that waits answer at once: the process is about to end. */

@@ -11,7 +11,7 @@ const LOCKED = sql`exists (
 export interface Asked {
   scope: RevocationScope
   payload: string
-  /** A cell that has said nothing since then, and holds its lock no more, lets nobody in. */
+  /** A cell that has said nothing since then, and holds its lock no more, admits no caller. */
   seen_since: Date
   /** How listeners of apis name themselves to the database. */
   listener_name: string

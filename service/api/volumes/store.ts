@@ -123,7 +123,7 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
 
 /**
  * Ends a creation that is under way, for a deletion that does not wait for it: a computer that is gone would keep the name for ever. Called
- * before the volume is locked, as whoever ends an operation locks that first.
+ * before the volume is locked, because an ending operation locks that row first.
  */
 export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
   const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')

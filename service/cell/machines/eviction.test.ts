@@ -328,7 +328,7 @@ test('no machine is saved into the reserve of the pool: a call is told so, and a
     return (await world.operation(open.operation_id)).state === 'succeeded'
   })
   assert.deepEqual(await residencies(world, [first]), ['hibernated'])
-  // Nobody waits when the pool has space again: that it was full is forgotten all the same.
+  // No operation waits when the pool has space again. The evictor still forgets that it was full.
   await freeze(world, process, open.workspace_id)
   world.clock.advance(3)
   given.capacity.pool_free_bytes = 1e10 + 512 * 2 ** 20

@@ -31,7 +31,7 @@ for (const [what, error] of [
     assert.deepEqual([many[0], many.at(-1)], [[1, 1], [60, 5]]) // prettier-ignore
   })
 
-test('failures of another kind are counted anew, and a save that succeeds forgets all', () => {
+test('failures of another kind are counted from zero, and a save that succeeds clears the count', () => {
   assert.deepEqual(waits([failed('unreachable'), failed('checkpoint_failed'), failed('unreachable')]), [[1, 1], [60, 5], [1, 1]]) // prettier-ignore
   const failures = createSaveFailures({ now: () => new Date(0), monotonic_ms: () => 0 })
   failures.note('w', failed('unreachable'))

@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { HostFailure } from '../links/hostd.ts'
 
-/** Nobody uses it, or somebody else waits for its room. */
+/** No caller uses it, or another operation waits for its capacity. */
 export type WhyHibernate = 'unused' | 'room'
 
 /** `machine`: its memory could not be written. `passing`: hostd, the pool or the database was to blame, which says nothing of the machine. */

@@ -115,7 +115,7 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
 }
 
 /**
- * A proxy whose connection is lost passes open streams on for a while, until they are granted anew. One that is back asks for each of
+ * A proxy whose connection is lost passes open streams on for a while, until they are granted again. One that is back asks for each of
  * them first, and settles no earlier than they are judged.
  */
 function createUnconfirmed(clock: Clock) {

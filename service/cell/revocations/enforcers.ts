@@ -6,7 +6,7 @@ import type { Enforcer } from './confirm.ts'
 
 /**
  * Every part of a cell that remembers a right, and so has to be asked whether it still does. The gate's standings of keys and people are
- * dropped as they are heard of: whoever answers after that has dropped them.
+ * dropped as they are heard of: a process that answers after that has dropped them.
  */
 export function revocationEnforcers(parts: {
   table: Pick<LiveTable, 'settled'>

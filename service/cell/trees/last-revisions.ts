@@ -10,7 +10,7 @@ export interface LastRevision {
 }
 
 /**
- * The last revision of every tree of a store, kept beside its contents. A database that is put back does not know it (decision 297).
+ * The last revision of every tree of a store, kept next to its contents. A restored database does not know it (decision 297).
  * Each is an empty file `revisions/<workspace>/<revision>.<root>`: a name is there whole or not at all, and the highest number counts,
  * so two writers need no order.
  */

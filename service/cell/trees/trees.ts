@@ -114,7 +114,7 @@ export interface Trees {
   readonly leftovers: Leftovers
   readonly reserve: DiskReserve
   lastRevisions(store_id: string): LastRevisions
-  /** Keeps the last revision beside the contents, when its row has moved and before the caller is answered. */
+  /** Keeps the last revision next to the contents, when its row has moved and before the caller is answered. */
   note(workspace_id: string, last: LastRevision): Promise<void>
   /** Brings the row to the last revision that was noted, where a database that was put back is behind it. */
   follow(workspace_id: string): Promise<Followed>

@@ -96,7 +96,7 @@ export async function settleAttachments(db: Db, cell_id: string, now: Date): Pro
     where o.completed_at is not null and a.state <> 'attached' and w.cell_id = ${cell_id}`.execute(db)
   for (const { id, workspace_id } of rows) {
     await db.transaction().execute(async (tx) => {
-      // A trigger writes the workspace's row, which whoever attaches locks first, too.
+      // A trigger writes the workspace's row, which an attaching operation locks first, too.
       await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
       const own = sql`id = ${id} and exists (select from operations o where o.id = operation_id and o.completed_at is not null)`
       await sql`delete from volume_attachments where state = 'attaching' and ${own}`.execute(tx)

@@ -67,7 +67,7 @@ func awaitAll(those []chan struct{}) {
 	}
 }
 
-// awaitConfirmed returns when the lease is granted anew, or over.
+// awaitConfirmed returns when the lease is granted again, or is over.
 func (l *Link) awaitConfirmed(lease *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
