@@ -28,3 +28,19 @@ func TestEachCallerHasAnEvenPartAndNeverLessThanTheLeast(t *testing.T) {
 		t.Errorf("when the others have gone, a caller takes %d of 4, and %d callers are known", got, len(s.held))
 	}
 }
+
+func TestAllCallersTogetherStayWithinTheirBound(t *testing.T) {
+	s := Shares[int]{Each: 4, Least: 2, Together: 8, All: 9}
+	taken := 0
+	for caller := range 9 {
+		for s.Take(caller) {
+			taken++
+		}
+	}
+	if taken != 9 || s.Take(9) {
+		t.Errorf("all callers have %d of 9, or one more", taken)
+	}
+	if s.Give(0); !s.Take(9) || s.Take(9) {
+		t.Error("a returned place cannot be taken, or can be taken twice")
+	}
+}

@@ -148,9 +148,10 @@ func TestLongAnswersStayWithinTheMemoryOfTheProcessAndNoMachineHasAllOfIt(t *tes
 	if most := longMax*longAnswer*readTimes + asksTogether*answerBytesMax*readTimes; most > MemoryBytesMax*3/4 {
 		t.Errorf("answers may take %d MiB", most>>20)
 	}
-	s := longShares{}
+	s := shares{}
+	s.open()
 	enters := func(who netip.Addr) (times int) {
-		for s.enter(who) {
+		for s.long.Take(who) {
 			times++
 		}
 		return times
@@ -167,10 +168,10 @@ func TestLongAnswersStayWithinTheMemoryOfTheProcessAndNoMachineHasAllOfIt(t *tes
 		t.Errorf("the others have %d of %d", others, longMax-longEach)
 	}
 	for range longEach {
-		s.leave(machine(0))
+		s.long.Give(machine(0))
 	}
-	if late := netip.MustParseAddr("10.1.0.0"); enters(late) == 0 || s.total > longMax {
-		t.Errorf("a machine that comes late has nothing, or all have %d", s.total)
+	if late := enters(netip.MustParseAddr("10.1.0.0")); late == 0 || others+late > longMax {
+		t.Errorf("a machine that comes late has %d, and all have %d", late, others+late)
 	}
 }
 

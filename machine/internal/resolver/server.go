@@ -32,7 +32,6 @@ type Server struct {
 	Blocked   []netip.Prefix // what no machine reaches: no answer names an address there
 
 	shares shares
-	long   longShares
 	host   *hostLink // nil: every machine may ask for everything
 }
 
@@ -75,11 +74,11 @@ func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy
 func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
 	network, machine := w.LocalAddr().Network(), addressOf(w.RemoteAddr())
 	if network == "tcp" {
-		if !s.long.enter(machine) {
+		if !s.shares.long.Take(machine) {
 			_ = w.WriteMsg(failure(question, dns.RcodeServerFailure)) // as below
 			return
 		}
-		defer s.long.leave(machine) // when the answer is written: a machine may be slow to take it
+		defer s.shares.long.Give(machine) // when the answer is written: a machine may be slow to take it
 	}
 	answer := s.decide(ctx, machine, network, question)
 	if network == "udp" {

@@ -22,6 +22,7 @@ const (
 // shares bounds what each machine may ask at once and over time. No machine can use up what another one needs.
 type shares struct {
 	asking fairshare.Shares[netip.Addr]
+	long   fairshare.Shares[netip.Addr] // answers over TCP, which take most of the process's memory
 
 	mu    sync.Mutex
 	paces map[netip.Addr]*rate.Limiter // of each address that ever asked: there are 65,536 at most
@@ -29,6 +30,7 @@ type shares struct {
 
 func (s *shares) open() {
 	s.asking.Each, s.asking.Least, s.asking.Together = asksMax, asksMin, asksTogether
+	s.long.Each, s.long.Least, s.long.Together, s.long.All = longEach, 1, longMax, longMax
 	s.paces = map[netip.Addr]*rate.Limiter{}
 }
 
@@ -59,37 +61,3 @@ const (
 	longAnswer = 64 << 10
 	readTimes  = 16 // what an answer takes of memory while it is read and written, in its own length: twice what was measured
 )
-
-// longShares bounds what answers over TCP take of the process's memory. The share of each machine shrinks as others ask.
-type longShares struct {
-	mu    sync.Mutex
-	of    map[netip.Addr]int
-	total int
-}
-
-func (s *longShares) enter(machine netip.Addr) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	others := len(s.of)
-	if s.of[machine] > 0 {
-		others--
-	}
-	if s.total >= longMax || s.of[machine] >= min(longEach, max(1, longMax/(others+1))) {
-		return false
-	}
-	if s.of == nil {
-		s.of = map[netip.Addr]int{}
-	}
-	s.of[machine]++
-	s.total++
-	return true
-}
-
-func (s *longShares) leave(machine netip.Addr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total--
-	if s.of[machine]--; s.of[machine] == 0 {
-		delete(s.of, machine)
-	}
-}
