@@ -98,7 +98,11 @@ export function startEngine(options: EngineOptions): Engine {
     await cell.executions.recover()
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
     const keeper = startEgressKeeper(cell, options.listener, options.egress, signal)
-    const compared = retrying(COMPARED_AGAIN, () => watch.sweepSoon(), signal)
+    const again = retrying(COMPARED_AGAIN, () => watch.sweepSoon(), signal)
+    const compared = (is_whole: boolean) => {
+      again(is_whole)
+      cell.room.compared(is_whole)
+    }
     const watch = watchHost({ ...cell, compared }, signal, async (inventory) => {
       await keeper.compare(inventory)
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))

@@ -123,7 +123,7 @@ async function bringBack(
 }
 
 /** After these a machine may be there that no row names. */
-const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal'] as const)
+const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
 
 /** What a move that was cut short has left is nobody's machine. It is hardly ever there, so it is stopped only where it is in the way. */
 async function restoreAlone(

@@ -59,7 +59,10 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
     await kind.drive(job)
   } catch (cause) {
     const error = callersError(job, cause, kind)
-    if (error === 'again') await noteNoRoom(job.cell.db, job.operation)
+    if (error === 'again') {
+      job.cell.room.doubt() // the host has a machine that the rows do not count
+      await noteNoRoom(job.cell.db, job.operation)
+    }
     if (error === undefined || error === 'again' || !(await mayUndo(job, kind, true))) throw cause
     job.cell.log.warn({ operation_id: job.operation.id, kind: job.operation.kind, code: error.code, err: cause }, 'the operation failed')
     await kind.undo?.(job, error)

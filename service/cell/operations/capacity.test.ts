@@ -243,6 +243,21 @@ test('a host that has no room yet where room was counted is asked again', async 
   assert.equal((await world.workspace(workspace_id)).observed_state, 'running')
 })
 
+test('a host that has no room where room was counted is compared with the rows before the next regular comparison', async () => {
+  await using world = await createWorld(ROOM_FOR_TWO)
+  const { engine } = await world.startProcess()
+  await world.until(async () => engine.isReady())
+  let compared = 0
+  const { inventory } = world.host
+  world.host.inventory = () => {
+    compared += 1
+    return inventory.call(world.host)
+  }
+  using _ = world.host.intercept('start', 'before', () => (compared > 0 ? Promise.resolve() : Promise.reject(noRoom())))
+  const { operation_id } = await world.open()
+  assert.equal((await world.ended(operation_id)).state, 'succeeded')
+})
+
 test('a host that has no room where room was counted is asked for fifteen minutes, and the open has failed only then', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   await world.startProcess()

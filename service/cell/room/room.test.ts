@@ -217,3 +217,19 @@ test('what begins to leave while the book is read is counted, although its row s
   leaving[Symbol.dispose]()
   assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'given')
 })
+
+test('while an operation waits, a failed comparison is asked for again, also one that failed before it came', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world)
+  let doubts = 0
+  room.onDoubt(() => (doubts += 1))
+  room.compared(false)
+  assert.equal(doubts, 0)
+  assert.equal(await kind(room.decide(want('a', 5000), yes)), 'wait')
+  assert.equal(doubts, 1)
+  room.compared(false)
+  assert.equal(doubts, 2)
+  room.compared(true)
+  assert.equal(await kind(room.decide(want('a', 5000), yes)), 'wait')
+  assert.equal(doubts, 2)
+})

@@ -78,6 +78,8 @@ export interface Room {
   onFreed(heard: () => void): () => void
   /** The host may have a machine that nobody wants, and that keeps its room: the sooner both are compared, the better. */
   doubt(): void
+  /** Told of each comparison. While the last one failed, each want that waits asks for another. */
+  compared(is_whole: boolean): void
   /** @returns what ends it. */
   onDoubt(heard: () => void): () => void
   /** What must leave for as many of those that wait as can be helped, in their order; 0: nobody waits, or enough leaves already. */
@@ -112,6 +114,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   /** Not less than what is taken: what was given is added, what was given back is found out when it is needed. */
   let taken: Taken | null = null
   let is_stale = true
+  /** The last comparison put right all that it found. */
+  let is_compared = true
   /** It leaves out the machine of the one that it was read for, which may be there: nothing is given by it to others. */
   let is_partial = false
   let order: Want[] | null = null
@@ -207,6 +211,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       const short = host === null ? [] : await shortFor(want, host)
       if (short.length === 0) return give(want, host, reserve)
       maker.wanted()
+      if (!is_compared) doubt()
       return { kind: 'wait', short }
     })
   const isReachable = (want: Pick<Waiter, 'memory_mib'>) => capacity === null || sizeOf(want, capacity) <= reachable_mib(capacity)
@@ -317,6 +322,10 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       return () => heard.delete(one)
     },
     doubt,
+    compared(is_whole) {
+      is_compared = is_whole
+      if (!is_whole && list.size > 0) doubt()
+    },
     onDoubt(one) {
       doubters.add(one)
       return () => doubters.delete(one)
