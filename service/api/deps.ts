@@ -13,7 +13,7 @@ import type { PaymentService } from './payment/service.ts'
 import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
-import type { Revocations } from './revocations/revocations.ts'
+import type { Revocations } from '../core/revocations/revocations.ts'
 import type { PartPlaces } from './template-uploads/places.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 

@@ -7,7 +7,7 @@ import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { API_CHANNELS, openListener } from '../db/listen.ts'
 import { openPersonSecrets } from '../core/people/person-secrets.ts'
-import type { RevocationScope } from '../core/revocations/words.ts'
+import { listenerOf, type RevocationScope } from '../core/revocations/words.ts'
 import { openKeyRings } from '../core/key-ring/ring.ts'
 import { createBuckets } from '../http/buckets.ts'
 import { createEdge } from '../http/edge.ts'
@@ -36,7 +36,7 @@ import { startCollector } from './payment/collector.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
-import { openRevocations } from './revocations/revocations.ts'
+import { openRevocations } from '../core/revocations/revocations.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
 import { siteFiles } from './site/site.ts'
 import { ask, newestIds } from './store.ts'
@@ -116,7 +116,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const { clock, ids, logger, base_url } = options
   const store = openStore(options.database)
   const { db, reads } = store
-  const listener_name = `${options.database.application_name}-listener`
+  const listener_name = listenerOf(options.database.application_name)
   const listener = await openListener({ ...options.database, application_name: listener_name }, API_CHANNELS)
   for (const id of await newestIds(reads)) ids.seen(id) // a clock that was set back must not bring older ones
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
