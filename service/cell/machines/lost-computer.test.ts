@@ -20,8 +20,10 @@ test('on an empty computer under the name of a lost one each workspace says what
   await next.engine.watch()?.sweep()
   assert.equal((await world.ended(unfinished)).state, 'succeeded')
   await world.until(async () => (await world.workspace(running)).observed_state === 'failed')
-  const { state, error } = await world.ended(await world.operate(suspended, 'resume'))
-  assert.deepEqual([state, error?.code, error?.details?.['reason']], ['failed', 'checkpoint_corrupt', 'not_found'])
+  for (const operation of [await world.operate(suspended, 'resume'), await world.operate(running, 'open')]) {
+    const { state, error } = await world.ended(operation)
+    assert.deepEqual([state, error?.code, error?.details?.['reason']], ['failed', 'checkpoint_corrupt', 'not_found'])
+  }
   for (const id of [running, suspended]) assert.equal((await world.ended(await world.operate(id, 'delete'))).state, 'succeeded')
   for (const id of [running, suspended, deleting]) assert.equal((await world.workspace(id)).observed_state, 'deleted')
   await next.close()
