@@ -42,6 +42,7 @@ import { siteFiles } from './site/site.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
 import { createTurns, turnLimits } from './turns.ts'
+import { createChangeRate } from './change-rate.ts'
 import { createPartPlaces } from './template-uploads/places.ts'
 import { createLookups } from './template-packages/lookup.ts'
 import { createPackageIndex } from './template-packages/package-index.ts'
@@ -63,6 +64,7 @@ export interface ApiOptions {
   wrong_credentials_per_minute?: number
   /** Refusals that are kept for the Idempotency-Keys of one API key or person. */
   kept_refusals_per_hour?: number
+  changes_per_day?: number
   /** Absent: yes. */
   layered_opens?: boolean
   /** Absent: no. */
@@ -137,6 +139,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     revocations,
     cells: openCells(clock),
     turns: createTurns(turnLimits(options.database.connections_max)),
+    change_rate: createChangeRate(options.changes_per_day ?? LIMITS.caller.changes_per_day, clock),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
     file_first: options.file_first ?? false,
