@@ -32,6 +32,7 @@ export const LIMITS = {
     // Berth's own: what one caller may ask of one process. A setting changes the first two.
     requests_per_minute: 60_000, // of an API key or a person
     wrong_credentials_per_minute: 1200, // looked up for one address; more are refused unseen
+    changes_per_day: 500_000, // of an organization's keys together, or of a person; deletions are not among them
     waiting_changes_per_tenant_max: 500, // for the other changes of an organization; more answer 429
     change_wait_seconds_max: 10,
     callers_counted_max: 50_000, // Berth's own, as the next two: counted in memory at once

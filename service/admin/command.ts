@@ -47,6 +47,8 @@ export function subjectOf(
 export interface Command {
   /** The words and options behind the command's name. */
   synopsis: string
+  /** It may take a right away: it ends when that holds, as the routes that do so answer then. */
+  revokes?: true
   run(argv: string[], context: Context): Promise<void>
 }
 

@@ -23,8 +23,8 @@ export const KEY_COMMANDS: Record<string, Command> = {
     run: createKey,
   },
   'key list': { synopsis: '[--json]', run: showKeys },
-  'key revoke': { synopsis: 'KEY_ID', run: revokeKey },
-  'key tools': { synopsis: 'KEY_ID --tools LIST', run: setTools },
+  'key revoke': { synopsis: 'KEY_ID', revokes: true, run: revokeKey },
+  'key tools': { synopsis: 'KEY_ID --tools LIST', revokes: true, run: setTools },
 }
 
 async function createKey(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {

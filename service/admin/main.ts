@@ -11,6 +11,7 @@ import type { DoctorPlaces } from './doctor-facts.ts'
 import { FEEDBACK_COMMANDS } from './feedback.ts'
 import { firewall } from './firewall.ts'
 import { GRANT_COMMANDS } from './grants.ts'
+import { untilHeld } from './held.ts'
 import { KEY_RING_COMMANDS } from './key-ring.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { byOperator } from './operator.ts'
@@ -79,6 +80,7 @@ async function main(argv: string[]): Promise<number> {
     }
     const at = { clock: systemClock, ids: createIds(systemClock), ...places }
     await run(found.command, found.rest, db, at)
+    if (found.command.revokes === true) await untilHeld(db, database_url, systemClock)
   } finally {
     await db.destroy()
   }

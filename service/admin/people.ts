@@ -29,11 +29,15 @@ const SESSION_DAYS_MAX = 90
 const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 
 export const PERSON_COMMANDS: Record<string, Command> = {
-  'person create': { synopsis: `--email EMAIL --organization SLUG --role ${ROLES.join('|')} [--name NAME]`, run: createPerson },
+  'person create': {
+    synopsis: `--email EMAIL --organization SLUG --role ${ROLES.join('|')} [--name NAME]`,
+    revokes: true,
+    run: createPerson,
+  },
   'person link': { synopsis: '--email EMAIL [--quiet]', run: printLink },
   'session create': { synopsis: `--email EMAIL [--expires-in-days ${SESSION_DAYS_MAX}] [--quiet]`, run: createSession },
   'session list': { synopsis: '--email EMAIL [--json]', run: showSessions },
-  'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', run: revokeSessions },
+  'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', revokes: true, run: revokeSessions },
 }
 
 /** Adds a role to somebody who is there already. */

@@ -4,7 +4,7 @@ import { revokeWorkspaceTokens } from '../core/tool-tokens/store.ts'
 import { AdminError, type Command, type Context, subjectOf, UsageError, words } from './command.ts'
 
 export const WORKSPACE_COMMANDS: Record<string, Command> = {
-  'workspace revoke-tokens': { synopsis: 'WORKSPACE_ID', run: revokeTokens },
+  'workspace revoke-tokens': { synopsis: 'WORKSPACE_ID', revokes: true, run: revokeTokens },
 }
 
 /** For a token that leaked: all that were issued until now are refused with revoked_watermark; new ones are served. */

@@ -13,7 +13,8 @@ import type { PaymentService } from './payment/service.ts'
 import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Turns } from './turns.ts'
-import type { Revocations } from './revocations/revocations.ts'
+import type { ChangeRate } from './change-rate.ts'
+import type { Revocations } from '../core/revocations/revocations.ts'
 import type { PartPlaces } from './template-uploads/places.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
@@ -28,6 +29,7 @@ export interface ApiDeps {
   revocations: Pick<Revocations, 'held'>
   cells: Cells
   turns: Turns
+  change_rate: ChangeRate
   signer: Signer
   /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, "Open rules" 9). */
   layered_opens: boolean

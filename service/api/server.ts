@@ -7,7 +7,7 @@ import { openStore } from '../db/reader.ts'
 import type { DatabaseOptions } from '../db/options.ts'
 import { API_CHANNELS, openListener } from '../db/listen.ts'
 import { openPersonSecrets } from '../core/people/person-secrets.ts'
-import type { RevocationScope } from '../core/revocations/words.ts'
+import { listenerOf, type RevocationScope } from '../core/revocations/words.ts'
 import { openKeyRings } from '../core/key-ring/ring.ts'
 import { createBuckets } from '../http/buckets.ts'
 import { createEdge } from '../http/edge.ts'
@@ -36,12 +36,13 @@ import { startCollector } from './payment/collector.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
-import { openRevocations } from './revocations/revocations.ts'
+import { openRevocations } from '../core/revocations/revocations.ts'
 import { ANSWERS, API_ROUTES } from './routes.ts'
 import { siteFiles } from './site/site.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
 import { createTurns, turnLimits } from './turns.ts'
+import { createChangeRate } from './change-rate.ts'
 import { createPartPlaces } from './template-uploads/places.ts'
 import { createLookups } from './template-packages/lookup.ts'
 import { createPackageIndex } from './template-packages/package-index.ts'
@@ -63,6 +64,7 @@ export interface ApiOptions {
   wrong_credentials_per_minute?: number
   /** Refusals that are kept for the Idempotency-Keys of one API key or person. */
   kept_refusals_per_hour?: number
+  changes_per_day?: number
   /** Absent: yes. */
   layered_opens?: boolean
   /** Absent: no. */
@@ -116,7 +118,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const { clock, ids, logger, base_url } = options
   const store = openStore(options.database)
   const { db, reads } = store
-  const listener_name = `${options.database.application_name}-listener`
+  const listener_name = listenerOf(options.database.application_name)
   const listener = await openListener({ ...options.database, application_name: listener_name }, API_CHANNELS)
   for (const id of await newestIds(reads)) ids.seen(id) // a clock that was set back must not bring older ones
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
@@ -137,6 +139,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     revocations,
     cells: openCells(clock),
     turns: createTurns(turnLimits(options.database.connections_max)),
+    change_rate: createChangeRate(options.changes_per_day ?? LIMITS.caller.changes_per_day, clock),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
     file_first: options.file_first ?? false,

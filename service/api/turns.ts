@@ -86,6 +86,6 @@ function tooMany(): Failure {
 }
 
 /** An API key is its organization's; a person may be in many, and is one tenant in all of them. */
-function tenantOf(who: Principal): string {
+export function tenantOf(who: Principal): string {
   return who.type === 'api_key' ? who.organization_id : who.id
 }

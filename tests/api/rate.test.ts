@@ -145,6 +145,22 @@ test('a refusal that would be one too many to keep for its caller is 429 instead
   assert.equal((await close('three')).status, 409)
 })
 
+test('the changes of a tenant in a day are bounded, over all of its keys; deletions and other tenants go on, and nothing is recorded', async () => {
+  await using limited = await world({ changes_per_day: 2 })
+  const { key: second } = await seeder(limited.database, limited.clock, limited.ids).key(limited.a.organization_id, limited.a.project_id)
+  const opened = await limited.open('first')
+  assert.deepEqual([opened.status, (await limited.open('second', {}, { as: second })).status], [202, 202])
+  const records = async () => (await limited.database.superuser.selectFrom('audit_events').select('id').execute()).length
+  const before = await records()
+  const refused = await limited.open('third', {}, { headers: { 'idempotency-key': 'third' } })
+  assert.deepEqual([refused.status, refused.body.error.code, refused.headers.get('retry-after')], [429, 'rate_limited', '43200'])
+  assert.equal(await records(), before)
+  assert.equal((await limited.open('theirs', {}, { as: limited.b.key })).status, 202)
+  assert.equal((await limited.call('DELETE', `/v1/workspaces/${opened.body.workspace.id}`)).status, 202)
+  limited.clock.ahead_ms = 43_200_000
+  assert.equal((await limited.open('third', {}, { headers: { 'idempotency-key': 'third' } })).status, 202)
+})
+
 test('starts that wait for one another leave connections to everybody else', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { key: as, organization_id } = await seeds.tenant('burst', await seeds.plan('burst', { concurrent_workspaces: 5 }))

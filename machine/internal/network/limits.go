@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 	conntrackMaxUnknown = 65_536
 	// Machines share one part in so many of what the computer can track: a quarter.
 	conntrackShare = 4
+	// paceShare is what part of its tracked connections one machine may begin by TCP in a minute. With the minutes until the kernel forgets them it
+	// has two and a half times its part at most, and all machines together less than two thirds of the table.
+	paceShare = 2
 )
 
 // flowsMax are the bounds of tracked connections of one machine at a time. The one that holds is the first
@@ -33,7 +37,7 @@ var flowsMax = [...]int{4096, 1024, 256, 64}
 type limits struct {
 	packets, questions, streams *nftables.Set
 	flows, proxied              map[int]*nftables.Set
-	proxiedPace                 map[int]*nftables.Set
+	flowsPace, proxiedPace      map[int]*nftables.Set
 	newFlows, newProxied        *nftables.Chain
 	flowsOfEach                 int // the bound that holds
 }
@@ -43,13 +47,15 @@ func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach i
 		return &nftables.Set{Table: table, Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
 	}
 	l.packets, l.questions, l.streams = count("packets"), count("questions"), count("streams")
-	l.flows, l.proxied, l.proxiedPace = map[int]*nftables.Set{}, map[int]*nftables.Set{}, map[int]*nftables.Set{}
+	l.flows, l.proxied = map[int]*nftables.Set{}, map[int]*nftables.Set{}
+	l.flowsPace, l.proxiedPace = map[int]*nftables.Set{}, map[int]*nftables.Set{}
 	sets := []*nftables.Set{l.packets, l.questions, l.streams}
 	for _, bound := range flowsMax {
 		l.flows[bound] = count("flows_" + strconv.Itoa(bound))
 		l.proxied[bound] = count("proxied_" + strconv.Itoa(bound))
+		l.flowsPace[bound] = count("flows_pace_" + strconv.Itoa(bound))
 		l.proxiedPace[bound] = count("proxied_pace_" + strconv.Itoa(bound))
-		sets = append(sets, l.flows[bound], l.proxied[bound], l.proxiedPace[bound])
+		sets = append(sets, l.flows[bound], l.proxied[bound], l.flowsPace[bound], l.proxiedPace[bound])
 	}
 	for _, set := range sets {
 		if err := conn.AddSet(set, nil); err != nil {
@@ -69,11 +75,13 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
 		}
 	}
-	write(l.newFlows, rule(over(l.flows[flowsOfEach], uint32(flowsOfEach)), drop()), accept())
-	// A connection that has ended is tracked for two minutes, and the kernel does not count it as one.
-	proxied := uint32(flowsOfEach / proxiedShare)
-	write(l.newProxied, rule(over(l.proxied[flowsOfEach], proxied), drop()),
-		rule(fasterThan(l.proxiedPace[flowsOfEach], uint64(proxied), expr.LimitTimeMinute, proxied), drop()), accept())
+	// A TCP connection that has ended is tracked for two minutes, and the kernel does not count it as one. Of other protocols it counts all it tracks.
+	begun := func(pace *nftables.Set, most int) words {
+		return rule(protocol(unix.IPPROTO_TCP), fasterThan(pace, uint64(most), expr.LimitTimeMinute, uint32(most)), drop())
+	}
+	write(l.newFlows, rule(over(l.flows[flowsOfEach], uint32(flowsOfEach)), drop()), begun(l.flowsPace[flowsOfEach], flowsOfEach/paceShare), accept())
+	proxied := flowsOfEach / proxiedShare
+	write(l.newProxied, rule(over(l.proxied[flowsOfEach], uint32(proxied)), drop()), begun(l.proxiedPace[flowsOfEach], proxied), accept())
 }
 
 // fitFlows makes the bound hold that fits the number of connected machines, as a part of the change by which it became another one.

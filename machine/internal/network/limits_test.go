@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 // flow sends a datagram of a flow of its own from each of so many ports.
@@ -37,6 +39,24 @@ func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
 	send(t, b.ns, "", public, 9999)
 	if got := received(arrives); len(got) != 1 {
 		t.Errorf("the other machine was not let through: %v", got)
+	}
+}
+
+func TestConnectionsThatEndedAreAShareOfWhatIsTracked(t *testing.T) {
+	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the least bound holds
+	most := flowsMax[len(flowsMax)-1] / paceShare
+	came := 0
+	for range 4 * most { // each ends at once, and is tracked for two minutes
+		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
+			conn.Close()
+			came++
+		}
+	}
+	if came < most || came > 2*most { // a minute brings as many again
+		t.Errorf("%d connections left the machine, and %d in a minute may", came, most)
+	}
+	if left := len(conntrackTo(t, w.r)); left > 2*most {
+		t.Errorf("%d are tracked", left)
 	}
 }
 

@@ -129,7 +129,9 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	holds[headBytes] += made
 	put := &putting{target: targetAt(r, f.name, port), authority: authority, secrets: secrets, decided: decided, sum: sumOf(secrets)}
-	ctx := httptrace.WithClientTrace(context.WithValue(r.Context(), putKey{}, put), &httptrace.ClientTrace{
+	ctx, over := p.begins(r, f, secrets)
+	defer over()
+	ctx = httptrace.WithClientTrace(context.WithValue(ctx, putKey{}, put), &httptrace.ClientTrace{
 		GotConn: func(got httptrace.GotConnInfo) { p.lookAgain(r.Context(), f, put, got.Conn) }})
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }

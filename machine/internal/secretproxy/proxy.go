@@ -49,14 +49,16 @@ type Proxy struct {
 	answers      *answers
 	certificates certificates
 	budget       *budget
+	ongoing      ongoing
 	tracked      *fairshare.Shares[netip.Addr]
 	server       *http.Server
 	ended        chan net.Conn // what http.Server is to serve
 
 	// For tests.
-	meantFor  func(net.Conn) (netip.AddrPort, error)
-	dialer    net.Dialer
-	handshake time.Duration
+	meantFor     func(net.Conn) (netip.AddrPort, error)
+	dialer       net.Dialer
+	handshake    time.Duration
+	ongoingEvery time.Duration
 
 	mu       sync.Mutex
 	machines map[netip.Addr]wire.SecretsOf
@@ -66,7 +68,8 @@ type Proxy struct {
 func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machines map[netip.Addr]wire.SecretsOf) *Proxy {
 	p := &Proxy{roots: roots, blocked: blocked, uid: answersUID, answers: newAnswers(), certificates: certificates{made: map[[2]string]*tls.Certificate{}},
 		budget: newBudget(), tracked: &fairshare.Shares[netip.Addr]{Each: trackedEach, Least: trackedLeast, Together: trackedTogether},
-		ended: make(chan net.Conn), meantFor: meantFor, dialer: net.Dialer{Timeout: dialTimeout}, handshake: handshakeTimeout, machines: map[netip.Addr]wire.SecretsOf{}}
+		ended: make(chan net.Conn), meantFor: meantFor, dialer: net.Dialer{Timeout: dialTimeout}, handshake: handshakeTimeout, ongoingEvery: ongoingEvery,
+		ongoing: ongoing{requests: map[*lasting]struct{}{}}, machines: map[netip.Addr]wire.SecretsOf{}}
 	for machine, of := range machines {
 		p.machines[machine] = of
 	}
@@ -94,6 +97,7 @@ func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link 
 	ended := make(chan error, 3)
 	go p.answers.letGo(ctx)
 	go p.watchSockets(ctx)
+	go p.watchOngoing(ctx)
 	go p.listenToHost(link)
 	go func() { ended <- p.answers.accept(answers, p.uid) }()
 	go func() { ended <- p.server.Serve(chosen{p.ended, requests.Addr()}) }()

@@ -89,6 +89,7 @@ func open(t *testing.T, handler http.Handler) *world {
 		defer w.mu.Unlock()
 		return w.to, nil
 	}
+	w.proxy.ongoingEvery = answerKept
 	requests := must(net.Listen("tcp4", "127.0.0.1:0"))
 	answers := must(net.Listen("unix", filepath.Join(t.TempDir(), "answers")))
 	ours, theirs := net.Pipe()

@@ -35,6 +35,7 @@ export function changing<Result>(
   work: (tx: ChangeTx) => Promise<Result>,
   subject: (result: Result) => Subject | null,
 ): Promise<Result> {
+  deps.change_rate(call)
   return deps.turns.run(call, () => mutate(deps.db, byCaller(deps, call), call.route.id, work, subject))
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { armFailpoint } from '../../lib/failpoints.ts'
 import { STARTING_KINDS } from './begin.ts'
 import { readGiven } from './queue-store.ts'
 
@@ -70,4 +71,21 @@ test('turns go on by what this cell has given within the longest wait, the oldes
   assert.deepEqual(await read(), given.slice(2))
   world.clock.advance(1)
   assert.deepEqual(await read(), [])
+})
+
+test('operations of one organization that stand still leave another a place', async () => {
+  await using world = await createWorld()
+  const other = await world.another()
+  const go = Promise.withResolvers<void>()
+  using _ = armFailpoint('open.O4', () => go.promise)
+  await world.startProcess()
+  const names = new Map<string, string>()
+  for (let count = 0; count < 10; count += 1) names.set((await world.open({ resources: { memory_mib: 128 } })).operation_id, 'many')
+  await world.until(async () => (await served(world, names)).length >= 7)
+  const { operation_id } = await other.open({ resources: { memory_mib: 128 } })
+  names.set(operation_id, 'single')
+  await world.until(async () => (await served(world, names)).includes('single'))
+  assert.equal((await served(world, names)).length, 8)
+  go.resolve()
+  for (const id of names.keys()) assert.equal((await world.ended(id)).state, 'succeeded')
 })

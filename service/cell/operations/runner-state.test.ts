@@ -1,14 +1,34 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mayBuild, newState } from './runner-state.ts'
+import { inShares, mayBegin, newState, type Group, type State } from './runner-state.ts'
 
-test('an organization builds in as many places as it leaves to others', () => {
+const FOREVER = new Promise<void>(() => undefined)
+
+function begin(state: State, group: Group, organization_id: string): boolean {
+  if (!mayBegin({}, state, { group, organization_id })) return false
+  state.jobs.set(`${state.jobs.size}`, { group, organization_id, done: FOREVER, moved: FOREVER })
+  return true
+}
+
+for (const [group, places] of [
+  ['start', 8],
+  ['suspend', 4],
+  ['delete', 8],
+  ['volume', 4],
+  ['build', 3],
+] as const) {
+  test(`the last place of ${group} is for an organization that has none`, () => {
+    const state = newState()
+    const begun = [...Array<string>(places).fill('a'), 'b', 'b', 'c'].filter((organization_id) => begin(state, group, organization_id))
+    assert.equal(begun.join(''), `${'a'.repeat(places - 1)}b`)
+    assert.ok(begin(state, 'startup', 'a'))
+  })
+}
+
+test('what waits takes turns by organization, and who has fewer places comes first', () => {
   const state = newState()
-  const begun: string[] = []
-  for (const owner_id of ['a', 'a', 'a', 'b', 'b']) {
-    if (!mayBuild({}, state, owner_id)) continue
-    const forever = new Promise<void>(() => undefined)
-    state.jobs.set(`${begun.push(owner_id)}`, { group: 'build', owner_id, done: forever, moved: forever })
-  }
-  assert.deepEqual(begun, ['a', 'a', 'b'])
+  for (const organization_id of 'aaab') begin(state, 'suspend', organization_id)
+  const waiting = ['a1', 'a2', 'b1', 'b2', 'c1', 'c2', '?']
+  const placeOf = (name: string) => (name === '?' ? undefined : { group: 'suspend' as const, organization_id: name.charAt(0) })
+  assert.deepEqual(inShares(state, waiting, placeOf), ['c1', '?', 'b1', 'c2', 'b2', 'a1', 'a2'])
 })

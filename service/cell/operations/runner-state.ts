@@ -3,7 +3,7 @@ import type { RoomWant } from './room-wants.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
-/** As many machines may be starting up as there are: each only waits for its guest. */
+/** Places of each group. As many machines may be starting up as there are: each only waits for its guest. */
 const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
 /** Between two looks when nothing wakes the runner: no notification is lost for longer. */
 const PASS_MS = 15_000
@@ -11,8 +11,7 @@ export const RETRY_MS_MIN = 100
 
 interface RunningJob {
   group: Group
-  /** The organization of a build. */
-  owner_id?: string | undefined
+  organization_id: string
   done: Promise<void>
   /** When its group has become another. */
   moved: Promise<void>
@@ -48,15 +47,41 @@ export function nextLookMs(
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
-export function freePlaces({ groups }: { groups?: Partial<Record<Group, number>> }, state: State, group: Group): number {
-  const running = [...state.jobs.values()].filter((one) => one.group === group).length
-  return (groups?.[group] ?? GROUPS[group]) - running
+/** What an operation takes a place for. */
+export interface Place {
+  group: Group
+  organization_id: string
 }
 
-/** An organization never has more builds under way than it leaves places to others: each may take hours. */
-export function mayBuild(options: { groups?: Partial<Record<Group, number>> }, state: State, owner_id: string): boolean {
-  const own = [...state.jobs.values()].filter((one) => one.group === 'build' && one.owner_id === owner_id).length
-  return own < freePlaces(options, state, 'build')
+type Groups = Partial<Record<Group, number>>
+
+export function freePlaces({ groups }: { groups?: Groups }, state: State, group: Group): number {
+  return (groups?.[group] ?? GROUPS[group]) - countJobs(state, { group })
+}
+
+/** The last place is for an organization that has none: another may hold the others for hours. */
+export function mayBegin(options: { groups?: Groups }, state: State, place: Place): boolean {
+  const free = freePlaces(options, state, place.group)
+  return free > 1 || (free === 1 && countJobs(state, place) === 0)
+}
+
+/** Those that wait, in turns: who has the fewest places comes first, with those that its own before it would take. Stable. */
+export function inShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => Place | undefined): T[] {
+  const counts = new Map<string, number>()
+  const ranked = waiting.map((one) => {
+    const place = placeOf(one)
+    if (place === undefined) return { one, rank: 0 }
+    const name = `${place.group} ${place.organization_id}`
+    const rank = counts.get(name) ?? countJobs(state, place)
+    counts.set(name, rank + 1)
+    return { one, rank }
+  })
+  return ranked.sort((a, b) => a.rank - b.rank).map(({ one }) => one)
+}
+
+function countJobs({ jobs }: State, { group, organization_id }: Partial<Place>): number {
+  const isOne = (job: RunningJob) => job.group === group && (organization_id ?? job.organization_id) === job.organization_id
+  return [...jobs.values()].filter(isOne).length
 }
 
 export function isWaiting(state: State, operation_id: string): boolean {

@@ -18,12 +18,14 @@ import {
   forgetDone,
   forgetLook,
   freePlaces,
-  mayBuild,
+  inShares,
   isWaiting,
+  mayBegin,
   newState,
   nextLookMs,
   RETRY_MS_MIN,
   type Group,
+  type Place,
   type State,
 } from './runner-state.ts'
 
@@ -179,15 +181,26 @@ interface Turn {
   want: RoomWant | null
 }
 
-/** Those that need room take their turns among each other; all others stay where they are. */
+/** Those that need room take their turns among each other; all others stay where they are. Those without a place wait. */
 function inTurn(options: RunnerOptions, state: State, open: Queued[]): Turn[] {
-  const turns = open.map((queued): Turn => ({ queued, want: wantOf(knownKind(queued.operation), queued) }))
+  const placed = open.filter((queued) => {
+    const place = placeOf(queued)
+    return place === undefined || mayBegin(options, state, place)
+  })
+  if (placed.length < open.length) state.left_some = true
+  const turns = inShares(state, placed, placeOf).map((queued): Turn => ({ queued, want: wantOf(knownKind(queued.operation), queued) }))
   const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
   const asking = [...state.ahead.values(), ...turns.flatMap(({ want }) => (want === null ? [] : [want]))]
   // Without a place it cannot use what would be set aside for it.
   const ordered = options.cell.room.expect(asking, freePlaces(options, state, 'start'))
   const next = ordered.filter(({ id }) => owners.has(id)).values()
   return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
+}
+
+/** undefined: this cell does not know the operation. */
+function placeOf({ operation, row }: Queued): Place | undefined {
+  const known = knownKind(operation)
+  return known && { group: known.group, organization_id: row.organization_id }
 }
 
 /** No operation begins beside a move; none of those begins where an operation holds the workspace, so this wait is a short one. */
@@ -208,7 +221,8 @@ async function beginOne(
   const known = knownKind(operation)
   const job = jobOf(options, operation)
   if (known === undefined) return abandon(job, operationError('internal_error', 'This cell does not know the operation'))
-  if (freePlaces(options, state, known.group) <= 0) {
+  const { organization_id } = row
+  if (!mayBegin(options, state, { group: known.group, organization_id })) {
     state.left_some = true
     if (want !== null) room.withdraw(want.id)
     return
@@ -216,7 +230,7 @@ async function beginOne(
   const begin = async (known: KnownKind, reserved: Resources | null): Promise<Begun | undefined> => {
     const begun = await take(job, known, reserved, row)
     if (begun === undefined) options.leftovers()
-    else launch(options, state, { ...job, ...begun }, known, signals)
+    else launch(options, state, { ...job, ...begun }, { known, organization_id }, signals)
     return begun
   }
   if (want === null) await begin(known, null)
@@ -248,7 +262,7 @@ async function beginWithRoom(
   state.left_some = true
   const ahead = aheadOf(operation)
   if (ahead !== undefined) {
-    if (freePlaces(options, state, ahead.group) <= 0) return
+    if (!mayBegin(options, state, { group: ahead.group, organization_id: want.organization_id })) return
     state.ahead.set(operation.id, want)
     if ((await begin(ahead, null)) === undefined) state.ahead.delete(operation.id)
     return
@@ -288,18 +302,22 @@ async function beginOthers(options: RunnerOptions, state: State, others: readonl
     options.cell.db,
     others.filter(isBuild).map(({ subject_id }) => subject_id),
   )
-  for (const other of others) {
+  for (const other of inShares(state, others, placeOfOther)) {
     if (options.signal.aborted || state.draining) return
     if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
-    if (isBuild(other)) {
-      // What ends the capture wakes the runner.
-      if (capturing.has(other.subject_id) || !mayBuild(options, state, other.owner_id)) state.left_some = true
-      else run(options, state, other, 'build', signals, () => workOnBuild(options.cell, other, options.signal))
-    } else if (volumeWork(other) === undefined) await giveUp(options.cell, other)
-    else if (freePlaces(options, state, 'volume') > 0)
-      run(options, state, other, 'volume', signals, () => workOnVolume(options.cell, other, options.signal))
-    else state.left_some = true
+    const place = placeOfOther(other)
+    if (place === undefined) await giveUp(options.cell, other)
+    // What ends the capture wakes the runner.
+    else if (capturing.has(other.subject_id) || !mayBegin(options, state, place)) state.left_some = true
+    else if (isBuild(other)) run(options, state, other, place, signals, () => workOnBuild(options.cell, other, options.signal))
+    else run(options, state, other, place, signals, () => workOnVolume(options.cell, other, options.signal))
   }
+}
+
+function placeOfOther(other: OtherOperation): Place | undefined {
+  const { owner_id: organization_id } = other
+  if (isBuild(other)) return { group: 'build', organization_id }
+  return volumeWork(other) === undefined ? undefined : { group: 'volume', organization_id }
 }
 
 async function giveUp(cell: CellContext, other: OtherOperation): Promise<void> {
@@ -313,8 +331,8 @@ function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
   return { cell, operation, signal }
 }
 
-function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind, signals: Signals): void {
-  run(options, state, job.operation, known.group, signals, async (waitsForGuest) => {
+function launch(options: RunnerOptions, state: State, job: Job, { known, organization_id }: Launched, signals: Signals): void {
+  run(options, state, job.operation, { group: known.group, organization_id }, signals, async (waitsForGuest) => {
     try {
       if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
       if (known.waits_after) state.left_some = true // its own end wakes no look: what it writes is not listened for
@@ -325,7 +343,7 @@ function launch(options: RunnerOptions, state: State, job: Job, known: KnownKind
 }
 
 /** @param work rejects where the operation is to be taken up again. */
-function run(options: RunnerOptions, state: State, operation: Taken, group: Group, signals: Signals, work: Work): void {
+function run(options: RunnerOptions, state: State, operation: Taken, place: Place, signals: Signals, work: Work): void {
   const { promise: moved, resolve: move } = Promise.withResolvers<void>()
   const waitsForGuest = () => {
     const known = state.jobs.get(operation.id)
@@ -346,12 +364,17 @@ function run(options: RunnerOptions, state: State, operation: Taken, group: Grou
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-  state.jobs.set(operation.id, { group, owner_id: operation.owner_id, done: entered.then(inTurn), moved })
+  state.jobs.set(operation.id, { ...place, done: entered.then(inTurn), moved })
   enter()
 }
 
 type Work = (waitsForGuest: () => void) => Promise<void>
-type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { owner_id?: string }
+type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'>
+
+interface Launched {
+  known: KnownKind
+  organization_id: string
+}
 
 /** The attempt says nothing about the operation (the database was away, a mistake of ours): another is made later. */
 function fellOver(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {

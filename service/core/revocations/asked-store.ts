@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import type { RevocationScope } from '../../core/revocations/words.ts'
-import { idOf } from '../../core/revocations/words.ts'
+import type { RevocationScope } from './words.ts'
+import { idOf } from './words.ts'
 import type { Db } from '../../db/database.ts'
 
 /** A process acts for the cell: the lock of service/cell/operations/ownership.ts, a hash of 64 bits in two halves. */

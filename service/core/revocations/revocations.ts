@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
-import { answerText, askText, parseAnswer, parseAsk, type RevocationScope } from '../../core/revocations/words.ts'
-import { tellConfirmed } from '../../core/revocations/store.ts'
+import { answerText, askText, parseAnswer, parseAsk, type RevocationScope } from './words.ts'
+import { tellConfirmed } from './store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { askEnforcers } from './store.ts'
+import { askEnforcers } from './asked-store.ts'
 
 export interface Revocations {
   /**

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { v7 } from 'uuid'
+import { freshDatabase } from '../../tests/support/postgres.ts'
+import { tellConfirmed } from '../core/revocations/store.ts'
+import { answerText, parseAsk } from '../core/revocations/words.ts'
+import { cellChannels, openListener } from '../db/listen.ts'
+import { KEY_COMMANDS } from './keys.ts'
+import { PERSON_COMMANDS } from './people.ts'
+import { WORKSPACE_COMMANDS } from './workspaces.ts'
+
+test('commands that take a right away are known as such', () => {
+  const commands = Object.entries({ ...KEY_COMMANDS, ...PERSON_COMMANDS, ...WORKSPACE_COMMANDS })
+  const revoking = commands.flatMap(([name, { revokes }]) => (revokes === true ? [name] : []))
+  assert.deepEqual(revoking, ['key revoke', 'key tools', 'person create', 'session revoke', 'workspace revoke-tokens'])
+})
+
+test('a command that revokes ends when the cell has confirmed', async () => {
+  await using database = await freshDatabase()
+  const database_url = database.url
+  const admin = async (...args: string[]) => {
+    const env = { BERTH_ADMIN: JSON.stringify({ database_url }) }
+    return (await promisify(execFile)(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...args], { env, timeout: 120_000 }))
+      .stdout
+  }
+  await admin('organization', 'create', 'acme')
+  await admin('project', 'create', 'main', '--organization', 'acme')
+  const api_key = await admin('key', 'create', '--organization', 'acme', '--project', 'main', '--tools', 'exec', '--quiet')
+  const [{ key_id = '' } = {}] = JSON.parse(await admin('key', 'list', '--json')) as { key_id?: string }[]
+  assert.ok(api_key.includes(key_id))
+
+  const db = database.superuser
+  const cell_id = v7()
+  const capacities = { capacity_cpu_millis: null, capacity_memory_mib: null, capacity_disk_gib: null }
+  const times = { created_at: new Date(), seen_at: new Date() }
+  await db
+    .insertInto('cells')
+    .values({ id: cell_id, name: 'here', endpoint: 'http://127.0.0.1:1', engine: null, ...capacities, ...times })
+    .execute()
+  const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
+  const asked = Promise.withResolvers<string>()
+  const unheard = listener.on('berth_revocation', (text) => {
+    if (text !== null) asked.resolve(text)
+  })
+  try {
+    let ended = false
+    const command = admin('key', 'revoke', key_id).finally(() => (ended = true))
+    const ask = parseAsk(await asked.promise)
+    assert.ok(ask)
+    const { revoked_at } = await db.selectFrom('api_keys').select('revoked_at').where('key_id', '=', key_id).executeTakeFirstOrThrow()
+    assert.ok(revoked_at)
+    assert.equal(ended, false)
+    await tellConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
+    await command
+  } finally {
+    unheard()
+    await listener.close()
+  }
+})
