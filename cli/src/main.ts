@@ -22,11 +22,6 @@ const GLOBAL = {
 } as const
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
-/** The platform's own, which is read with all of its `fetch`, where a terminal is opened. */
-const LaterWebSocket = function (place: string, protocols: string[]) {
-  return new WebSocket(place, protocols)
-} as unknown as typeof WebSocket
-
 // npm runs scripts in the clone; paths are meant from where the caller stands.
 const { npm_lifecycle_event, INIT_CWD } = process.env
 if (npm_lifecycle_event === 'berth' && INIT_CWD) process.chdir(INIT_CWD)
@@ -62,7 +57,7 @@ async function run(argv: readonly string[]): Promise<number> {
   // Read where a command runs: help and completion take no longer than the shell's prompt.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
   const onNotice = (text: string) => void process.stderr.write(`berth: ${severalLines(text)} (Ctrl-C ends)\n`)
-  const context = contextOf(values, rest, (known) => new Berth({ ...known, fetch: httpFetch, WebSocket: LaterWebSocket, onNotice }))
+  const context = contextOf(values, rest, (known) => new Berth({ ...known, fetch: httpFetch, onNotice }))
   if (!context.json) await checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
   return (await command.run(context, positionals)) ?? 0
 }

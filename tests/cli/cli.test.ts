@@ -43,6 +43,18 @@ test('more standard input than one request carries goes in whole', async () => {
   assert.deepEqual([stdout, seen[0]?.slice(4)], ['3000000', ['wc', '-c']])
 })
 
+test('a terminal shows what is typed into it, and passes the exit code on', async () => {
+  cli.double.programs['asks'] = async ({ typed, stdout }) => {
+    for await (const text of typed) {
+      stdout(`got ${text}`)
+      return 7
+    }
+    return 1
+  }
+  const { code, stdout } = await cli.berth(['exec', 'w', '--tty', '--', 'asks'], { stdin: 'a word' })
+  assert.deepEqual([code, stdout], [7, 'got a word'])
+})
+
 test('a program that is not there is 127, a signal is passed on and is 128 and its number', async () => {
   assert.equal((await cli.berth(['exec', 'w', '--', 'nothing'])).code, 127)
   const { code, stdout } = await cli.berth(['exec', 'w', '--', 'waits'], { during: (pid) => process.kill(pid, 'SIGTERM') })

@@ -40,7 +40,8 @@ test('GET /v1/client-versions tells what the manifests say', () => {
 
 test('what the command line is built with is what the clone has', () => {
   const { devDependencies = {}, dependencies } = manifest('cli/package.json')
-  const root = manifest('package.json').devDependencies ?? {}
+  const all = manifest('package.json')
+  const root = { ...all.dependencies, ...all.devDependencies }
   assert.deepEqual(
     [Object.fromEntries(Object.keys(devDependencies).map((name) => [name, root[name]])), dependencies],
     [devDependencies, undefined],

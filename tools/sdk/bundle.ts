@@ -9,9 +9,15 @@ import { declareSdk } from './declarations.ts'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
-/** The SDK as one module that needs no other. @returns its text */
+/** The SDK as one module. It names one other, `ws`, for platforms without a WebSocket. @returns its text */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
-  const options: BuildOptions = { ...COMMON, entryPoints: [`sdk/typescript/src/${entry}.ts`], platform: 'neutral', target: 'es2022' }
+  const options: BuildOptions = {
+    ...COMMON,
+    entryPoints: [`sdk/typescript/src/${entry}.ts`],
+    platform: 'neutral',
+    target: 'es2022',
+    external: ['ws'],
+  }
   const { outputFiles } = await build({ ...options, write: false })
   const text = outputFiles[0]?.text ?? ''
   if (outfile !== undefined) await build({ ...options, outfile })
@@ -34,7 +40,7 @@ export async function bundleCli(outfile: string): Promise<void> {
   const options = {
     ...COMMON,
     platform: 'node',
-    target: 'node22',
+    target: 'node20.4',
     format: 'cjs',
     define: { BERTH_CLI_VERSION: JSON.stringify(version) },
   } as const
