@@ -167,7 +167,7 @@ export const NOUNS: CliCommand[] = [
   ]),
   command('keys list', '', "list the project's API keys (a person's session)", [0, 0], async ({ berth }) => [
     await berth().keys.list().all(),
-    ['name', 'key_id', 'tool_permissions', 'last_used_at'],
+    ['name', 'id', 'tool_permissions', 'last_used_at'],
   ]),
   command(
     'keys create',
