@@ -1,4 +1,3 @@
-import type { ParseArgsConfig } from 'node:util'
 import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 
 /** What a command has. */
@@ -18,13 +17,23 @@ export interface Context {
   say(text: string): void
 }
 
+/** An option of `parseArgs`, and its line in `--help` and in the reference. */
+export interface Flag {
+  type: 'string' | 'boolean'
+  multiple?: true
+  short?: string
+  /** Stands for what it takes. */
+  value?: string
+  says: string
+}
+
 export interface CliCommand {
   /** `secrets list`: the words that call it. */
   name: string
   /** What comes after them. */
   takes?: string
   does: string
-  flags?: NonNullable<ParseArgsConfig['options']>
+  flags?: Readonly<Record<string, Flag>>
   /** How many words it takes: at least, at most. */
   words: readonly [number, number]
   run: Run

@@ -2,7 +2,7 @@
 // The command line: `berth help`.
 import { parseArgs } from 'node:util'
 import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { CliError, type CliCommand, type Context, type Flag, usageError } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { completionOf } from './completion.ts'
 import { fields, severalLines, table } from './print.ts'
@@ -12,14 +12,14 @@ import { CHECK, checkInBackground, checkVersion } from './version-check.ts'
 declare const BERTH_CLI_VERSION: string | undefined
 const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
 const GLOBAL = {
-  json: { type: 'boolean' },
-  profile: { type: 'string' },
-  url: { type: 'string' },
-  project: { type: 'string' },
-  organization: { type: 'string' },
-  help: { type: 'boolean', short: 'h' },
-  version: { type: 'boolean' },
-} as const
+  json: { type: 'boolean', says: 'print data as JSON' },
+  profile: { type: 'string', value: 'NAME', says: 'use the address and the key of this profile' },
+  url: { type: 'string', value: 'URL', says: 'address of the service' },
+  project: { type: 'string', value: 'ID', says: "project of a person's session" },
+  organization: { type: 'string', value: 'ID', says: "organization of a person's session" },
+  help: { type: 'boolean', short: 'h', says: 'print this' },
+  version: { type: 'boolean', says: 'print the version of the command line' },
+} as const satisfies Record<string, Flag>
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
 // npm runs scripts in the clone; paths are meant from where the caller stands.
@@ -131,14 +131,23 @@ function help(words: readonly string[]): string {
     '',
     ...lines.map(([left = '', right = '']) => `${left.padEnd(width)}  ${right}`),
     '',
-    'Everywhere: --json, --profile NAME, --url URL, --project ID, --organization ID, --help.',
+    'Everywhere:',
+    ...linesOf(GLOBAL),
     'BERTH_URL, BERTH_API_KEY, BERTH_PROJECT and BERTH_ORGANIZATION win over a profile.',
   ].join('\n')
 }
 
 function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
-  const names = Object.entries(flags).map(([flag, { type }]) => `  --${flag}${type === 'string' ? ' VALUE' : ''}`)
-  return [`berth ${name} ${takes}`.trimEnd(), `  ${does}`, ...(names.length > 0 ? ['', ...names] : [])].join('\n')
+  const own = linesOf(flags)
+  const section = own.length > 0 ? ['', ...own] : []
+  return [`berth ${name} ${takes}`.trimEnd(), `  ${does}`, ...section, '', 'Everywhere:', ...linesOf(GLOBAL)].join('\n')
+}
+
+/** A line for each flag. */
+function linesOf(flags: Readonly<Record<string, Flag>>): string[] {
+  const rows = Object.entries(flags).map(([flag, { value, says }]) => [`  --${flag}${value === undefined ? '' : ` ${value}`}`, says])
+  const width = Math.max(...rows.map(([left = '']) => left.length))
+  return rows.map(([left = '', says = '']) => `${left.padEnd(width)}  ${says}`)
 }
 
 /** What went wrong, for a person: the message, what to do next, and what an operator needs. */

@@ -190,6 +190,14 @@ for (const [words, env, code, stderr] of MISTAKES)
     assert.match(ran.stderr, stderr)
   })
 
+test('--help says a few words about every flag, those of every command too', async () => {
+  const { stdout } = await cli.berth(['open', '--help'])
+  const told = [...stdout.matchAll(/^ {2}--(\S+)(?: \S+)? {2,}\S.*$/gm)].map(([, flag]) => flag)
+  assert.deepEqual(told.slice(0, 2), ['template', 'memory'])
+  assert.deepEqual(told.slice(-7), ['json', 'profile', 'url', 'project', 'organization', 'help', 'version'])
+  assert.equal(stdout.split('\n').filter((line) => line.startsWith('  --')).length, told.length)
+})
+
 test('commands are completed without a key or a service', async () => {
   const none = { BERTH_API_KEY: '', BERTH_URL: 'http://127.0.0.1:1' }
   assert.deepEqual((await cli.berth(['complete', 'secrets'], { env: none })).stdout.split('\n').slice(0, 3), ['list', 'create', 'rotate'])
