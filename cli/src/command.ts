@@ -7,8 +7,10 @@ export interface Context {
   /** The workspace of a key or an id. */
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
-  /** What stands after `--`. */
+  /** What stands after `--`, or after the words of a command that `runs`. */
   rest: readonly string[]
+  /** Whether `--` stands in front of it. */
+  dashes: boolean
   json: boolean
   profile: string
   /** Data, on stdout. */
@@ -36,6 +38,8 @@ export interface CliCommand {
   flags?: Readonly<Record<string, Flag>>
   /** How many words it takes: at least, at most. */
   words: readonly [number, number]
+  /** It runs a command in a workspace, which begins after its last word. A flag of that command is none of this one. */
+  runs?: true
   run: Run
 }
 

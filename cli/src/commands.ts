@@ -14,18 +14,20 @@ const later =
 export const COMMANDS: CliCommand[] = [
   {
     name: 'exec',
-    takes: "WORKSPACE -- COMMAND …, or WORKSPACE 'LINE'",
+    takes: "WORKSPACE [--] COMMAND …, or WORKSPACE 'LINE'",
     does: 'run a command, or a line by bash: standard input is piped in, signals are passed on, its exit code is this one',
     flags: EXEC_FLAGS,
-    words: [1, 2],
+    words: [1, 1],
+    runs: true,
     run: later(async () => (await import('./exec.ts')).exec),
   },
   {
     name: 'shell',
-    takes: 'WORKSPACE [-- COMMAND …]',
+    takes: 'WORKSPACE [COMMAND …]',
     does: 'open a terminal, or come back to one with --id; Ctrl-] leaves it open',
     flags: { id: { type: 'string', value: 'ID', says: 'the terminal to come back to' } },
     words: [1, 1],
+    runs: true,
     run: later(async () => (await import('./terminal.ts')).shell),
   },
   {
@@ -121,9 +123,10 @@ export const COMMANDS: CliCommand[] = [
   },
   {
     name: 'templates test',
-    takes: 'SLUG VERSION [-- COMMAND …]',
+    takes: 'SLUG VERSION [COMMAND …]',
     does: 'open a version, published or not, in a session workspace; with a command: run it there, and end the workspace',
     words: [2, 2],
+    runs: true,
     run: later(async () => (await import('./templates.ts')).testTemplate),
   },
   ...DRAFTS,

@@ -14,7 +14,7 @@ const draft = (
   words: readonly [number, number],
   run: CliCommand['run'],
   flags: CliCommand['flags'] = {},
-): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags })
+): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags, ...(flags === EXEC_FLAGS ? { runs: true } : {}) })
 
 export const DRAFTS: CliCommand[] = [
   draft(
@@ -44,7 +44,7 @@ export const DRAFTS: CliCommand[] = [
   }),
   draft(
     'exec',
-    'SLUG -- COMMAND …',
+    'SLUG [--] COMMAND …',
     'run a command in the draft, as exec does',
     [1, 1],
     async (context, [slug = '']) => {
