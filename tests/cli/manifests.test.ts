@@ -48,6 +48,11 @@ test('what the command line is built with is what the clone has', () => {
   )
 })
 
+test('npm runs no script of ours when it installs a client: it warns of scripts, or refuses to run them', () => {
+  for (const file of ['sdk/typescript/package.json', 'cli/package.json'])
+    assert.deepEqual(Object.keys((JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as { scripts: object }).scripts), ['prepack'])
+})
+
 test('the command line is one file, which runs anywhere and says its version', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bundle-'))
   const file = path.join(folder, 'berth.cjs')
