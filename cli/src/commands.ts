@@ -89,6 +89,15 @@ export const COMMANDS: CliCommand[] = [
     run: later(async () => (await import('./mcp.ts')).serveMcp),
   },
   {
+    name: 'ssh',
+    takes: 'WORKSPACE [COMMAND …]',
+    does: 'run ssh of this computer; ssh-config is for its options, scp, rsync and editors',
+    flags: { user: { type: 'string', value: 'USER', says: 'user of the workspace to log in as, user where it is not said' } },
+    words: [1, 1],
+    runs: true,
+    run: later(async () => (await import('./ssh.ts')).ssh),
+  },
+  {
     name: 'ssh-config',
     does: 'print what lets ssh, scp, rsync and editors in: berth ssh-config >> ~/.ssh/config; then ssh WORKSPACE.berth',
     words: [0, 0],
@@ -98,6 +107,7 @@ export const COMMANDS: CliCommand[] = [
     name: 'ssh-proxy',
     takes: 'WORKSPACE',
     does: 'what ssh runs as its ProxyCommand',
+    flags: { user: { type: 'string', value: 'USER', says: 'user of the workspace to log in as, user where it is not said' } },
     words: [1, 1],
     run: later(async () => (await import('./ssh.ts')).sshProxy),
   },

@@ -60,7 +60,9 @@ if (isLong) {
     const known = { BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key }
     const paths = [path.join(cwd, 'venv/bin'), path.join(home, 'global/bin'), path.dirname(process.execPath), PATH].join(':')
     const script = `set -euo pipefail\n${command.replaceAll('~', home)}\n${program}`
-    const { stdout, stderr } = await run('bash', ['-c', script], { cwd, env: { ...env, ...known, PATH: paths } })
+    const ran = run('bash', ['-c', script], { cwd, env: { ...env, ...known, PATH: paths } })
+    ran.child.stdin?.end() // exec reads a pipe to its end
+    const { stdout, stderr } = await ran
     assert.doesNotMatch(stderr, /npm warn/)
     return stdout
   }

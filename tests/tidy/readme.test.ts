@@ -18,10 +18,6 @@ const sources = (folder: string) =>
 
 /** What a limit says, and what would be otherwise if it no longer held. */
 const HOLDS: readonly [says: string, holds: boolean][] = [
-  [
-    'needs an `sshd` in the workspace, which `base` does not have (it has `rsync`)',
-    !base.includes('openssh-server') && base.includes('rsync'),
-  ],
   ['syncs them with `find` and `sha256sum`', /\bfind\b/.test(sources('cli/src')) && sources('cli/src').includes('sha256sum')],
   ['Taxes are not computed', !/\btax(es)?\b/i.test(sources('service/core/billing'))],
   ['An archived template stays so', !APP_ROUTES.some(({ path: at }) => at.includes('unarchive'))],

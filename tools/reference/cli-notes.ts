@@ -6,6 +6,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   sync: 'berth sync project demo:/home/user/project --delete',
   port: 'berth port demo 8000',
   mcp: 'berth mcp --prefix agent-',
+  ssh: 'berth ssh demo uname -a',
   'ssh-config': 'berth ssh-config >> ~/.ssh/config',
   'ssh-proxy': 'berth ssh-proxy demo',
   open: 'berth open demo --template base',

@@ -1,9 +1,10 @@
 // `npm run build:clients`: the packages as JavaScript, for platforms that do not run TypeScript, and as they are published.
 import { build, type BuildOptions, type Plugin } from 'esbuild'
-import { chmodSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { brotliCompressSync } from 'node:zlib'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { declareSdk } from './declarations.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -50,6 +51,22 @@ export async function bundleCli(outfile: string): Promise<void> {
   chmodSync(outfile, 0o755)
 }
 
+/** What `berth ssh` brings into workspaces, for each architecture that they may have. */
+export function buildGuestSsh(folder: string): void {
+  const env = { ...process.env, CGO_ENABLED: '0', GOOS: 'linux', GOFLAGS: '', GOWORK: 'off' }
+  for (const architecture of ['amd64', 'arm64']) {
+    const file = path.join(folder, `guestssh-${architecture}`)
+    const words = ['build', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w', '-o', file, './cmd/guestssh']
+    execFileSync('go', words, {
+      cwd: path.join(ROOT, 'machine'),
+      env: { ...env, GOARCH: architecture },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }))
+    rmSync(file)
+  }
+}
+
 const MCP_LIBRARY = 'cli/src/mcp-library.ts'
 
 /**
@@ -76,4 +93,5 @@ function packedLibrary(packed: string): Plugin {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))
   await bundleCli(path.join(ROOT, 'cli/dist/berth.cjs'))
+  buildGuestSsh(path.join(ROOT, 'cli/dist'))
 }

@@ -6,7 +6,17 @@ import { join } from 'node:path'
 import { run, timed } from './cached-build.mjs'
 import { CLONE } from './packages.mjs'
 
-const SOURCES = ['sdk/typescript/src', 'sdk/typescript/package.json', 'cli/src', 'cli/package.json', 'tools/sdk', 'package-lock.json']
+const SOURCES = [
+  'sdk/typescript/src',
+  'sdk/typescript/package.json',
+  'cli/src',
+  'cli/package.json',
+  'tools/sdk',
+  'machine/cmd/guestssh',
+  'machine/internal/guestssh',
+  'machine/go.mod',
+  'package-lock.json',
+]
 const STAMP = join(CLONE, 'cli', 'dist', '.sources-sha256')
 
 /** Builds them where their sources have changed. A client that npm has installed is a link to the clone, and follows. */
@@ -33,7 +43,7 @@ async function digestOf(places) {
 }
 
 async function filesIn(place) {
-  if (/\.json$/.test(place)) return [place]
+  if (/\.(json|mod)$/.test(place)) return [place]
   const entries = await readdir(join(CLONE, place), { recursive: true, withFileTypes: true })
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name).slice(CLONE.length + 1))
   return files.sort()
