@@ -26,6 +26,10 @@ const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ['syncs them with `find` and `sha256sum`', /\bfind\b/.test(sources('cli/src')) && sources('cli/src').includes('sha256sum')],
   ['cannot carry file capabilities', "gVisor's files: nothing here decides it"],
   [
+    "`df` there shows the computer's pool",
+    !/volume/.test(read('machine/runsc/patches/correctness/a-disk-shows-its-own-size.patch').replaceAll(/^[^+].*$/gm, '')),
+  ],
+  [
     'locks on files of a',
     proves('acceptance/volumes.test.ts', 'a lock on a file of a volume holds within a workspace, and not between two'),
   ],

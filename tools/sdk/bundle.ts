@@ -45,9 +45,8 @@ export async function bundleCli(outfile: string): Promise<void> {
     format: 'cjs',
     define: { BERTH_CLI_VERSION: JSON.stringify(version) },
   } as const
-  const { outputFiles } = await build({ ...options, entryPoints: [MCP_LIBRARY], write: false })
-  const packed = brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
-  await build({ ...options, entryPoints: ['cli/src/main.ts'], plugins: [packedLibrary(packed)], outfile })
+  const packed = await Promise.all(PACKED.map(async (library) => ({ ...library, text: await packedText(library.entry, options) })))
+  await build({ ...options, entryPoints: ['cli/src/main.ts'], plugins: packed.map(packedLibrary), outfile })
   chmodSync(outfile, 0o755)
 }
 
@@ -67,24 +66,40 @@ export function buildGuestSsh(folder: string): void {
   }
 }
 
-const MCP_LIBRARY = 'cli/src/mcp-library.ts'
+interface Library {
+  entry: string
+  /** How modules of ours name it. */
+  named: RegExp
+  exports: string
+}
+
+const PACKED: Library[] = [
+  { entry: 'cli/src/mcp-library.ts', named: /\/mcp-library\.ts$/, exports: 'createMcpHandler, McpServer, StdioServerTransport, z' },
+  { entry: 'node_modules/ws/index.js', named: /^ws$/, exports: 'WebSocket' },
+]
+
+async function packedText(entry: string, options: BuildOptions): Promise<string> {
+  const { outputFiles } = await build({ ...options, entryPoints: [entry], write: false })
+  return brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
+}
 
 /**
- * Keeps the protocol's library as text, because Node.js parses a whole file before its first line runs. Only the library is packed: a packed
- * module of ours would have classes of its own, and `instanceof` would fail between the two copies.
+ * Keeps a library as text, because Node.js parses a whole file before its first line runs. Only libraries are packed: a packed module of ours
+ * would have classes of its own, and `instanceof` would fail between the two copies.
  */
-function packedLibrary(packed: string): Plugin {
+function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {
     name: 'packed-library',
     setup({ onResolve, onLoad }) {
-      onResolve({ filter: /\/mcp-library\.ts$/ }, ({ path }) => ({ path, namespace: 'packed' }))
-      onLoad({ filter: /.*/, namespace: 'packed' }, () => ({
+      const namespace = `packed ${named.source}`
+      onResolve({ filter: named }, ({ path }) => ({ path, namespace }))
+      onLoad({ filter: /.*/, namespace }, () => ({
         contents: `
           import { brotliDecompressSync } from 'node:zlib'
-          const text = brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString()
+          const text = brotliDecompressSync(Buffer.from('${text}', 'base64')).toString()
           const library = { exports: {} }
           new Function('module', 'exports', 'require', text)(library, library.exports, require)
-          export const { createMcpHandler, McpServer, StdioServerTransport, z } = library.exports`,
+          export const { ${exports} } = library.exports`,
       }))
     },
   }
