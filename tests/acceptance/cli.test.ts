@@ -77,7 +77,7 @@ test('a shell that is left goes on, and is come back to with what it showed, fro
   assert.equal(await first.ended, 0)
   const second = inTerminal(`shell ${KEY} --id ${id}`, 70)
   await second.sees(/is-42/)
-  await second.type('echo $TERM; stty size\r', /xterm\r\n33 70/)
+  await second.type('echo $TERM; stty size\r', /xterm\r+\n33 70/)
   await second.type('exit 5\r', /exit/)
   assert.equal(await second.ended, 5)
 })
