@@ -71,6 +71,7 @@ export default defineConfig(
           'performance',
           'setTimeout',
           'setInterval',
+          'clearInterval',
           'clearTimeout',
           'AbortController',
           'fetch',

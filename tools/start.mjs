@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { ensureClients } from './setup/clients.mjs'
 import { publishLater } from './setup/late-templates.mjs'
 import { isTemplateBuilt, templateNames } from './setup/template.mjs'
 import { install } from './setup/install.mjs'
@@ -15,7 +16,9 @@ await report(async () => {
   const argv = process.argv.slice(2)
   const { settings, rest } = loadSettings(argv)
   if (rest.length > 0) throw new SettingsError(`${rest[0]} is not a flag.`)
-  const installed = await install({ settings, log: (line) => process.stdout.write(`${line}\n`), may_be_late: true })
+  const log = (line) => process.stdout.write(`${line}\n`)
+  const installed = await install({ settings, log, may_be_late: true })
+  await ensureClients({ node: installed.node, log })
   await mkdir(settings.data_dir, { recursive: true })
   await publishLater(installed, settings, argv)
   await tellOthers(settings, installed)

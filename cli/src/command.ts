@@ -1,4 +1,3 @@
-import type { ParseArgsConfig } from 'node:util'
 import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 
 /** What a command has. */
@@ -8,8 +7,10 @@ export interface Context {
   /** The workspace of a key or an id. */
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
-  /** What stands after `--`. */
+  /** What stands after `--`, or after the words of a command that `runs`. */
   rest: readonly string[]
+  /** Whether `--` stands in front of it. */
+  dashes: boolean
   json: boolean
   profile: string
   /** Data, on stdout. */
@@ -18,15 +19,27 @@ export interface Context {
   say(text: string): void
 }
 
+/** An option of `parseArgs`, and its line in `--help` and in the reference. */
+export interface Flag {
+  type: 'string' | 'boolean'
+  multiple?: true
+  short?: string
+  /** Stands for what it takes. */
+  value?: string
+  says: string
+}
+
 export interface CliCommand {
   /** `secrets list`: the words that call it. */
   name: string
   /** What comes after them. */
   takes?: string
   does: string
-  flags?: NonNullable<ParseArgsConfig['options']>
+  flags?: Readonly<Record<string, Flag>>
   /** How many words it takes: at least, at most. */
   words: readonly [number, number]
+  /** It runs a command in a workspace, which begins after its last word. A flag of that command is none of this one. */
+  runs?: true
   run: Run
 }
 

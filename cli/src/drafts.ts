@@ -14,7 +14,7 @@ const draft = (
   words: readonly [number, number],
   run: CliCommand['run'],
   flags: CliCommand['flags'] = {},
-): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags })
+): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags, ...(flags === EXEC_FLAGS ? { runs: true } : {}) })
 
 export const DRAFTS: CliCommand[] = [
   draft(
@@ -29,7 +29,14 @@ export const DRAFTS: CliCommand[] = [
       context.print(view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
       return 0
     },
-    { base: { type: 'string' }, name: { type: 'string' } },
+    {
+      base: {
+        type: 'string',
+        value: 'SLUG@VERSION',
+        says: 'SLUG@VERSION that the draft begins with; where it is not said, the newest version of the template',
+      },
+      name: { type: 'string', value: 'NAME', says: 'name that is shown of the template' },
+    },
   ),
   draft('show', 'SLUG', 'show the draft, and the id of its workspace', [1, 1], async ({ berth, print }, [slug = '']) => {
     print(await berth().templates.drafts.get(slug), DRAFT_COLUMNS)
@@ -37,7 +44,7 @@ export const DRAFTS: CliCommand[] = [
   }),
   draft(
     'exec',
-    'SLUG -- COMMAND …',
+    'SLUG [--] COMMAND …',
     'run a command in the draft, as exec does',
     [1, 1],
     async (context, [slug = '']) => {
@@ -87,7 +94,16 @@ export const DRAFTS: CliCommand[] = [
       const { id } = await context.berth().templates.drafts.publish(slug, request)
       return followBuild(context, id, { is_to_publish: publish === true, again })
     },
-    { description: { type: 'string' }, publish: { type: 'boolean' }, acknowledge: { type: 'string', multiple: true } },
+    {
+      description: { type: 'string', value: 'TEXT', says: 'text that is shown with the version' },
+      publish: { type: 'boolean', says: 'let workspaces be opened with the version' },
+      acknowledge: {
+        type: 'string',
+        multiple: true,
+        value: 'PATH',
+        says: 'path of a file whose finding is acknowledged; may be given several times',
+      },
+    },
   ),
   draft('discard', 'SLUG', 'delete it with its states; versions stay', [1, 1], async ({ berth, print }, [slug = '']) => {
     print(await berth().templates.drafts.discard(slug))

@@ -7,6 +7,11 @@ export function sizeOf(): { cols?: number; rows?: number } {
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
 
+/** Programs draw by what the terminal here understands, which may be that of tmux or screen. */
+export function terminalEnv(): { TERM: string } {
+  return { TERM: process.env['TERM'] || 'xterm-256color' }
+}
+
 /** As the API spells it. */
 interface Ended {
   state: string

@@ -3,22 +3,23 @@ import type { Readable } from 'node:stream'
 import { constants } from 'node:os'
 import type { Command, OutputOptions, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, namedValue, type Run, usageError } from './command.ts'
-import { exitCodeOf, sizeOf, written } from './ending.ts'
+import { exitCodeOf, sizeOf, terminalEnv, written } from './ending.ts'
 
 const STDIN_BYTES_MAX = 1 << 20
 const ENDING: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
-export const exec: Run = async (context, [name = '', line]) => {
+export const exec: Run = async (context, [name = '']) => {
   const { flags } = context
-  const rest = wordsOf(context.rest, line)
+  const rest = wordsOf(context)
   const ws = await context.workspace(name)
   const { id } = flags
   const named = typeof id === 'string' ? { [ws.view.mode === 'file_first' ? 'execution_id' : 'session_id']: id } : {}
   const options = { ...optionsOf(flags), ...named }
   if (wantsTerminal(flags)) {
     const { carryTerminal } = await import('./terminal.ts')
-    return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'env', 'user', 'session_id']) }))
+    const env = { ...terminalEnv(), ...(options['env'] as Record<string, string> | undefined) }
+    return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'user', 'session_id']), env }))
   }
   const piped = flags['no-stdin'] === true ? null : await stdinOf(ws)
   const argv = piped?.file === undefined ? [...rest] : ['sh', '-c', 'exec < "$0" && rm -f "$0" && exec "$@"', piped.file, ...rest]
@@ -27,22 +28,20 @@ export const exec: Run = async (context, [name = '', line]) => {
   const command = await ws.start(argv, asked)
   if (flags['detach'] === true) return void context.print({ id: command.id })
   const code = await follow(command)
-  // One word with a space in it is no name of a program.
-  if (code === COULD_NOT_START && rest.length === 1 && /\s/.test(rest[0] ?? ''))
-    context.say(`Try: berth exec ${name} ${JSON.stringify(rest[0])}   (a line for a shell stands without --)`)
+  // A word with a space in it is no name of a program.
+  if (code === COULD_NOT_START && /\s/.test(rest[0] ?? ''))
+    context.say(`Try: berth exec ${name} ${JSON.stringify(rest.join(' '))}   (a line for a shell is one word, without --)`)
   return code
 }
 
 const COULD_NOT_START = 127
 
-/** Words after `--` are run as they are. A line in front of it is for a shell. */
-function wordsOf(rest: readonly string[], line: string | undefined): readonly string[] {
-  if (line !== undefined && rest.length === 0) return ['bash', '-lc', line]
-  if (line === undefined && rest.length > 0) return rest
-  throw usageError(
-    'The command stands after --, or is one quoted line',
-    "berth exec WORKSPACE -- COMMAND …, or berth exec WORKSPACE 'LINE'",
-  )
+/** Several words are run as they are, and so is one after `--`. One word alone is a line for a shell. */
+function wordsOf({ rest, dashes }: Pick<Context, 'rest' | 'dashes'>): readonly string[] {
+  const [line] = rest
+  if (line === undefined)
+    throw usageError('The command stands after the workspace', "berth exec WORKSPACE COMMAND …, or berth exec WORKSPACE 'LINE'")
+  return rest.length === 1 && !dashes ? ['bash', '-lc', line] : rest
 }
 
 function optionsOf(flags: Context['flags']): Record<string, unknown> {

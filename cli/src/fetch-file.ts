@@ -1,8 +1,5 @@
-import { createWriteStream } from 'node:fs'
-import { chmod, rename, rm } from 'node:fs/promises'
+import { chmod, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Progress } from './progress.ts'
 
@@ -21,7 +18,8 @@ export async function fetchFile(
         yield bytes
       }
     }
-    await pipeline(Readable.from(seen()), createWriteStream(beside, { flags: 'wx' }))
+    // A stream of Node.js 20.4 takes a write that a full disk cut short for a whole one.
+    await writeFile(beside, seen(), { flag: 'wx' })
     if (mode !== null) await chmod(beside, mode)
     await rename(beside, here)
   } catch (error) {

@@ -2,7 +2,7 @@
 // The command line: `berth help`.
 import { parseArgs } from 'node:util'
 import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type CliCommand, type Context, usageError } from './command.ts'
+import { CliError, type CliCommand, type Context, type Flag, usageError } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { completionOf } from './completion.ts'
 import { fields, severalLines, table } from './print.ts'
@@ -12,20 +12,15 @@ import { CHECK, checkInBackground, checkVersion } from './version-check.ts'
 declare const BERTH_CLI_VERSION: string | undefined
 const VERSION = typeof BERTH_CLI_VERSION === 'string' ? BERTH_CLI_VERSION : '0.1.0'
 const GLOBAL = {
-  json: { type: 'boolean' },
-  profile: { type: 'string' },
-  url: { type: 'string' },
-  project: { type: 'string' },
-  organization: { type: 'string' },
-  help: { type: 'boolean', short: 'h' },
-  version: { type: 'boolean' },
-} as const
+  json: { type: 'boolean', says: 'print data as JSON' },
+  profile: { type: 'string', value: 'NAME', says: 'use the address and the key of this profile' },
+  url: { type: 'string', value: 'URL', says: 'address of the service' },
+  project: { type: 'string', value: 'ID', says: "project of a person's session" },
+  organization: { type: 'string', value: 'ID', says: "organization of a person's session" },
+  help: { type: 'boolean', short: 'h', says: 'print this' },
+  version: { type: 'boolean', says: 'print the version of the command line' },
+} as const satisfies Record<string, Flag>
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
-
-/** The platform's own, which is read with all of its `fetch`, where a terminal is opened. */
-const LaterWebSocket = function (place: string, protocols: string[]) {
-  return new WebSocket(place, protocols)
-} as unknown as typeof WebSocket
 
 // npm runs scripts in the clone; paths are meant from where the caller stands.
 const { npm_lifecycle_event, INIT_CWD } = process.env
@@ -35,26 +30,50 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.
 void main(process.argv.slice(2)).then((code) => process.exit(code))
 
 async function main(argv: readonly string[]): Promise<number> {
+  const given = divided(argv)
   try {
-    return await run(argv)
+    return await run(given)
   } catch (error) {
-    const dashes = argv.indexOf('--')
-    return told(error, argv.slice(0, dashes < 0 ? argv.length : dashes).includes('--json'))
+    return told(error, given.words.includes('--json'))
   }
 }
 
-async function run(argv: readonly string[]): Promise<number> {
-  const dashes = argv.indexOf('--')
-  const [words, rest] = dashes < 0 ? [argv, []] : [argv.slice(0, dashes), argv.slice(dashes + 1)]
+interface Given {
+  command: CliCommand | undefined
+  words: readonly string[]
+  rest: readonly string[]
+  dashes: boolean
+}
+
+/** What is for this program, and what is for a program of a workspace. */
+function divided(argv: readonly string[]): Given {
+  const command = found(argv)
+  const at = argv.indexOf('--')
+  const [words, rest] = at < 0 ? [argv, []] : [argv.slice(0, at), argv.slice(at + 1)]
+  if (command?.runs !== true) return { command, words, rest, dashes: at >= 0 }
+  const { length } = command.name.split(' ')
+  const begins = beginOf(command, words.slice(length))
+  if (begins === undefined) return { command, words, rest, dashes: at >= 0 }
+  return { command, words: words.slice(0, length + begins), rest: argv.slice(length + begins), dashes: false }
+}
+
+/** Where the command begins that is run; undefined: not before `--`. */
+function beginOf({ flags, words: [, most] }: CliCommand, args: readonly string[]): number | undefined {
+  const options = { ...GLOBAL, ...flags }
+  const { tokens } = parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true })
+  return tokens.filter(({ kind }) => kind === 'positional')[most]?.index
+}
+
+async function run({ command, words, rest, dashes }: Given): Promise<number> {
   if (words[0] === 'complete') return print(completionOf(COMMANDS, words.slice(1)).join('\n'))
-  if (words.includes('--version')) return print(VERSION)
   if (words[0] === CHECK) return checkVersion(words[1] ?? '').then(() => 0)
-  const command = found(words)
   if (command === undefined) {
+    if (words.includes('--version')) return print(VERSION)
     if (words.length > 0 && words[0] !== 'help' && !words[0]?.startsWith('-')) throw usageError(`There is no command ${words[0] ?? ''}`)
     return print(help(words.slice(1)))
   }
   const { values, positionals } = parsedFlags(command, words.slice(command.name.split(' ').length))
+  if (values['version'] === true) return print(VERSION)
   if (values['help'] === true) return print(helpOf(command))
   const [least, most] = command.words
   if (positionals.length < least || positionals.length > most)
@@ -62,7 +81,7 @@ async function run(argv: readonly string[]): Promise<number> {
   // Read where a command runs: help and completion take no longer than the shell's prompt.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
   const onNotice = (text: string) => void process.stderr.write(`berth: ${severalLines(text)} (Ctrl-C ends)\n`)
-  const context = contextOf(values, rest, (known) => new Berth({ ...known, fetch: httpFetch, WebSocket: LaterWebSocket, onNotice }))
+  const context = contextOf(values, { rest, dashes }, (known) => new Berth({ ...known, fetch: httpFetch, onNotice }))
   if (!context.json) await checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
   return (await command.run(context, positionals)) ?? 0
 }
@@ -84,7 +103,7 @@ function parsedFlags(command: CliCommand, words: readonly string[]) {
 
 function contextOf(
   flags: Record<string, unknown>,
-  rest: readonly string[],
+  run: Pick<Context, 'rest' | 'dashes'>,
   connect: (known: ReturnType<typeof credentials>) => Berth,
 ): Context {
   let made: Berth | undefined
@@ -99,7 +118,7 @@ function contextOf(
       return ws
     },
     flags: flags as Context['flags'],
-    rest,
+    ...run,
     json,
     profile,
     print: (value, columns) => void print(shown(value, columns, json)),
@@ -136,14 +155,23 @@ function help(words: readonly string[]): string {
     '',
     ...lines.map(([left = '', right = '']) => `${left.padEnd(width)}  ${right}`),
     '',
-    'Everywhere: --json, --profile NAME, --url URL, --project ID, --organization ID, --help.',
+    'Everywhere:',
+    ...linesOf(GLOBAL),
     'BERTH_URL, BERTH_API_KEY, BERTH_PROJECT and BERTH_ORGANIZATION win over a profile.',
   ].join('\n')
 }
 
 function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
-  const names = Object.entries(flags).map(([flag, { type }]) => `  --${flag}${type === 'string' ? ' VALUE' : ''}`)
-  return [`berth ${name} ${takes}`.trimEnd(), `  ${does}`, ...(names.length > 0 ? ['', ...names] : [])].join('\n')
+  const own = linesOf(flags)
+  const section = own.length > 0 ? ['', ...own] : []
+  return [`berth ${name} ${takes}`.trimEnd(), `  ${does}`, ...section, '', 'Everywhere:', ...linesOf(GLOBAL)].join('\n')
+}
+
+/** A line for each flag. */
+function linesOf(flags: Readonly<Record<string, Flag>>): string[] {
+  const rows = Object.entries(flags).map(([flag, { value, says }]) => [`  --${flag}${value === undefined ? '' : ` ${value}`}`, says])
+  const width = Math.max(...rows.map(([left = '']) => left.length))
+  return rows.map(([left = '', says = '']) => `${left.padEnd(width)}  ${says}`)
 }
 
 /** What went wrong, for a person: the message, what to do next, and what an operator needs. */

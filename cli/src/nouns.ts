@@ -88,7 +88,14 @@ export const NOUNS: CliCommand[] = [
       const hosts = (flags['host'] as unknown as string[] | undefined)?.map(hostOf)
       return [await berth().secrets.create({ name, value: valueFromStdin('The value'), ...(hosts ? { hosts } : {}) }), SECRET_COLUMNS]
     },
-    { host: { type: 'string', multiple: true } },
+    {
+      host: {
+        type: 'string',
+        multiple: true,
+        value: 'HOST[:HEADER]',
+        says: 'HOST whose requests get the value as a bearer token, or HOST:HEADER; may be given several times',
+      },
+    },
   ),
   command('secrets rotate', 'NAME', 'give it a new value, from standard input', [1, 1], async (context, [name = '']) => [
     await context.berth().secrets.rotate(await idOfSecret(context, name), valueFromStdin('The value')),
@@ -140,7 +147,7 @@ export const NOUNS: CliCommand[] = [
       const at = { mount_path, ...(context.flags['read-only'] === true ? { mode: 'read_only' as const } : {}) }
       return [(await (await context.workspace(ws)).volumes.attach(await idOfVolume(context, name), at)).attachment]
     },
-    { 'read-only': { type: 'boolean' } },
+    { 'read-only': { type: 'boolean', says: 'the workspace may read the volume and not write to it' } },
   ),
   command('volumes detach', 'NAME WORKSPACE', 'detach it', [2, 2], async (context, [name = '', ws = '']) => [
     (await (await context.workspace(ws)).volumes.detach(await idOfVolume(context, name))).attachment,
@@ -167,7 +174,7 @@ export const NOUNS: CliCommand[] = [
   ]),
   command('keys list', '', "list the project's API keys (a person's session)", [0, 0], async ({ berth }) => [
     await berth().keys.list().all(),
-    ['name', 'key_id', 'tool_permissions', 'last_used_at'],
+    ['name', 'id', 'tool_permissions', 'last_used_at'],
   ]),
   command(
     'keys create',

@@ -1,100 +1,96 @@
-// Stock OpenSSH, with scp, rsync and editors: each connection is one sshd in the workspace, on the standard input and output of a command.
-import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+// Stock OpenSSH, with scp, rsync and editors: each connection is one small server in the workspace, on the standard input and output of a
+// command. It runs as the user who logs in, and needs nothing that the workspace does not have.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import path from 'node:path'
-import type { Command, Workspace } from '../../sdk/typescript/src/main.ts'
-import { CliError, type Run } from './command.ts'
+import type { Command } from '../../sdk/typescript/src/main.ts'
+import { CliError, type Context, type Run } from './command.ts'
 import { exitCodeOf, written } from './ending.ts'
 import { configFolder } from './profile.ts'
+import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
+import { bringServer } from './ssh-server.ts'
 
 const SUFFIX = '.berth'
 /** What the workspace has not taken: as much as one request carries while another is on its way. */
 const WAITING_BYTES_MAX = 2 << 20
-/** Root's alone to change, and gone when the machine starts anew. */
-const THERE = '/run/berth-ssh'
-const NO_SSHD = 41
-const NO_SSHD_THERE = {
-  exit_code: 1,
-  next: "berth exec WORKSPACE -- sudo sh -c 'apt-get update && apt-get install -y openssh-server rsync'",
+const USER = 'user'
+
+/** Runs ssh of this computer. */
+export const ssh: Run = async (context, [name = '']) => {
+  const { flags, rest, profile } = context
+  const ws = await context.workspace(name)
+  const files = filesHere()
+  const config = path.join(files.folder, `config.${profile.replaceAll(/[^\w-]/g, '_')}`)
+  writeWhole(config, `${configOf(files, profileOf(flags))}\n`)
+  const user = typeof flags['user'] === 'string' ? flags['user'] : USER
+  const child = spawn('ssh', ['-F', config, '-l', user, `${ws.id}${SUFFIX}`, ...rest], { stdio: 'inherit', env: envOf(flags) })
+  // A terminal sends its signals to both, and ssh answers them.
+  for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, () => undefined)
+  const [code, signal] = (await once(child, 'exit').catch((cause: unknown) => {
+    throw new CliError(`ssh could not be run: ${(cause as Error).message}`, { next: `berth shell ${name}` })
+  })) as [number | null, NodeJS.Signals | null]
+  return code ?? 128 + (signal === null ? 0 : constants.signals[signal])
 }
-
-/** Makes what sshd needs. $1 is the key that may come in; it prints the key that the workspace shows. */
-const PREPARE = `set -eu
-command -v /usr/sbin/sshd > /dev/null || exit ${NO_SSHD}
-umask 077
-mkdir -p -m 755 ${THERE} /run/sshd
-[ -f ${THERE}/host ] || { ssh-keygen -q -t ed25519 -N '' -C '' -f ${THERE}/made.$$; mv ${THERE}/made.$$.pub ${THERE}/host.pub; mv ${THERE}/made.$$ ${THERE}/host; }
-printf '%s\\n' "$1" > ${THERE}/allowed.$$
-chmod 644 ${THERE}/allowed.$$ # sshd reads it as who logs in
-mv ${THERE}/allowed.$$ ${THERE}/allowed
-cat ${THERE}/host.pub`
-
-const SSHD = [
-  '/usr/sbin/sshd', '-i', '-f', '/dev/null', '-h', `${THERE}/host`,
-  ...['UsePAM=yes', 'PasswordAuthentication=no', 'KbdInteractiveAuthentication=no', 'PermitRootLogin=prohibit-password', 'PrintMotd=no', 'PrintLastLog=no',
-    `AuthorizedKeysFile=${THERE}/allowed`, 'StrictModes=no', 'PidFile=none', 'Subsystem=sftp internal-sftp', 'AcceptEnv=LANG LC_*',
-    'ClientAliveInterval=30', 'ClientAliveCountMax=4', 'LogLevel=ERROR'].flatMap((option) => ['-o', option]),
-] // prettier-ignore
 
 export const sshConfig: Run = ({ print, flags, json }) => {
   const files = filesHere()
-  makeKey(files)
-  const config = configOf(files, typeof flags['profile'] === 'string' ? flags['profile'] : undefined)
+  const config = configOf(files, profileOf(flags))
   print(json ? { config, ...files } : config)
   return 0
 }
 
 /** What ssh runs as its ProxyCommand. */
-export const sshProxy: Run = async ({ workspace }, [host = '']) => {
+export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const files = filesHere()
   const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
-  const host_key = await prepare(ws, makeKey(files))
+  const user = typeof flags['user'] === 'string' ? flags['user'] : USER
+  const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
   // ssh reads it when the first bytes of the other side have come.
-  know(files, host, host_key)
-  return carry(await ws.start(SSHD, { user: 'root', stdin_open: true }))
+  know(files, host, line)
+  const server = await bringServer(ws, user)
+  const command = await ws.start([server], { user, stdin_open: true })
+  const given = command.write(seed)
+  given.catch(() => undefined) // it has ended; the output tells how
+  return carry(command)
 }
 
 interface Files {
   folder: string
-  /** That this computer shows. */
-  key: string
+  /** The keys of hosts are made of it. */
+  secret: string
   known: string
 }
 
 function filesHere(): Files {
   const folder = path.join(configFolder(), 'ssh')
-  return { folder, key: path.join(folder, 'id_ed25519'), known: path.join(folder, 'known') }
+  const files = { folder, secret: path.join(folder, 'host-secret'), known: path.join(folder, 'known') }
+  mkdirSync(files.known, { recursive: true, mode: 0o700 })
+  return files
 }
 
-/** A key for workspaces alone, readable by its owner. @returns its public half */
-function makeKey({ folder, key, known }: Files): string {
-  for (const each of [folder, known]) mkdirSync(each, { recursive: true, mode: 0o700 })
-  if (!existsSync(key)) {
-    const beside = `${key}.${process.pid}`
-    try {
-      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'berth', '-f', beside], { stdio: ['ignore', 'ignore', 'pipe'] })
-    } catch (cause) {
-      throw new CliError(`ssh-keygen could not make a key: ${(cause as Error).message.split('\n')[0] ?? ''}`)
-    }
-    // The private half comes last: where it is, both are.
-    renameSync(`${beside}.pub`, `${key}.pub`)
-    renameSync(beside, key)
-  }
-  return readFileSync(`${key}.pub`, 'utf8').trim()
+function profileOf(flags: Context['flags']): string | undefined {
+  return typeof flags['profile'] === 'string' ? flags['profile'] : undefined
 }
 
-async function prepare(ws: Workspace, public_key: string): Promise<string> {
-  const { exitCode, stdout, stderr, ok } = await ws.exec(['sh', '-c', PREPARE, 'sh', public_key], { user: 'root' })
-  if (exitCode === NO_SSHD) throw new CliError('The workspace has no sshd', NO_SSHD_THERE)
-  if (!ok) throw new CliError(`The workspace could not be made ready for ssh: ${stderr.trim()}`)
-  return stdout.trim()
+/** The flags of this call, for the ProxyCommand. */
+function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
+  const meant = { BERTH_URL: flags['url'], BERTH_PROJECT: flags['project'], BERTH_ORGANIZATION: flags['organization'] }
+  const given = Object.entries(meant).filter((each): each is [string, string] => typeof each[1] === 'string')
+  return { ...process.env, ...Object.fromEntries(given) }
 }
 
 function know({ known }: Files, host: string, host_key: string): void {
   if (/[/\s]/.test(host)) throw new CliError(`ssh takes no ${host} as a name`, { next: 'ssh WORKSPACE_ID.berth' })
-  const beside = path.join(known, `.${process.pid}`)
-  writeFileSync(beside, `berth ${host_key}\n`, { mode: 0o600 })
-  renameSync(beside, path.join(known, host))
+  writeWhole(path.join(known, host), `berth ${host_key}\n`)
+}
+
+/** Another connection may read it at this moment. */
+function writeWhole(file: string, text: string): void {
+  const beside = path.join(path.dirname(file), `.${path.basename(file)}.${process.pid}`)
+  writeFileSync(beside, text, { mode: 0o600 })
+  renameSync(beside, file)
 }
 
 /** Every byte once, over suspends and dropped connections. */
@@ -116,16 +112,16 @@ async function carry(command: Command): Promise<number> {
   return exitCodeOf(command.ending)
 }
 
-function configOf({ key, known }: Files, profile: string | undefined): string {
+function configOf({ known }: Files, profile: string | undefined): string {
   const self = process.argv[1] ?? 'berth'
   const program = self.endsWith('.ts') ? [process.execPath, '--disable-warning=ExperimentalWarning', self] : [process.execPath, self]
   const words = [...program, 'ssh-proxy', ...(profile === undefined ? [] : ['--profile', profile])].map(quoted)
   return [
     `Host *${SUFFIX}`,
-    '  User user',
-    `  ProxyCommand ${words.join(' ')} %n`,
-    `  IdentityFile ${fileName(key)}`,
+    `  User ${USER}`,
+    `  ProxyCommand ${words.join(' ')} --user %r %n`,
     '  IdentitiesOnly yes',
+    '  ForwardAgent no',
     '  HostKeyAlias berth',
     `  UserKnownHostsFile ${fileName(`${known}/%n`)}`,
     '  StrictHostKeyChecking yes',

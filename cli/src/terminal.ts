@@ -1,6 +1,6 @@
-import type { Terminal } from '../../sdk/typescript/src/main.ts'
+import type { Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Run } from './command.ts'
-import { exitCodeOf, sizeOf, written } from './ending.ts'
+import { exitCodeOf, sizeOf, terminalEnv, written } from './ending.ts'
 
 /** Ctrl-] leaves a terminal, which goes on. */
 const LEAVE = 0x1d
@@ -10,8 +10,21 @@ export const shell: Run = async (context, [name = '']) => {
   const { id } = context.flags
   const argv = context.rest.length > 0 ? { argv: [...context.rest] } : {}
   const session = typeof id === 'string' ? { session_id: id } : {}
-  const terminal = await ws.shell({ ...argv, ...session, ...sizeOf(), env: { TERM: process.env['TERM'] ?? 'xterm-256color' } })
+  const known = typeof id === 'string' ? await found(ws, id) : null
+  const terminal = known ?? (await ws.shell({ ...argv, ...session, ...sizeOf(), env: terminalEnv() }))
   return carryTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
+}
+
+/** A terminal that is there. Asked for with another size, or from another kind of terminal, it would be one of the same name and refused. */
+async function found(ws: Workspace, id: string): Promise<Terminal | null> {
+  const terminal = ws.terminal(id)
+  try {
+    await terminal.status()
+    return terminal
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'not_found') return null
+    throw error
+  }
 }
 
 /** Joins a terminal here with one there. @returns the exit code; 0 where it was left open */

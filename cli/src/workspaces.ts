@@ -33,7 +33,11 @@ const open: Run = async ({ berth, flags, print }, [key = '']) => {
   return 0
 }
 
-const SIZE_FLAGS = { memory: { type: 'string' }, cpu: { type: 'string' }, disk: { type: 'string' } } as const
+const SIZE_FLAGS = {
+  memory: { type: 'string', value: 'SIZE', says: 'memory, such as 4GiB or 512MiB' },
+  cpu: { type: 'string', value: 'N', says: 'processors, such as 2 or 0.5' },
+  disk: { type: 'string', value: 'SIZE', says: 'size of the disk, such as 20GiB' },
+} as const
 
 /** As people say them: `--memory 4GiB`, `--cpu 2`, `--disk 20GiB`. */
 function sizesOf(flags: Context['flags']): { memory_mib?: number; cpu_millis?: number; disk_gib?: number } {
@@ -89,24 +93,48 @@ export const WORKSPACES: CliCommand[] = [
     takes: 'KEY',
     does: 'open a key: make its workspace, or find, resume or restart it',
     flags: {
-      template: { type: 'string' },
+      template: {
+        type: 'string',
+        value: 'SLUG[@VERSION]',
+        says: 'SLUG of a template, whose newest published version is taken, or SLUG@VERSION; base where it is not said',
+      },
       ...SIZE_FLAGS,
-      secret: { type: 'string', multiple: true },
-      input: { type: 'string', multiple: true },
-      mode: { type: 'string' },
-      lifetime: { type: 'string' },
-      'idle-policy': { type: 'string' },
+      secret: {
+        type: 'string',
+        multiple: true,
+        value: 'NAME',
+        says: 'name of a secret that the workspace gets; may be given several times',
+      },
+      input: {
+        type: 'string',
+        multiple: true,
+        value: 'NAME=VALUE',
+        says: 'NAME=VALUE of a text input of the template; may be given several times',
+      },
+      mode: { type: 'string', value: 'MODE', says: 'processful or file_first' },
+      lifetime: { type: 'string', value: 'LIFETIME', says: 'persistent or session' },
+      'idle-policy': { type: 'string', value: 'POLICY', says: 'adaptive, never or fixed:SECONDS' },
     },
     words: [1, 1],
     run: open,
   },
-  { name: 'list', does: 'list workspaces', flags: { prefix: { type: 'string' } }, words: [0, 0], run: list },
+  {
+    name: 'list',
+    does: 'list workspaces',
+    flags: { prefix: { type: 'string', value: 'PREFIX', says: 'list keys that begin so' } },
+    words: [0, 0],
+    run: list,
+  },
   lifecycle('show', 'show a workspace', async ({ workspace }, [name = '']) => (await workspace(name)).view),
   {
     name: 'logs',
     takes: 'WORKSPACE COMMAND_ID',
     does: 'show what a command wrote, and follow it to its end',
-    flags: { 'stdout-offset': { type: 'string' }, 'stderr-offset': { type: 'string' }, 'no-follow': { type: 'boolean' } },
+    flags: {
+      'stdout-offset': { type: 'string', value: 'BYTE', says: 'byte of standard output to begin at' },
+      'stderr-offset': { type: 'string', value: 'BYTE', says: 'byte of standard error to begin at' },
+      'no-follow': { type: 'boolean', says: 'what there is, and no waiting for more' },
+    },
     words: [2, 2],
     run: logs,
   },

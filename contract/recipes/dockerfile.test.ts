@@ -105,16 +105,17 @@ test('what is not understood is told with its line', () => {
   const text = lines(
     'FROM base',
     'RUN true',
-    'HEALTHCHECK CMD true',
+    'CROSSBUILD x',
     'ADD https://example.com/x /x',
     'COPY --from=other /a /b',
     'RUN --mount=type=cache true',
     'EXPOSE 53/udp',
     'FROM other',
+    'NONSENSE',
   )
   assert.deepEqual(
     problems(text).map(({ line }) => line),
-    [3, 4, 5, 6, 7, 8],
+    [3, 4, 5, 6, 7, 8, 9],
   )
   for (const [given, expected] of [
     ['', /no FROM/],
@@ -136,6 +137,19 @@ test('what is not understood is told with its line', () => {
     )
   }
   assert.match(problems('FROM base', { NO: '1' })[0]?.message ?? '', /NO/)
+})
+
+test('what says nothing of a workspace is left out with a warning, and never stands before FROM', () => {
+  const translated = translateDockerfile(
+    lines('FROM base', 'MAINTAINER a', 'HEALTHCHECK CMD true', 'RUN true', 'VOLUME /data', 'STOPSIGNAL 9', 'ONBUILD RUN x'),
+  )
+  assert.ok('recipe' in translated)
+  assert.equal(translated.recipe.steps?.length, 1)
+  assert.deepEqual(
+    translated.warnings.map(({ line, message }) => [line, message.split(' is ignored: ')[0]]),
+    [[3, 'HEALTHCHECK'], [5, 'VOLUME'], [6, 'STOPSIGNAL'], [7, 'ONBUILD']], // prettier-ignore
+  )
+  assert.deepEqual(problems('VOLUME /data\nFROM base'), [{ line: 1, message: 'FROM must come first' }])
 })
 
 test('an escape of its own joins lines', () => {

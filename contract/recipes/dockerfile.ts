@@ -4,7 +4,8 @@ import { UPLOAD_BASE } from './check.ts'
 import { type DockerfileProblem, type Instruction, splitDockerfile } from './dockerfile-lines.ts'
 import { execForm, expand, splitWords, TooLong, type Variables } from './dockerfile-words.ts'
 
-export type Translated = { recipe: Recipe } | { problems: DockerfileProblem[] }
+/** A warning is an instruction that the recipe does without. */
+export type Translated = { recipe: Recipe; warnings: DockerfileProblem[] } | { problems: DockerfileProblem[] }
 
 /** How far a Dockerfile has been read. */
 interface State {
@@ -37,9 +38,17 @@ const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
 const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
+/** Says nothing that a workspace does otherwise. */
+const IGNORED: Readonly<Record<string, string>> = {
+  HEALTHCHECK: 'a service is ready when its port answers',
+  ONBUILD: 'it is for what is built on this image',
+  STOPSIGNAL: 'a service is ended by SIGTERM',
+  VOLUME: 'all files of a workspace stay. RUN mkdir makes the directory',
+}
+
 /**
  * A recipe that does what the Dockerfile says. Every step has its whole environment in `env`. Instructions that are not known are problems,
- * each with its line.
+ * each with its line; so are all others that cannot be done, at once.
  */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)
@@ -60,10 +69,13 @@ export function translateDockerfile(text: string, build_args: Readonly<Record<st
     expanded_characters: 0,
   }
   const declared = new Set<string>()
+  const warnings: DockerfileProblem[] = []
   for (const instruction of instructions) {
     try {
       if (state.base === null && !['FROM', 'ARG'].includes(instruction.keyword)) throw new NotUnderstood('FROM must come first')
-      read(state, instruction, { build_args, declared })
+      const ignored = IGNORED[instruction.keyword]
+      if (ignored === undefined) read(state, instruction, { build_args, declared })
+      else warnings.push({ line: instruction.line, message: `${instruction.keyword} is ignored: ${ignored}` })
     } catch (error) {
       if (!(error instanceof NotUnderstood || error instanceof TooLong)) throw error
       const message = error instanceof TooLong ? `with its variables it has more than ${recipe_bytes_max} characters` : error.message
@@ -74,7 +86,7 @@ export function translateDockerfile(text: string, build_args: Readonly<Record<st
   for (const name of Object.keys(build_args)) {
     if (!declared.has(name)) problems.push({ line: 1, message: `no ARG says the build argument ${name}` })
   }
-  return problems.length > 0 ? { problems: problems.sort((a, b) => a.line - b.line) } : { recipe: recipeOf(state) }
+  return problems.length > 0 ? { problems: problems.sort((a, b) => a.line - b.line) } : { recipe: recipeOf(state), warnings }
 }
 
 interface Arguments {

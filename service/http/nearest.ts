@@ -1,16 +1,20 @@
 const CHARACTERS_MAX = 64
+/** So few are a slip of the hand. */
+const SURE_EDITS = 2
 
 /** The known name that a wrong one was most likely meant to be; undefined where none is near enough. Pure. */
 export function nearest(wrong: string, known: readonly string[]): string | undefined {
   if (wrong.length > CHARACTERS_MAX) return undefined
   const plain = simple(wrong)
+  // `observed_state` is more likely `state` than another name with as many letters.
+  const last = known.find((name) => wrong.endsWith(`_${name}`))
   let best: string | undefined
   let best_edits = Math.max(1, Math.floor(plain.length / 3)) + 1 // a third of its letters may be wrong
   for (const name of known) {
     const edits = editsBetween(plain, simple(name))
     if (edits < best_edits) [best, best_edits] = [name, edits]
   }
-  return best
+  return last !== undefined && best_edits > SURE_EDITS ? last : best
 }
 
 /** Other spellings of one name are no edits: includeDeleted, include-deleted. */

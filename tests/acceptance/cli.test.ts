@@ -60,8 +60,8 @@ class Shown {
   }
 }
 
-/** The command line on a terminal of 91 columns and 33 rows. */
-const inTerminal = (words: string) => new Shown('script', ['-qec', `stty cols 91 rows 33; ${BERTH} ${words}`, '/dev/null'])
+/** The command line on a terminal of 33 rows. */
+const inTerminal = (words: string, cols = 91) => new Shown('script', ['-qec', `stty cols ${cols} rows 33; ${BERTH} ${words}`, '/dev/null'])
 
 test('exec on a terminal gives the command one of the same size, and passes its exit code on', TIMEOUT, async () => {
   const shown = inTerminal(`exec ${KEY} -- sh -c 'stty size; read line; echo "got $line"; exit 7'`)
@@ -70,13 +70,14 @@ test('exec on a terminal gives the command one of the same size, and passes its 
   assert.equal(await shown.ended, 7)
 })
 
-test('a shell that is left goes on, and is come back to with what it showed', TIMEOUT, async () => {
+test('a shell that is left goes on, and is come back to with what it showed, from a terminal of another size', TIMEOUT, async () => {
   const first = inTerminal(`shell ${KEY}`)
   await first.type('echo is-$((40 + 2))\r', /is-42/)
   const [, id = ''] = await first.type('\u001d', /berth shell cli-tools --id (\S+)/)
   assert.equal(await first.ended, 0)
-  const second = inTerminal(`shell ${KEY} --id ${id}`)
+  const second = inTerminal(`shell ${KEY} --id ${id}`, 70)
   await second.sees(/is-42/)
+  await second.type('echo $TERM; stty size\r', /xterm\r+\n33 70/)
   await second.type('exit 5\r', /exit/)
   assert.equal(await second.ended, 5)
 })

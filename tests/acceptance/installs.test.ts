@@ -38,6 +38,14 @@ if (isLong) {
     mkdirSync(path.join(home, 'berth'))
     await run('sh', ['-c', `git -C "$0" archive HEAD | tar -x -C "$1"`, ROOT, path.join(home, 'berth')])
     symlinkSync(path.join(ROOT, 'node_modules'), path.join(home, 'berth/node_modules')) // as `npm start` leaves them
+    const said: string[] = []
+    const { ensureClients } = (await import(
+      path.join(home, 'berth/tools/setup/clients.mjs')
+    )) as typeof import('../../tools/setup/clients.mjs')
+    const given = { node: process.execPath, log: (line: string) => void said.push(line) }
+    await ensureClients(given)
+    await ensureClients(given) // changes nothing
+    assert.match(said.join(), /^clients are built \([\d.]+ s\)$/)
   })
   after(async () => {
     await service.stop()
@@ -52,7 +60,11 @@ if (isLong) {
     const known = { BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key }
     const paths = [path.join(cwd, 'venv/bin'), path.join(home, 'global/bin'), path.dirname(process.execPath), PATH].join(':')
     const script = `set -euo pipefail\n${command.replaceAll('~', home)}\n${program}`
-    return (await run('bash', ['-c', script], { cwd, env: { ...env, ...known, PATH: paths } })).stdout
+    const ran = run('bash', ['-c', script], { cwd, env: { ...env, ...known, PATH: paths } })
+    ran.child.stdin?.end() // exec reads a pipe to its end
+    const { stdout, stderr } = await ran
+    assert.doesNotMatch(stderr, /npm warn/)
+    return stdout
   }
 
   test('the SDK for TypeScript is installed by one command, and runs the three lines', OPTIONS, async () => {

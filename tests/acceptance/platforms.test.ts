@@ -1,7 +1,7 @@
 // The TypeScript SDK on the platforms that README.md of sdk/typescript names, against real machines. The night does it: their programs
 // are some hundred megabytes.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -17,8 +17,8 @@ import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
-/** Node.js before 22 has no WebSocket. */
-const WS = path.resolve(import.meta.dirname, '../../node_modules/ws/wrapper.mjs')
+/** As npm leaves it: Node.js before 22 finds the package `ws` there. */
+const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: 900_000 }
 
 let service: SharedService
@@ -27,6 +27,7 @@ before(async () => {
   if (!isLong) return
   service = await sharedService()
   folder = mkdtempSync(path.join(tmpdir(), 'berth-platforms-'))
+  symlinkSync(MODULES, path.join(folder, 'node_modules'))
   await bundleSdk('main', path.join(folder, 'sdk.mjs'))
   writeFileSync(path.join(folder, 'smoke.mjs'), (await transform(readFileSync(SMOKE), { loader: 'ts' })).code)
 })
@@ -39,14 +40,12 @@ after(async () => {
 for (const platform of PLATFORM_NAMES) {
   test(`the SDK's commands, files, streams and terminals are whole on ${platform}`, OPTIONS, async () => {
     const key = `platform-${platform.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`
-    const socket = platform === 'Node.js 20' ? `import WebSocket from ${JSON.stringify(WS)}` : 'const { WebSocket } = globalThis'
     const file = path.join(folder, `${key}.mjs`)
     writeFileSync(
       file,
-      `${socket}
-import { Berth } from './sdk.mjs'
+      `import { Berth } from './sdk.mjs'
 import { smoke } from './smoke.mjs'
-const seen = await smoke({ Berth, WebSocket, url: ${JSON.stringify(service.base_url)}, apiKey: ${JSON.stringify(service.api_key)}, key: '${key}' })
+const seen = await smoke({ Berth, url: ${JSON.stringify(service.base_url)}, apiKey: ${JSON.stringify(service.api_key)}, key: '${key}' })
 console.log(JSON.stringify(seen))
 `,
     )

@@ -12,19 +12,17 @@ import { Berth, type Workspace } from '../../sdk/typescript/src/main.ts'
 import { runBerth } from '../cli/served.ts'
 import { debianPackages, unpack } from '../support/debian-packages.ts'
 import { builtCli } from '../support/built-clients.ts'
+import { buildGuestSsh } from '../../tools/sdk/bundle.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const run = promisify(execFile)
-/** sshd and rsync, and what they need that `base` does not have. */
-const PACKAGES = [
-  'openssh-server', 'openssh-client', 'rsync', 'libwrap0', 'libgssapi-krb5-2', 'libkrb5-3', 'libk5crypto3', 'libkrb5support0',
-  'libkeyutils1', 'libpopt0', 'libxxhash0', 'libcbor0.8', 'libfido2-1', 'libedit2', 'libbsd0',
-] // prettier-ignore
+/** rsync for this computer, with its libraries. */
+const PACKAGES = ['rsync', 'libpopt0', 'libxxhash0']
 const TIMEOUT = { timeout: 300_000 }
 
 const folder = mkdtempSync(path.join(tmpdir(), 'berth-ssh-'))
 const missing = await debianPackages(path.join(folder, 'packages'), PACKAGES)
-const SSHD = { ...TIMEOUT, skip: missing === undefined ? false : `no Debian packages: ${missing}` }
+const RSYNC = { ...TIMEOUT, skip: missing === undefined ? false : `no Debian packages: ${missing}` }
 
 let service: SharedService
 let ws: Workspace
@@ -38,6 +36,7 @@ const ssh = (...args: string[]) => there('ssh', '-F', local('config'), ...args)
 before(async () => {
   service = await sharedService()
   ws = await new Berth({ url: service.base_url, apiKey: service.api_key }).open('ssh', { template: 'base' })
+  buildGuestSsh(path.dirname(await builtCli()))
   const { stdout } = await runBerth(['ssh-config'], { env: env() })
   writeFileSync(local('config'), stdout)
 })
@@ -46,14 +45,7 @@ after(async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('a workspace without sshd says how it gets one', TIMEOUT, async () => {
-  const { code, stderr } = await runBerth(['ssh-proxy', 'ssh.berth'], { env: env(), stdin: '' })
-  assert.equal(code, 1)
-  assert.match(stderr, /no sshd\nTry: .*apt-get install -y openssh-server/)
-})
-
-test('with sshd, ssh runs commands, and passes input, output and exit codes on', SSHD, async () => {
-  await install(ws)
+test('ssh runs commands in a workspace without sshd, and passes input, output and exit codes on', TIMEOUT, async () => {
   const { stdout } = await ssh('ssh.berth', 'echo "$USER in $PWD"; id -u')
   assert.equal(stdout, 'user in /home/user\n1000\n')
   assert.equal((await ssh('root@ssh.berth', 'id -u')).stdout, '0\n')
@@ -66,7 +58,20 @@ test('with sshd, ssh runs commands, and passes input, output and exit codes on',
   assert.equal('code' in failed ? failed.code : 0, 9)
 })
 
-test('a terminal over ssh has its size, and a suspend in its middle ends nothing', SSHD, async () => {
+test('berth ssh runs ssh of this computer, and another user of the workspace has a server of its own', TIMEOUT, async () => {
+  const ran = await runBerth(['ssh', 'ssh', 'echo "$0 $USER"; exit 4'], { env: env(), stdin: '' })
+  assert.deepEqual([ran.code, ran.stdout], [4, '/bin/bash user\n'])
+  assert.equal((await runBerth(['ssh', '--user', 'root', 'ssh', 'id', '-un'], { env: env(), stdin: '' })).stdout, 'root\n')
+  const stranger = await runBerth(['ssh', '--user', 'nobody-there', 'ssh', 'true'], { env: env(), stdin: '' })
+  assert.deepEqual([stranger.code, /nobody-there/.test(stranger.stderr)], [255, true])
+})
+
+test('no agent of this computer is reached, even where it is asked for', TIMEOUT, async () => {
+  const { stdout } = await ssh('-A', '-o', 'ForwardAgent=yes', 'ssh.berth', 'echo "agent: $SSH_AUTH_SOCK"')
+  assert.equal(stdout, 'agent: \n')
+})
+
+test('a terminal over ssh has its size, and a suspend in its middle ends nothing', TIMEOUT, async () => {
   const command = 'stty cols 91 rows 33; ssh -tt -F config ssh.berth "stty size; echo begun; sleep 3; echo ended"'
   const terminal = there('script', '-qec', command, '/dev/null')
   await ws.suspend()
@@ -74,7 +79,14 @@ test('a terminal over ssh has its size, and a suspend in its middle ends nothing
   assert.match((await terminal).stdout, /33 91\r\nbegun\r\nended/)
 })
 
-test('scp and rsync copy folders there and back, and rsync deletes what is gone', SSHD, async () => {
+test('sftp lists, reads, writes, renames and removes', TIMEOUT, async () => {
+  writeFileSync(local('batch'), 'mkdir s\nput bytes s/a\nrename s/a s/b\nls -l s\nget s/b back-by-sftp\nrm s/b\nrmdir s\n')
+  const { stdout } = await there('sftp', '-F', 'config', '-b', 'batch', 'ssh.berth')
+  assert.match(stdout, / 3145728 .* b\n/)
+  assert.ok(readFileSync(local('back-by-sftp')).equals(readFileSync(local('bytes'))))
+})
+
+test('scp and rsync copy folders there and back, and rsync deletes what is gone', RSYNC, async () => {
   mkdirSync(path.join(local('from'), 'below'), { recursive: true })
   const odd = "it's two\nlines"
   writeFileSync(path.join(local('from'), 'below', odd), 'content', { mode: 0o640 })
@@ -96,7 +108,7 @@ test('scp and rsync copy folders there and back, and rsync deletes what is gone'
 
 test(
   '-L reaches a port and a socket of the workspace over a suspend, and -R brings a port and a socket of this computer there',
-  SSHD,
+  TIMEOUT,
   async () => {
     const echo = createServer((socket) => void socket.on('error', () => undefined).pipe(socket)).listen(0, '127.0.0.1')
     await once(echo, 'listening')
@@ -123,7 +135,7 @@ test(
   },
 )
 
-test('an editor brings its server, starts it by a script on standard input, and speaks to it through -D', SSHD, async () => {
+test('an editor brings its server, starts it by a script on standard input, and speaks to it through -D', TIMEOUT, async () => {
   mkdirSync(local('server'))
   writeFileSync(path.join(local('server'), 'serve.py'), SERVE)
   const large = randomBytes(8 << 20)
@@ -141,11 +153,10 @@ test('an editor brings its server, starts it by a script on standard input, and 
   assert.ok((await ask('said')).stdout.toString().startsWith(editor.said))
 })
 
-test('the commands of docs/guides/ssh.md do what it says, on a computer that has them', SSHD, async () => {
+test('the commands of docs/guides/ssh.md do what it says, on a computer that has them', RSYNC, async () => {
   const guide = await new Berth({ url: service.base_url, apiKey: service.api_key }).open('guide', { template: 'base' })
-  await install(guide) // its first command, without the network
   const text = readFileSync(path.join(ROOT, 'docs/guides/ssh.md'), 'utf8')
-  const [, config = '', use = ''] = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block)
+  const [direct = '', config = '', use = ''] = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block)
   mkdirSync(local('home/.ssh'), { recursive: true })
   mkdirSync(local('home/project'))
   writeFileSync(local('home/project/file'), 'content')
@@ -157,7 +168,7 @@ test('the commands of docs/guides/ssh.md do what it says, on a computer that has
   program('rsync', `exec '${await ownRsync(local('bin/ssh'))}' "$@"`)
   program('code', 'ssh "${2#ssh-remote+}" "ls $3" | sed "s/^/the editor sees /"')
   const PATH = `${local('bin')}:${process.env['PATH'] ?? ''}`
-  const script = `set -euxo pipefail\ncd\n${config}\n${use}`
+  const script = `set -euxo pipefail\ncd\n${direct}\n${config}\n${use}`
   const ran = run('bash', ['-c', script], { env: { PATH, HOME: local('home'), ...env() }, timeout: 120_000 })
   ran.child.stdin?.end()
   assert.match((await ran).stdout, /uid=0\(root\).*the editor sees file\n$/s)
@@ -166,7 +177,10 @@ test('the commands of docs/guides/ssh.md do what it says, on a computer that has
 })
 
 test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, async () => {
-  assert.equal(statSync(path.join(folder, 'ssh/id_ed25519')).mode & 0o777, 0o600)
+  assert.deepEqual(
+    [statSync(path.join(folder, 'ssh/host-secret')).mode & 0o777, statSync(path.join(folder, 'ssh/host-secret')).size],
+    [0o600, 32],
+  )
   assert.equal(statSync(path.join(folder, 'ssh')).mode & 0o777, 0o700)
   assert.equal(readFileSync(local('config'), 'utf8').includes(service.api_key), false)
 })
@@ -234,18 +248,6 @@ async function freePort(): Promise<number> {
   server.close()
   await once(server, 'close')
   return port
-}
-
-/** What `apt-get install openssh-server rsync` would bring. */
-async function install(ws: Workspace): Promise<void> {
-  for (const name of readdirSync(local('packages')))
-    await ws.files.write(`/tmp/packages/${name}`, readFileSync(local(`packages/${name}`)), { create_parents: true })
-  const script = [
-    'for each in /tmp/packages/*; do dpkg-deb --fsys-tarfile "$each" | tar -x -C / --keep-directory-symlink; done',
-    'ldconfig',
-    'id sshd || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd',
-  ]
-  await ws.exec(['sh', '-c', script.join('\n')], { user: 'root', check: true })
 }
 
 /** A program of `PATH`, in the test's own folder. @returns where it is */

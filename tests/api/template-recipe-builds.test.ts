@@ -124,16 +124,18 @@ test('what a build does is settled when it is asked for: steps, size, reach and 
 })
 
 test('a Dockerfile becomes a recipe, with what its build arguments say', async () => {
-  const dockerfile = 'ARG V=1\nFROM base\nARG V\nENV WHICH=$V\nEXPOSE 8080\nCMD ["serve"]'
+  const dockerfile = 'ARG V=1\nFROM base\nARG V\nENV WHICH=$V\nVOLUME /data\nEXPOSE 8080\nCMD ["serve"]'
   const { body } = await build('docked', { dockerfile, build_args: { V: '2' } })
   assert.equal((await finished(body.build.id)).state, 'succeeded')
   const { settings, published_at } = (await w.get('/v1/templates/docked/versions/1')).body
   assert.deepEqual([settings.env.WHICH, settings.services[0].argv, settings.services[0].ready], ['2', ['serve'], { port: 8080 }])
   assert.equal(published_at, null)
-  const wrong = await build('docked', { dockerfile: 'FROM base\nHEALTHCHECK NONE\nONBUILD RUN x' })
+  const log = async () => (await w.get(`/v1/template-builds/${body.build.id}/log`)).body.text
+  await until('the log has the warning', 60_000, async () => /^==> warning: line 5: VOLUME is ignored: /m.test(await log()))
+  const wrong = await build('docked', { dockerfile: 'FROM base\nNONSENSE\nCOPY --from=x a b' })
   assert.deepEqual(said(wrong), [422, 'validation_failed', 'invalid_recipe'])
   assert.match(wrong.body.error.details.issues[0].message, /^line 2: /)
-  assert.equal(wrong.body.error.details.issues.length, 2)
+  assert.deepEqual([wrong.body.error.message, wrong.body.error.details.issues.length], ['The recipe is not valid', 2])
 })
 
 const of = (recipe: object) => ({ recipe: { base: 'base', ...recipe } })

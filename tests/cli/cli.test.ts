@@ -43,6 +43,30 @@ test('more standard input than one request carries goes in whole', async () => {
   assert.deepEqual([stdout, seen[0]?.slice(4)], ['3000000', ['wc', '-c']])
 })
 
+test('a terminal shows what is typed into it, and passes the exit code on', async () => {
+  cli.double.programs['asks'] = async ({ typed, stdout }) => {
+    for await (const text of typed) {
+      stdout(`got ${text}`)
+      return 7
+    }
+    return 1
+  }
+  const { code, stdout } = await cli.berth(['exec', 'w', '--tty', '--', 'asks'], { stdin: 'a word' })
+  assert.deepEqual([code, stdout], [7, 'got a word'])
+})
+
+test('a terminal of a workspace is of the kind that it is shown on, or what --env says', async () => {
+  cli.double.programs['kind'] = ({ env, stdout }) => void stdout(env['TERM'] ?? 'none')
+  const kind = async (TERM: string, ...flags: string[]) =>
+    (await cli.berth(['exec', 'w', '--tty', ...flags, '--', 'kind'], { env: { TERM }, stdin: '' })).stdout
+  assert.deepEqual(
+    [await kind('tmux-256color'), await kind(''), await kind('screen', '--env', 'TERM=dumb')],
+    ['tmux-256color', 'xterm-256color', 'dumb'],
+  )
+  const { stdout } = await cli.berth(['shell', 'w', 'kind'], { env: { TERM: 'tmux-256color' }, stdin: '' })
+  assert.equal(stdout, 'tmux-256color')
+})
+
 test('a program that is not there is 127, a signal is passed on and is 128 and its number', async () => {
   assert.equal((await cli.berth(['exec', 'w', '--', 'nothing'])).code, 127)
   const { code, stdout } = await cli.berth(['exec', 'w', '--', 'waits'], { during: (pid) => process.kill(pid, 'SIGTERM') })
@@ -163,7 +187,7 @@ test('a profile is readable by its owner alone, and used where the environment s
 
 const MISTAKES: [words: string[], env: Record<string, string>, code: number, stderr: RegExp][] = [
   [['nonsense'], {}, 2, /no command nonsense\nTry: berth help/],
-  [['exec', 'w'], {}, 2, /after --/],
+  [['exec', 'w'], {}, 2, /stands after the workspace/],
   [['suspend'], {}, 2, /takes WORKSPACE\nTry: berth suspend --help/],
   [['open', 'w', '--colour'], {}, 2, /Unknown option '--colour'/],
   [['suspend', 'nowhere'], {}, 1, /no workspace nowhere\nTry: berth open nowhere/],
@@ -177,6 +201,14 @@ for (const [words, env, code, stderr] of MISTAKES)
     assert.equal(ran.code, code, ran.stderr)
     assert.match(ran.stderr, stderr)
   })
+
+test('--help says a few words about every flag, those of every command too', async () => {
+  const { stdout } = await cli.berth(['open', '--help'])
+  const told = [...stdout.matchAll(/^ {2}--(\S+)(?: \S+)? {2,}\S.*$/gm)].map(([, flag]) => flag)
+  assert.deepEqual(told.slice(0, 2), ['template', 'memory'])
+  assert.deepEqual(told.slice(-7), ['json', 'profile', 'url', 'project', 'organization', 'help', 'version'])
+  assert.equal(stdout.split('\n').filter((line) => line.startsWith('  --')).length, told.length)
+})
 
 test('commands are completed without a key or a service', async () => {
   const none = { BERTH_API_KEY: '', BERTH_URL: 'http://127.0.0.1:1' }
@@ -192,6 +224,31 @@ test('a quoted line is run by bash, and a line after -- is told where it belongs
   assert.equal(code, 127)
   assert.match(stderr, /Try: berth exec w "ls \| head"/)
   assert.equal((await cli.berth(['exec', 'w'])).code, 2)
+})
+
+test('the words after a workspace are the command, with its own flags', async () => {
+  cli.double.programs['words'] = ({ argv, stdout }) => void stdout(JSON.stringify(argv.slice(1)))
+  const table: [words: string[], seen: string[]][] = [
+    [
+      ['w', 'words', '-la', '--json', '--version', '--help'],
+      ['-la', '--json', '--version', '--help'],
+    ],
+    [
+      ['--cwd', '/tmp', 'w', '--env=A=b', 'words', '--', '-x'],
+      ['--', '-x'],
+    ],
+    [
+      ['w', '--cwd', '/tmp', '--', 'words', '--', 'two words'],
+      ['--', 'two words'],
+    ],
+    [['w', '--', 'words'], []],
+  ]
+  for (const [words, seen] of table) {
+    const { code, stdout, stderr } = await cli.berth(['exec', ...words])
+    assert.deepEqual([code, stdout, stderr], [0, JSON.stringify(seen), ''], words.join(' '))
+  }
+  const { code, stderr } = await cli.berth(['exec', 'w', '--colour', 'words'])
+  assert.deepEqual([code, /Unknown option '--colour'/.test(stderr)], [2, true])
 })
 
 test('sizes are given as people say them, and a size without sense is refused', async () => {

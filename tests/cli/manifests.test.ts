@@ -40,11 +40,17 @@ test('GET /v1/client-versions tells what the manifests say', () => {
 
 test('what the command line is built with is what the clone has', () => {
   const { devDependencies = {}, dependencies } = manifest('cli/package.json')
-  const root = manifest('package.json').devDependencies ?? {}
+  const all = manifest('package.json')
+  const root = { ...all.dependencies, ...all.devDependencies }
   assert.deepEqual(
     [Object.fromEntries(Object.keys(devDependencies).map((name) => [name, root[name]])), dependencies],
     [devDependencies, undefined],
   )
+})
+
+test('npm runs no script of ours when it installs a client: it warns of scripts, or refuses to run them', () => {
+  for (const file of ['sdk/typescript/package.json', 'cli/package.json'])
+    assert.deepEqual(Object.keys((JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as { scripts: object }).scripts), ['prepack'])
 })
 
 test('the command line is one file, which runs anywhere and says its version', async () => {

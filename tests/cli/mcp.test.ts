@@ -4,12 +4,11 @@ import { once } from 'node:events'
 import { after, before, test } from 'node:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { builtCli } from '../support/built-clients.ts'
+import { builtCli, CLIENT_NODE } from '../support/built-clients.ts'
 import { terminalText } from '../../cli/src/terminal-text.ts'
 import { type Served, serveDouble } from './served.ts'
 
 const MAIN = await builtCli()
-const NODE = ['--disable-warning=ExperimentalWarning', MAIN]
 
 let served: Served
 before(async () => {
@@ -27,7 +26,7 @@ const env = () => ({
 /** The official client, on a server of its own. */
 async function connected(...flags: string[]): Promise<Client> {
   const client = new Client({ name: 'test', version: '1.0.0' })
-  await client.connect(new StdioClientTransport({ command: process.execPath, args: [...NODE, 'mcp', ...flags], env: env() }))
+  await client.connect(new StdioClientTransport({ command: CLIENT_NODE, args: [MAIN, 'mcp', ...flags], env: env() }))
   return client
 }
 
@@ -93,6 +92,13 @@ test('a command that outlives its call is read on and ended by its id', async ()
   await client.close()
 })
 
+test('a model types into a terminal, and sees what it shows', async () => {
+  const client = await connected()
+  const asked = { workspace: 'typed', input: 'hello\n', wait_seconds: 2 }
+  assert.match((await call(client, 'terminal', asked)).text, /hello/)
+  await client.close()
+})
+
 test('binary output is named and not shown', async () => {
   served.double.programs['binary'] = ({ stdout }) => void stdout('\u0000'.repeat(100))
   const client = await connected()
@@ -151,7 +157,7 @@ test('a refusal is a result with its code, for the model to read', async () => {
 
 test('over HTTP it serves whoever has the token, and no page of a browser', async () => {
   const token = 'a-token-of-this-test'
-  const child = spawn(process.execPath, [...NODE, 'mcp', '--listen', '0'], {
+  const child = spawn(CLIENT_NODE, [MAIN, 'mcp', '--listen', '0'], {
     env: { ...env(), BERTH_MCP_TOKEN: token },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

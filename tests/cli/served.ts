@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { createDouble, type Double } from '../../sdk/typescript/src/testing/double.ts'
-import { builtCli } from '../support/built-clients.ts'
+import { builtCli, CLIENT_NODE } from '../support/built-clients.ts'
+import { serveSockets } from '../support/double-sockets.ts'
 
 const MAIN = await builtCli()
 
@@ -55,6 +56,7 @@ export async function serveDouble(): Promise<Served> {
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const made = (double = createDouble({ url }))
+  const endSockets = serveSockets(server, made)
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-cli-'))
   const served: Served = {
     double: made,
@@ -67,6 +69,7 @@ export async function serveDouble(): Promise<Served> {
         env: { BERTH_URL: url, BERTH_API_KEY: made.options.apiKey, BERTH_CONFIG_DIR: folder, ...options.env },
       }),
     async [Symbol.asyncDispose]() {
+      endSockets()
       server.closeAllConnections()
       server.close()
       await once(server, 'close')
@@ -79,7 +82,7 @@ export async function serveDouble(): Promise<Served> {
 /** Runs the command line to its end, with only this of its surroundings. */
 export async function runBerth(words: readonly string[], { stdin, env = {}, during, within }: RunOptions = {}): Promise<Ran> {
   const { PATH = '' } = process.env
-  const command = [process.execPath, '--disable-warning=ExperimentalWarning', MAIN, ...words]
+  const command = [CLIENT_NODE, MAIN, ...words]
   const [program = '', ...args] = within === undefined ? command : ['unshare', '-rm', 'sh', '-c', within, 'sh', ...command]
   const child = spawn(program, args, {
     env: { PATH, ...env },

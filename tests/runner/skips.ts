@@ -45,7 +45,7 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
   {
     file: 'tests/acceptance/ssh.test.ts',
     what: /: no Debian packages: /,
-    because: "sshd comes from Debian's archive, for the release that guests are, and Berth itself needs none",
+    because: "rsync comes from Debian's archive, for the release that guests are, and Berth itself needs none",
   },
   {
     file: 'tests/cli/mcp-inspector.test.ts',

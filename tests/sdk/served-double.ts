@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import { WebSocketServer } from 'ws'
 import { createDouble, type Program } from '../../sdk/typescript/src/testing/double.ts'
+import { serveSockets } from '../support/double-sockets.ts'
 import { play } from './suite.ts'
 
 /** The double behind a real server, terminals included, for clients in other languages. */
@@ -52,23 +52,12 @@ export async function serveToOthers(network: (through: typeof fetch) => typeof f
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const { options } = createDouble({ url, programs: { sh, bash: sh, count, python3 } })
   const answer = network(options.fetch)
-  const sockets = new WebSocketServer({ server })
-  sockets.on('connection', (socket, { url: path, headers }) => {
-    const protocols = (headers['sec-websocket-protocol'] ?? '').split(',').map((each) => each.trim())
-    const inner = new options.WebSocket(`${url}${path ?? ''}`, protocols)
-    const waiting: string[] = []
-    inner.onopen = () => waiting.splice(0).forEach((text) => inner.send(text))
-    inner.onmessage = ({ data }) => socket.send(String(data))
-    inner.onclose = () => socket.close()
-    socket.on('message', (data: Buffer) => (inner.readyState === 1 ? inner.send(data.toString()) : waiting.push(data.toString())))
-    socket.on('close', () => inner.close())
-  })
+  const endSockets = serveSockets(server, { options })
   return {
     url,
     api_key: options.apiKey,
     async [Symbol.asyncDispose]() {
-      sockets.close()
-      for (const socket of sockets.clients) socket.terminate()
+      endSockets()
       server.closeAllConnections()
       server.close()
       await once(server, 'close')

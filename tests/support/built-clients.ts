@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { bundleCli, bundleSdk } from '../../tools/sdk/bundle.ts'
 
+/** The Node.js that runs them: tests/cli/oldest-node.test.ts gives another to the same tests. */
+export const CLIENT_NODE = process.env['BERTH_TEST_CLIENT_NODE'] ?? process.execPath
+
 let cli: Promise<string> | undefined
 let sdk: Promise<string> | undefined
 

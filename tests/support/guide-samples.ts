@@ -61,11 +61,6 @@ export const NOT_RUN: readonly { page: string; begins: string; because: string }
     because: 'it needs a host outside with a certificate; secretless.test.ts has one',
   },
   {
-    page: 'ssh.md',
-    begins: 'berth exec guide -- sudo',
-    because: "it needs Debian's archive; ssh.test.ts installs the same packages from a cache",
-  },
-  {
     page: 'ports.md',
     begins: 'certbot certonly',
     because: 'it needs a domain and Let’s Encrypt; ports-tls.test.ts makes its own authority',

@@ -6,7 +6,8 @@ import { cachedBuild } from '../../tools/setup/cached-build.mjs'
 const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x64'
 /** Programs that run JavaScript, as packages of npm have them; each is what its own installer would fetch. */
 const PLATFORMS = {
-  'Node.js 20': { package: `node-linux-${ARCHITECTURE}@20.20.2`, program: `node-linux-${ARCHITECTURE}/bin/node`, runs: [] },
+  /** The oldest that the packages say they run on. */
+  'Node.js 20': { package: `node-linux-${ARCHITECTURE}@20.4.0`, program: `node-linux-${ARCHITECTURE}/bin/node`, runs: [] },
   Deno: {
     package: `@deno/linux-${ARCHITECTURE}-glibc@2.9.6`,
     program: `@deno/linux-${ARCHITECTURE}-glibc/deno`,
@@ -21,19 +22,22 @@ const PLATFORMS = {
 export type Platform = keyof typeof PLATFORMS
 export const PLATFORM_NAMES = Object.keys(PLATFORMS) as Platform[]
 
-/** Runs a file there. @returns what it printed */
-export async function runOn(platform: Platform, file: string, env: Record<string, string>): Promise<string> {
-  const { package: name, program, runs } = PLATFORMS[platform]
+/** Fetched once for each computer. @returns the path of its program */
+export async function programOf(platform: Platform): Promise<string> {
+  const { package: name, program } = PLATFORMS[platform]
   const folder = await cachedBuild({
     parent: path.join(process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth', 'platforms'),
     key: name.replaceAll(/[^a-z0-9.-]+/g, '-'),
     build: ({ output, run }) =>
       run('npm', ['install', '--no-save', '--ignore-scripts', '--force', '--prefix', output, name], { timeout_seconds: 600 }),
   })
+  return path.join(folder, 'node_modules', program)
+}
+
+/** Runs a file there. @returns what it printed */
+export async function runOn(platform: Platform, file: string, env: Record<string, string>): Promise<string> {
   const given = { PATH: process.env['PATH'] ?? '', HOME: path.dirname(file), ...env }
-  const { stdout } = await promisify(execFile)(path.join(folder, 'node_modules', program), [...runs, file], {
-    env: given,
-    timeout: 200_000,
-  })
+  const words = [...PLATFORMS[platform].runs, file]
+  const { stdout } = await promisify(execFile)(await programOf(platform), words, { env: given, timeout: 200_000 })
   return stdout
 }

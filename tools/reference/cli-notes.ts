@@ -1,54 +1,3 @@
-/** What a flag says: by its name, or by the command's and its own where commands differ. */
-export const FLAG_NOTES: Readonly<Record<string, string>> = {
-  acknowledge: 'path of a file whose finding is acknowledged; may be given several times',
-  base: 'SLUG@VERSION that the draft begins with; where it is not said, the newest version of the template',
-  'build-arg': 'NAME=VALUE of a build argument; may be given several times',
-  'calls-max': 'calls of tools until the server refuses, 10000 where it is not said',
-  close: 'close the port: its links and tokens end',
-  cpu: 'processors, such as 2 or 0.5',
-  cwd: 'directory to run in, /home/user where it is not said',
-  delete: 'also delete what the source does not have',
-  description: 'text that is shown with the version',
-  detach: 'start it, print its id, and leave it',
-  disk: 'size of the disk, such as 20GiB',
-  'dry-run': 'print what would be done',
-  env: 'NAME=VALUE; may be given several times',
-  exclude: 'leave out what has this name or lies at this path, on both sides; may be given several times',
-  file: 'recipe or Dockerfile in FOLDER; recipe.json, else Dockerfile where it is not said',
-  host: 'HOST whose requests get the value as a bearer token, or HOST:HEADER; may be given several times',
-  id: 'name of the command, to come back to it; started again under it, it runs once',
-  'shell --id': 'the terminal to come back to',
-  'idle-policy': 'adaptive, never or fixed:SECONDS',
-  input: 'NAME=VALUE of a text input of the template; may be given several times',
-  lifetime: 'persistent or session',
-  link: 'print a link for a browser',
-  listen: 'port of this computer to serve streamable HTTP on; needs BERTH_MCP_TOKEN',
-  local: 'local port; any free one where it is not said',
-  memory: 'memory, such as 4GiB or 512MiB',
-  mode: 'processful or file_first',
-  name: 'name that is shown of the template',
-  'no-follow': 'what there is, and no waiting for more',
-  'no-stdin': 'leave standard input alone',
-  'no-tty': 'no terminal, also where there is one here',
-  prefix: 'list keys that begin so',
-  'mcp --prefix': 'keys of the workspaces that it may use begin so, mcp- where it is not said',
-  publish: 'let workspaces be opened with the version',
-  'read-only': 'the workspace may read the volume and not write to it',
-  secret: 'name of a secret that the workspace gets; may be given several times',
-  'stderr-offset': 'byte of standard error to begin at',
-  'stdout-offset': 'byte of standard output to begin at',
-  template: 'SLUG of a template, whose newest published version is taken, or SLUG@VERSION; base where it is not said',
-  timeout: 'seconds, such as 0.5 or 60, until SIGTERM',
-  tools: 'sets of tools, separated by commas',
-  tty: 'in a terminal',
-  user: 'user of the workspace to run as',
-  'workspaces-max': 'workspaces that it may open, 10 where it is not said',
-}
-
-export function noteOfFlag(command: string, flag: string): string | undefined {
-  return FLAG_NOTES[`${command} --${flag}`] ?? FLAG_NOTES[flag]
-}
-
 /** One of each command, as it is typed. */
 export const EXAMPLES: Readonly<Record<string, string>> = {
   exec: "berth exec demo --env NAME=Ada -- bash -c 'echo hello $NAME'",
@@ -57,6 +6,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   sync: 'berth sync project demo:/home/user/project --delete',
   port: 'berth port demo 8000',
   mcp: 'berth mcp --prefix agent-',
+  ssh: 'berth ssh demo uname -a',
   'ssh-config': 'berth ssh-config >> ~/.ssh/config',
   'ssh-proxy': 'berth ssh-proxy demo',
   open: 'berth open demo --template base',

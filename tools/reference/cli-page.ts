@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
-import { EXAMPLES, noteOfFlag } from './cli-notes.ts'
+import type { Flag } from '../../cli/src/command.ts'
+import { EXAMPLES } from './cli-notes.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '../../cli/src/main.ts')
 const HEAD = `# Command line
@@ -14,7 +15,7 @@ export interface DescribedCommand {
   name: string
   takes?: string
   does: string
-  flags: Record<string, { type: string }>
+  flags: Record<string, Flag>
 }
 
 /** What `berth help --json` says. */
@@ -32,10 +33,9 @@ export function cliPage(): string {
 }
 
 function sectionOf({ name, takes = '', does, flags }: DescribedCommand): string {
-  const options = Object.entries(flags).map(([flag, { type }]) => {
-    const value = type === 'string' ? ' VALUE' : ''
-    return `| \`--${flag}${value}\` | ${noteOfFlag(name, flag) ?? ''} |`
-  })
+  const options = Object.entries(flags).map(
+    ([flag, { value, says }]) => `| \`--${flag}${value === undefined ? '' : ` ${value}`}\` | ${says} |`,
+  )
   const table = options.length > 0 ? ['| Option | |', '| --- | --- |', ...options, ''] : []
   const example = EXAMPLES[name]
   return [

@@ -1,17 +1,24 @@
 // `npm run build:clients`: the packages as JavaScript, for platforms that do not run TypeScript, and as they are published.
 import { build, type BuildOptions, type Plugin } from 'esbuild'
-import { chmodSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { brotliCompressSync } from 'node:zlib'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { declareSdk } from './declarations.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
-/** The SDK as one module that needs no other. @returns its text */
+/** The SDK as one module. It names one other, `ws`, for platforms without a WebSocket. @returns its text */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
-  const options: BuildOptions = { ...COMMON, entryPoints: [`sdk/typescript/src/${entry}.ts`], platform: 'neutral', target: 'es2022' }
+  const options: BuildOptions = {
+    ...COMMON,
+    entryPoints: [`sdk/typescript/src/${entry}.ts`],
+    platform: 'neutral',
+    target: 'es2022',
+    external: ['ws'],
+  }
   const { outputFiles } = await build({ ...options, write: false })
   const text = outputFiles[0]?.text ?? ''
   if (outfile !== undefined) await build({ ...options, outfile })
@@ -34,34 +41,65 @@ export async function bundleCli(outfile: string): Promise<void> {
   const options = {
     ...COMMON,
     platform: 'node',
-    target: 'node22',
+    target: 'node20.4',
     format: 'cjs',
     define: { BERTH_CLI_VERSION: JSON.stringify(version) },
   } as const
-  const { outputFiles } = await build({ ...options, entryPoints: [MCP_LIBRARY], write: false })
-  const packed = brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
-  await build({ ...options, entryPoints: ['cli/src/main.ts'], plugins: [packedLibrary(packed)], outfile })
+  const packed = await Promise.all(PACKED.map(async (library) => ({ ...library, text: await packedText(library.entry, options) })))
+  await build({ ...options, entryPoints: ['cli/src/main.ts'], plugins: packed.map(packedLibrary), outfile })
   chmodSync(outfile, 0o755)
 }
 
-const MCP_LIBRARY = 'cli/src/mcp-library.ts'
+/** What `berth ssh` brings into workspaces, for each architecture that they may have. */
+export function buildGuestSsh(folder: string): void {
+  const env = { ...process.env, CGO_ENABLED: '0', GOOS: 'linux', GOFLAGS: '', GOWORK: 'off' }
+  for (const architecture of ['amd64', 'arm64']) {
+    const file = path.join(folder, `guestssh-${architecture}`)
+    const words = ['build', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w', '-o', file, './cmd/guestssh']
+    execFileSync('go', words, {
+      cwd: path.join(ROOT, 'machine'),
+      env: { ...env, GOARCH: architecture },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }))
+    rmSync(file)
+  }
+}
+
+interface Library {
+  entry: string
+  /** How modules of ours name it. */
+  named: RegExp
+  exports: string
+}
+
+const PACKED: Library[] = [
+  { entry: 'cli/src/mcp-library.ts', named: /\/mcp-library\.ts$/, exports: 'createMcpHandler, McpServer, StdioServerTransport, z' },
+  { entry: 'node_modules/ws/index.js', named: /^ws$/, exports: 'WebSocket' },
+]
+
+async function packedText(entry: string, options: BuildOptions): Promise<string> {
+  const { outputFiles } = await build({ ...options, entryPoints: [entry], write: false })
+  return brotliCompressSync(outputFiles[0]?.contents ?? '').toString('base64')
+}
 
 /**
- * Keeps the protocol's library as text, because Node.js parses a whole file before its first line runs. Only the library is packed: a packed
- * module of ours would have classes of its own, and `instanceof` would fail between the two copies.
+ * Keeps a library as text, because Node.js parses a whole file before its first line runs. Only libraries are packed: a packed module of ours
+ * would have classes of its own, and `instanceof` would fail between the two copies.
  */
-function packedLibrary(packed: string): Plugin {
+function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {
     name: 'packed-library',
     setup({ onResolve, onLoad }) {
-      onResolve({ filter: /\/mcp-library\.ts$/ }, ({ path }) => ({ path, namespace: 'packed' }))
-      onLoad({ filter: /.*/, namespace: 'packed' }, () => ({
+      const namespace = `packed ${named.source}`
+      onResolve({ filter: named }, ({ path }) => ({ path, namespace }))
+      onLoad({ filter: /.*/, namespace }, () => ({
         contents: `
           import { brotliDecompressSync } from 'node:zlib'
-          const text = brotliDecompressSync(Buffer.from('${packed}', 'base64')).toString()
+          const text = brotliDecompressSync(Buffer.from('${text}', 'base64')).toString()
           const library = { exports: {} }
           new Function('module', 'exports', 'require', text)(library, library.exports, require)
-          export const { createMcpHandler, McpServer, StdioServerTransport, z } = library.exports`,
+          export const { ${exports} } = library.exports`,
       }))
     },
   }
@@ -70,4 +108,5 @@ function packedLibrary(packed: string): Plugin {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))
   await bundleCli(path.join(ROOT, 'cli/dist/berth.cjs'))
+  buildGuestSsh(path.join(ROOT, 'cli/dist'))
 }

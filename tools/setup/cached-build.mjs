@@ -7,6 +7,8 @@ import { join } from 'node:path'
 // containers that share a cache cannot see each other's processes.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
+/** A step that says nothing for longer looks stuck to the person who started it. */
+const SIGN_MS = 30_000
 
 /**
  * Returns the finished folder <parent>/<key>, building it first when it is not there.
@@ -77,11 +79,17 @@ export async function run(command, args, { cwd, env = process.env, timeout_secon
 }
 
 /** Runs one step and logs how long it took. */
-export async function timed(log, what, step) {
+export async function timed(log, what, step, sign_ms = SIGN_MS) {
   const started = performance.now()
-  const result = await step()
-  log(`${what} (${((performance.now() - started) / 1000).toFixed(1)} s)`)
-  return result
+  const seconds = () => (performance.now() - started) / 1000
+  const sign = setInterval(() => log(`${what}: not yet, after ${seconds().toFixed(0)} s`), sign_ms)
+  try {
+    const result = await step()
+    log(`${what} (${seconds().toFixed(1)} s)`)
+    return result
+  } finally {
+    clearInterval(sign)
+  }
 }
 
 export async function exists(path) {

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { cachedBuild, run } from './cached-build.mjs'
+import { cachedBuild, run, timed } from './cached-build.mjs'
 
 test('a finished build is not built again', async (t) => {
   const parent = await temporaryFolder(t)
@@ -15,6 +15,28 @@ test('a finished build is not built again', async (t) => {
   assert.equal(again, folder)
   assert.equal(await readFile(join(folder, 'result'), 'utf8'), 'first')
   assert.deepEqual(await readdir(parent), ['k'])
+})
+
+test('a step that takes long gives signs of life, and none after its end', async () => {
+  const said = []
+  let first
+  const sign = new Promise((resolve) => (first = resolve))
+  const log = (line) => {
+    said.push(line)
+    first()
+  }
+  await timed(log, 'it is built', () => sign, 5)
+  const { length } = said
+  assert.deepEqual(
+    said.map((line) => line.replace(/[\d.]+/, 'N')),
+    [...Array(length - 1).fill('it is built: not yet, after N s'), 'it is built (N s)'],
+  )
+  await assert.rejects(
+    timed(log, 'it fails', () => Promise.reject(new Error('no')), 5),
+    /no/,
+  )
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  assert.equal(said.length, length)
 })
 
 test('a failed build leaves nothing behind, and the next one starts afresh', async (t) => {

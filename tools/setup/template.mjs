@@ -103,7 +103,7 @@ async function recipeText(name) {
 
 async function buildTemplate({ work, output, run, recipe, log }) {
   if (process.getuid() !== 0) throw new Error('Building a template needs root.')
-  log(`template ${recipe.name} is built once, which takes about a minute`)
+  log(`template ${recipe.name} is built once, which takes a minute or more`)
   await ensurePackages(TEMPLATE_DEBIAN_PACKAGES, { log, run })
   const root = join(work, 'root')
   const step = (what, action) => timed(log, `template ${recipe.name}: ${what}`, action)

@@ -195,6 +195,8 @@ class AsyncClient(unittest.IsolatedAsyncioTestCase):
             self.assertIsNone(await berth.find("nobody"))
             views = await berth.workspaces(key_prefix=ws.key).all()
             self.assertEqual([view["id"] for view in views], [ws.id])
+            with self.assertRaisesRegex(TypeError, r"what all\(\) returns"):
+                len(berth.workspaces())
             await ws.delete()
             with self.assertRaises(ConflictError) as caught:
                 await berth.open(ws.key, template="base")

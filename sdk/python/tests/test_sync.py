@@ -196,6 +196,8 @@ class Client(unittest.TestCase):
             self.assertIsNone(berth.find("nobody"))
             views = berth.workspaces(key_prefix=ws.key).all()
             self.assertEqual([view["id"] for view in views], [ws.id])
+            with self.assertRaisesRegex(TypeError, r"what all\(\) returns"):
+                len(berth.workspaces())
             ws.delete()
             with self.assertRaises(ConflictError) as caught:
                 berth.open(ws.key, template="base")

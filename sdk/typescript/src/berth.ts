@@ -35,7 +35,7 @@ export interface BerthOptions {
   fetch?: Fetch
   /** false: the library does not ask whether the service still supports its version. BERTH_NO_VERSION_CHECK says the same. */
   versionCheck?: boolean
-  /** In the place of the platform's own; Node.js before 22 has none, and terminals need one. */
+  /** For terminals. Absent: the platform's own, or that of the package `ws` under Node.js before 22. */
   WebSocket?: typeof WebSocket
   /**
    * Told once for each wait of more than 2 seconds, for capacity or for a service that does not answer, and of each option of an open that
@@ -64,11 +64,11 @@ export class Berth {
   readonly members: ReturnType<typeof membersOf>
   readonly keys: ReturnType<typeof keysOf>
   readonly #app: App
-  readonly #socket: typeof WebSocket
+  readonly #socket: typeof WebSocket | null
   readonly #tell: ((text: string) => void) | null
 
   constructor(options: BerthOptions = {}) {
-    const { url, apiKey, project, organization, fetch, WebSocket: socket, onNotice = warn } = options
+    const { url, apiKey, project, organization, fetch, WebSocket: socket = null, onNotice = warn } = options
     const { versionCheck = fetch === undefined } = options
     this.url = (url ?? variable('BERTH_URL') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '')
     const key = apiKey ?? variable('BERTH_API_KEY')
@@ -87,7 +87,7 @@ export class Berth {
     })
     this.#app = app
     this.#tell = onNotice
-    this.#socket = socket ?? (globalThis as { WebSocket?: typeof WebSocket }).WebSocket ?? NoWebSocket
+    this.#socket = socket
     this.secrets = secretsOf(app)
     this.volumes = volumesOf(app)
     this.egress = egressOf(app)
@@ -200,13 +200,6 @@ function warn(text: string): void {
   const { console } = globalThis as { console?: { warn(text: string): void } }
   console?.warn(`berth: ${text}`)
 }
-
-// eslint-disable-next-line @typescript-eslint/no-extraneous-class
-const NoWebSocket = class {
-  constructor() {
-    throw new TypeError('This platform has no WebSocket: give one to the constructor of Berth')
-  }
-} as unknown as typeof WebSocket
 
 function unheededNotice(key: string, unheeded: readonly string[], { ceilings }: View): string {
   const { cpu_millis, memory_mib, disk_gib } = ceilings

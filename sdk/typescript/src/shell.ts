@@ -5,6 +5,7 @@ import { guestPath } from './guest-path.ts'
 import { type Deadline, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore } from './retry.ts'
 import type { TerminalSession, TerminalStart } from './schemas.ts'
 import { type CallOptions, deadlineFor, queryOf } from './transport.ts'
+import { platformWebSocket } from './web-socket.ts'
 
 export interface ShellOptions extends TerminalStart, CallOptions {
   /** Output from this byte on; 0 where it is not said. */
@@ -40,14 +41,14 @@ const SILENCE_MS = 60_000
 export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
   readonly id: string
   readonly #gateway: Gateway
-  readonly #socket: typeof WebSocket
+  readonly #socket: typeof WebSocket | null
   readonly #left = new AbortController()
   #typed: object[] = []
   #connection: WebSocket | null = null
   #next: number
   #ending: TerminalEnding | null = null
 
-  constructor(gateway: Gateway, socket: typeof WebSocket, id: string, offset = 0) {
+  constructor(gateway: Gateway, socket: typeof WebSocket | null, id: string, offset = 0) {
     this.#gateway = gateway
     this.#socket = socket
     this.id = id
@@ -132,7 +133,8 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
   async *#messages(deadline: Deadline): AsyncGenerator<TerminalMessage> {
     const { url, token } = await this.#gateway.target(deadline)
     const place = `${url.replace(/^http/, 'ws')}/v1/workspaces/${this.#gateway.id}${this.#path('/attach')}${queryOf({ offset: this.#next })}`
-    const socket = new this.#socket(place, [...PROTOCOLS, `${BEARER}${token}`])
+    const Socket = this.#socket ?? (await platformWebSocket())
+    const socket = new Socket(place, [...PROTOCOLS, `${BEARER}${token}`])
     const waiting: string[] = []
     let waiting_bytes = 0
     let is_over = false as boolean
@@ -184,7 +186,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
 }
 
 /** Opens a terminal. However often the request is sent, it opens once. */
-export async function openTerminal(gateway: Gateway, socket: typeof WebSocket, options: ShellOptions = {}): Promise<Terminal> {
+export async function openTerminal(gateway: Gateway, socket: typeof WebSocket | null, options: ShellOptions = {}): Promise<Terminal> {
   const { signal, waitMs, offset, ...given } = options
   const asked = given.cwd === undefined ? given : { ...given, cwd: guestPath(given.cwd) }
   const session_id = asked.session_id ?? `sdk-${crypto.randomUUID()}`

@@ -55,10 +55,10 @@ export class Workspace implements AsyncDisposable {
   readonly ports: ReturnType<typeof portsOf>
   readonly #gateway: Gateway
   readonly #app: App
-  readonly #socket: typeof WebSocket
+  readonly #socket: typeof WebSocket | null
   readonly #manner: Manner
 
-  constructor(app: App, socket: typeof WebSocket, view: View, manner: Manner, token: ToolToken | null) {
+  constructor(app: App, socket: typeof WebSocket | null, view: View, manner: Manner, token: ToolToken | null) {
     const gateway = createGateway(app, view, manner, token)
     this.id = view.id
     this.#gateway = gateway

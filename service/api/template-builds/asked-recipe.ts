@@ -8,8 +8,14 @@ import { fail, type Failure } from '../../lib/fail.ts'
 const isRecipe = compileSchema(Recipe)
 const ISSUES_MAX = 20
 
+export interface AskedRecipe {
+  recipe: Recipe
+  /** For the log of the build. */
+  warnings: string[]
+}
+
 /** The recipe that a request asks for, with nothing wrong in it. @throws what is wrong, every issue at once */
-export function askedRecipe(body: TemplateBuildRequest): Recipe {
+export function askedRecipe(body: TemplateBuildRequest): AskedRecipe {
   const { recipe, dockerfile, build_args, egress_ceiling, upload_id } = body
   const issues = egress_ceiling === undefined ? [] : policyIssues(egress_ceiling)
   if (issues.length > 0) {
@@ -17,24 +23,31 @@ export function askedRecipe(body: TemplateBuildRequest): Recipe {
     throw fail('validation_failed', null, 'The request is not valid', { details: { issues: of } })
   }
   if ((recipe === undefined) === (dockerfile === undefined)) throw refused([unread('', 'must have either recipe or dockerfile')])
-  if (dockerfile !== undefined) return checked(translated(dockerfile, build_args), upload_id, () => 'dockerfile')
+  if (dockerfile !== undefined) {
+    const asked = translated(dockerfile, build_args)
+    refuseUnlessValid(asked.recipe, upload_id, () => 'dockerfile')
+    return asked
+  }
   if (build_args !== undefined) throw refused([unread('build_args', 'go with a dockerfile alone')])
-  return checked(recipe ?? {}, upload_id, (path) => (path === '' ? 'recipe' : `recipe.${path}`))
+  const asked = recipe ?? {}
+  refuseUnlessValid(asked, upload_id, (path) => (path === '' ? 'recipe' : `recipe.${path}`))
+  return { recipe: asked, warnings: [] }
 }
 
-function translated(text: string, build_args: TemplateBuildRequest['build_args']): Recipe {
+function translated(text: string, build_args: TemplateBuildRequest['build_args']): AskedRecipe {
   const found = translateDockerfile(text, build_args)
   if ('problems' in found) throw refused(found.problems.map(({ line, message }) => unread('dockerfile', `line ${line}: ${message}`)))
-  if (isRecipe(found.recipe)) return found.recipe
+  const { recipe, warnings } = found
+  if (isRecipe(recipe)) return { recipe, warnings: warnings.map(({ line, message }) => `line ${line}: ${message}`) }
   throw refused((isRecipe.errors ?? []).map(({ instancePath, message = '' }) => unread('dockerfile', `${instancePath} ${message}`)))
 }
 
 /** @param pathOf where in the request something of the recipe stands. */
-function checked(recipe: Recipe, upload_id: string | undefined, pathOf: (path: string) => string): Recipe {
+function refuseUnlessValid(recipe: Recipe, upload_id: string | undefined, pathOf: (path: string) => string): void {
   const issues = recipeIssues(recipe, upload_id !== undefined)
   if (issues.length > 0) throw refused(issues.map((issue) => ({ ...issue, path: pathOf(issue.path) })))
   const { architecture = BUILD_ARCHITECTURE } = recipe
-  if (architecture === BUILD_ARCHITECTURE) return recipe
+  if (architecture === BUILD_ARCHITECTURE) return
   throw fail('validation_failed', 'architecture_not_supported', `Builds are made on ${BUILD_ARCHITECTURE} alone`, {
     details: { field: pathOf('architecture') },
   })
@@ -47,7 +60,7 @@ function unread(path: string, message: string): RecipeIssue {
 /** The first issue says the reason; each has its own beside. */
 function refused(issues: RecipeIssue[]): Failure {
   const [first] = issues
-  return fail('validation_failed', first?.reason ?? 'invalid_recipe', `The recipe is not valid: ${first?.message ?? ''}`, {
+  return fail('validation_failed', first?.reason ?? 'invalid_recipe', 'The recipe is not valid', {
     details: { issues: issues.slice(0, ISSUES_MAX) },
   })
 }

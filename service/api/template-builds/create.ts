@@ -20,7 +20,7 @@ import { readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { useUpload } from '../template-uploads/store.ts'
-import { askedRecipe } from './asked-recipe.ts'
+import { type AskedRecipe, askedRecipe } from './asked-recipe.ts'
 import { findBase } from './base.ts'
 import { beginBuild, refuseReservedSlug, templateToBuild } from './begin.ts'
 import { buildBody, type WorkedOnBuild } from './cancel.ts'
@@ -39,18 +39,18 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
   if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
   const project = await projectOf(deps.reads, who, body.project_id)
   if (organization_id !== undefined && organization_id !== project.organization_id) throw notFound('project')
-  const recipe = askedRecipe(body)
-  if ((body.upload_id !== undefined || uploadOf(recipe) !== null) && deps.uploads_dir === null)
+  const asked = askedRecipe(body)
+  if ((body.upload_id !== undefined || uploadOf(asked.recipe) !== null) && deps.uploads_dir === null)
     throw fail('dependency_unavailable', 'uploads_not_configured', 'This installation keeps no uploads')
-  return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, recipe), startedBody)
+  return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, asked), startedBody)
 }
 
 /** The order of these lines is the order in which refusals win. */
-async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, recipe: Recipe): Promise<WorkedOnBuild> {
+async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, asked: AskedRecipe): Promise<WorkedOnBuild> {
   const { body, params, now } = call
   const { organization_id } = project
   await refuseReservedSlug(tx, params.slug)
-  const plan = await planned(deps, tx, call, project, recipe)
+  const plan = await planned(deps, tx, call, project, asked.recipe)
   refuseCommands(call.who, organization_id, plan.settings)
   const template_id = await templateToBuild(deps, tx, call, {
     organization_id,
@@ -60,7 +60,8 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owne
     created_at: now,
   })
   const cell_id = await deps.cells.choose(readerOf(tx))
-  const spec = { ...plan, description: body.description ?? null, auto_publish: body.auto_publish ?? false }
+  const { warnings } = asked
+  const spec = { ...plan, warnings, description: body.description ?? null, auto_publish: body.auto_publish ?? false }
   const about = { ...project, template_id, template_slug: params.slug, cell_id, now }
   return beginBuild(deps, tx, { ...about, kind: 'recipe', spec, capture_operation_id: null })
 }

@@ -10,6 +10,8 @@ import { dropBuildMachine, findStep, forgetStep, grantBuildMachine, isOver, keep
 
 /** What a recipe is built with: `template_builds.spec` of a recipe. */
 export interface RecipeSpec extends BuildPlan {
+  /** Of the Dockerfile. A build that was begun by an older version has none. */
+  warnings?: string[]
   description: string | null
   auto_publish: boolean
 }
@@ -27,6 +29,7 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   const log = logger(work)
   const watching = watch(work, ending)
   try {
+    for (const warning of spec.warnings ?? []) log.say(Buffer.from(`==> warning: ${warning}\n`))
     await takeRoom(work, spec, signal)
     const run = { build_id: build.id, operation_id: work.operation.id, fence: work.operation.fence, plan: spec, say: log.say, signal }
     const deps = { host: cell.host, cache: cacheOf(work), uploads_dir: cell.uploads_dir || null }

@@ -7,6 +7,7 @@ import type { AgentLink } from '../links/agent.ts'
 import type { Bounds } from '../links/agent-answer.ts'
 import { bringFile, bringUpload, COPY_SCRIPT } from './files.ts'
 import { BuildFailed } from './failed.ts'
+import { reachOf } from './reach.ts'
 
 /** What the steps of one machine are run with. */
 export interface Guest {
@@ -72,7 +73,10 @@ async function run(guest: Guest, number: number, what: string, command: Command)
   if (ending.state === 'failed_to_start') throw new BuildFailed(ending.error ?? 'it could not start', number)
   if (ending.state === 'lost') throw new BuildFailed('it was lost with its machine: the memory of the machine may not suffice', number)
   if (ending.term_signal !== null) throw new BuildFailed(`it was ended by ${ending.term_signal}`, number)
-  if (ending.exit_code !== 0) throw new BuildFailed(`it ended with ${ending.exit_code}`, number, ending.exit_code)
+  if (ending.exit_code !== 0) {
+    const reach = what === 'run' ? `; ${reachOf(guest.plan.egress)}` : ''
+    throw new BuildFailed(`it ended with ${ending.exit_code}${reach}`, number, ending.exit_code)
+  }
 }
 
 function taker({ say }: Guest, number: number): Taker {

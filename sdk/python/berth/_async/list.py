@@ -40,6 +40,9 @@ class AsyncList(Generic[T]):
             if cursor is None:
                 return
 
+    def __len__(self) -> int:
+        raise TypeError("A list of the API is read page after page and has no len() before: take that of what all() returns")
+
     async def all(self) -> list[T]:
         return [item async for item in self]
 

@@ -41,6 +41,9 @@ class List(Generic[T]):
             if cursor is None:
                 return
 
+    def __len__(self) -> int:
+        raise TypeError("A list of the API is read page after page and has no len() before: take that of what all() returns")
+
     def all(self) -> list[T]:
         return [item for item in self]
 

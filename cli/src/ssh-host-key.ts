@@ -1,0 +1,44 @@
+import { createHmac, createPrivateKey, createPublicKey, randomBytes } from 'node:crypto'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+
+const SECRET_BYTES = 32
+const KIND = 'ssh-ed25519'
+/** What stands before the seed in a private key of Ed25519 (RFC 8410). */
+const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+/** Made at first use, readable by its owner alone. Two first uses at once get the same. */
+export function hostSecret(file: string): Buffer {
+  const made = `${file}.${process.pid}`
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+  writeFileSync(made, randomBytes(SECRET_BYTES), { mode: 0o600 })
+  try {
+    linkSync(made, file)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    rmSync(made)
+  }
+  return readFileSync(file)
+}
+
+/**
+ * The key that a workspace shows to this computer alone: no template, fork or guest has that of another workspace.
+ * @returns its seed, for the server, and its public half as a line of known_hosts has it
+ */
+export function hostKeyOf(secret: Buffer, workspace_id: string): { seed: Buffer; line: string } {
+  const seed = createHmac('sha256', secret).update(workspace_id).digest()
+  const key = createPublicKey(createPrivateKey({ key: Buffer.concat([PKCS8, seed]), format: 'der', type: 'pkcs8' }))
+  const { x = '' } = key.export({ format: 'jwk' })
+  const wire = [Buffer.from(KIND), Buffer.from(x, 'base64url')].flatMap((part) => [sizeOf(part), part])
+  return { seed, line: `${KIND} ${Buffer.concat(wire).toString('base64')}` }
+}
+
+function sizeOf(part: Buffer): Buffer {
+  const size = Buffer.alloc(4)
+  size.writeUInt32BE(part.length)
+  return size
+}

@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import path from 'node:path'
+import type { Workspace } from '../../sdk/typescript/src/main.ts'
+import { CliError } from './command.ts'
+
+/** What `uname -m` says, and Go. */
+const ARCHITECTURES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch64: 'arm64' }
+const MISSING = 41
+const PIECE_BYTES = 1 << 20
+
+/** Gone when the machine starts anew, and in no template. Another user of the workspace may have made the folder: it must be ours. */
+const FOLDER = '/tmp/.berth-ssh-$(id -u)'
+const LOOK = `uname -m; [ -O "${FOLDER}" ] && [ -x "${FOLDER}/$1" ] && [ -O "${FOLDER}/$1" ] || exit ${MISSING}`
+const TAKE = `set -e
+umask 077
+mkdir -p "${FOLDER}"
+[ -O "${FOLDER}" ]
+gzip -d > "${FOLDER}/.$$"
+chmod 700 "${FOLDER}/.$$"
+mv "${FOLDER}/.$$" "${FOLDER}/$1"`
+
+/** Brings the server into a workspace where it is not there, for one user. @returns its path there */
+export async function bringServer(ws: Workspace, user: string): Promise<string> {
+  const servers = packedServers()
+  const name = nameOf(servers)
+  const { exitCode, stdout, stderr, error } = await ws.exec(['sh', '-c', `id -u; ${LOOK}`, 'sh', name], { user })
+  const [uid = '', machine = ''] = stdout.split('\n')
+  const there = `/tmp/.berth-ssh-${uid}/${name}`
+  if (exitCode === 0) return there
+  if (exitCode !== MISSING) throw new CliError(`The workspace could not be made ready for ssh: ${error ?? stderr.trim()}`)
+  const command = await ws.start(['sh', '-c', TAKE, 'sh', name], { user, stdin_open: true })
+  const packed = servers.get(ARCHITECTURES[machine] ?? '')
+  if (packed === undefined) throw new CliError(`There is no ssh server for a workspace on ${machine}`)
+  for (let at = 0; at < packed.length; at += PIECE_BYTES) await command.write(packed.subarray(at, at + PIECE_BYTES))
+  await command.end()
+  const result = await command.result()
+  if (!result.ok) throw new CliError(`The workspace did not take the ssh server: ${result.stderr.trim()}`)
+  return there
+}
+
+/** By architecture. They lie beside the command line, or where the sources have it built. */
+function packedServers(): Map<string, Buffer> {
+  const self = path.dirname(realpathSync(process.argv[1] ?? ''))
+  for (const folder of [self, path.join(self, '../dist')]) {
+    const found = Object.values(ARCHITECTURES).flatMap((each) => {
+      const file = path.join(folder, `guestssh-${each}.gz`)
+      return existsSync(file) ? [[each, readFileSync(file)] as const] : []
+    })
+    if (found.length > 0) return new Map(found)
+  }
+  throw new CliError('This command line came without its ssh server', { next: 'npm run build:clients, in the clone' })
+}
+
+/** Another version has another name, and is brought beside the one that runs. */
+function nameOf(servers: ReadonlyMap<string, Buffer>): string {
+  const hash = createHash('sha256')
+  for (const packed of servers.values()) hash.update(packed)
+  return hash.digest('hex').slice(0, 16)
+}

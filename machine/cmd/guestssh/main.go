@@ -1,0 +1,17 @@
+// guestssh serves one SSH connection on its standard input and output. The command line of Berth brings it into a workspace, and starts it
+// there as the user who logs in.
+package main
+
+import (
+	"log"
+	"os"
+
+	"github.com/berth-dev/berth/machine/internal/guestssh"
+)
+
+func main() {
+	log.SetFlags(0)
+	if err := guestssh.Serve(os.Stdin, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}

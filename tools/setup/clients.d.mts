@@ -1,0 +1,1 @@
+export function ensureClients(given: { node: string; log: (line: string) => void }): Promise<void>
