@@ -15,24 +15,27 @@ func TestWhatABackgroundProcessWritesAfterTheExitIsKeptForAWhileAndThenDropped(t
 	dir := t.TempDir()
 	m := open(t, filepath.Join(dir, "state"), 0)
 	m.late = time.Hour // the test ends the while
-	go_on, done := filepath.Join(dir, "go"), filepath.Join(dir, "done")
-	if err := syscall.Mkfifo(go_on, 0o600); err != nil {
-		t.Fatal(err)
+	// Each wait has a pipe of its own. A second reader of one pipe could meet the first writer before it closes, and read its end.
+	write, writeMore, done := filepath.Join(dir, "write"), filepath.Join(dir, "more"), filepath.Join(dir, "done")
+	for _, pipe := range []string{write, writeMore} {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s, _, err := m.Start(request("late", `(read a <`+go_on+`; echo late; echo late >&2; read a <`+go_on+`; echo dropped && : >`+done+`) & echo hi`))
+	s, _, err := m.Start(request("late", `(read a <`+write+`; echo late; echo late >&2; read a <`+writeMore+`; echo dropped && : >`+done+`) & echo hi`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if stdout, last, kind := result(t, s); stdout != "hi\n" || kind != wire.FrameExit {
 		t.Fatalf("%q %s", stdout, last)
 	}
-	tell(t, go_on)
+	tell(t, write)
 	await(t, func() bool { r := s.Record(); return r.StdoutBytes == 8 && r.StderrBytes == 5 })
 	if stdout, last, kind := result(t, s); stdout != "hi\nlate\n" || kind != wire.FrameExit {
 		t.Fatalf("%q %s", stdout, last)
 	}
 	s.endLate()
-	tell(t, go_on)
+	tell(t, writeMore)
 	await(t, func() bool { _, err := os.Stat(done); return err == nil })
 	if r := s.Record(); r.State != record.Exited || r.StdoutBytes != 8 {
 		t.Fatalf("%+v", r)
