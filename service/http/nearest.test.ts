@@ -19,9 +19,8 @@ test('the nearest name is the one that was meant, and none where nothing is near
   assert.equal(nearest('limit', []), undefined)
   // A field of an answer and the filter by it have not the same name.
   const filters = ['state', 'desired_state', 'key_prefix']
-  assert.deepEqual(['observed_state', 'desird_state', 'the_state'].map((wrong) => nearest(wrong, filters)), [
-    'state',
-    'desired_state',
-    'state',
-  ])
+  assert.deepEqual(
+    ['observed_state', 'desird_state', 'the_state'].map((wrong) => nearest(wrong, filters)),
+    ['state', 'desired_state', 'state'],
+  )
 })

@@ -121,7 +121,16 @@ test('a copy whose connection breaks goes on, there and back', TIMEOUT, async ()
   const client = new Berth({ url: service.base_url, apiKey: service.api_key, fetch: breaking })
   const said: string[] = []
   const context: Context = {
-    ...{ berth: () => client, flags: {}, rest: [], dashes: false, json: true, profile: 'default', print: () => undefined, say: (text) => said.push(text) },
+    ...{
+      berth: () => client,
+      flags: {},
+      rest: [],
+      dashes: false,
+      json: true,
+      profile: 'default',
+      print: () => undefined,
+      say: (text) => said.push(text),
+    },
     async workspace(name) {
       const ws = await client.find(name)
       assert.ok(ws)

@@ -121,9 +121,14 @@ test('what a save is refused for', async () => {
   assert.ok(own)
   await w.database.superuser.updateTable('templates').set({ archived_at: w.clock.now() }).where('slug', '=', 'gone').execute()
   assert.deepEqual(await refusal({ template_slug: 'gone' }), [409, 'conflict', 'template_archived'])
-  const suspend = await w.post(`/v1/workspaces/${id}/suspend`)
-  assert.deepEqual(await refusal({}), [409, 'conflict', 'operation_in_progress'])
-  await w.ended(suspend.body.id)
+  const asked = Promise.withResolvers<void>()
+  {
+    using _ = armFailpoint('suspend.S2', () => asked.promise)
+    const suspend = await w.post(`/v1/workspaces/${id}/suspend`)
+    assert.deepEqual(await refusal({}), [409, 'conflict', 'operation_in_progress'])
+    asked.resolve()
+    await w.ended(suspend.body.id)
+  }
   await w.call('DELETE', `/v1/workspaces/${id}`)
   assert.deepEqual(await refusal({}), [409, 'conflict', 'workspace_deleted'])
 })

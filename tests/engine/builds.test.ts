@@ -156,7 +156,10 @@ test('a step that fails, that does not end, that fills the disk or forks without
   const failing = (steps: Recipe['steps']) => build(planOf({ ...(steps === undefined ? {} : { steps }) }))
   const refused = (step: number, message: RegExp) => (error: unknown) =>
     error instanceof BuildFailed && error.step === step && message.test(error.message)
-  await assert.rejects(failing([{ run: 'true' }, { run: 'echo no >&2; exit 3' }]), refused(2, /ended with 3; its policy lets it reach nothing outside/))
+  await assert.rejects(
+    failing([{ run: 'true' }, { run: 'echo no >&2; exit 3' }]),
+    refused(2, /ended with 3; its policy lets it reach nothing outside/),
+  )
   await assert.rejects(failing([{ run: ['no-such-program'] }]), BuildFailed)
   await assert.rejects(failing([{ run: 'sleep 1000', timeout_seconds: 1 }]), refused(1, /within 1 seconds/))
   await assert.rejects(failing([{ run: 'head -c 3000000000 /dev/zero > /fill' }]), BuildFailed)
