@@ -256,22 +256,14 @@ func (a *answers) forget(of wire.SecretsOf) {
 }
 
 // letGo drops values that no connection has used for a while.
-func (a *answers) letGo(ctx context.Context) {
-	ticks := time.NewTicker(answerForgotten)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticks.C:
-			a.mu.Lock()
-			for _, k := range a.known {
-				if now.Sub(k.at) > answerForgotten {
-					k.answer = nil
-					a.count(k)
-				}
-			}
-			a.mu.Unlock()
+func (a *answers) letGo() {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.known {
+		if now.Sub(k.at) > answerForgotten {
+			k.answer = nil
+			a.count(k)
 		}
 	}
 }

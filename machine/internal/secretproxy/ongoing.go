@@ -10,21 +10,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// ongoingEvery is how often it is looked whether requests that last may last on: WebSockets, streams, long downloads and uploads.
+// ongoingEvery is the time between two checks of open requests: WebSockets, streams, long downloads and uploads.
 const ongoingEvery = 5 * time.Second
 
-// ongoing are the requests with a value in them that have not ended.
+// ongoing holds the requests that carry a value and have not ended.
 type ongoing struct {
 	mu       sync.Mutex
 	requests map[*lasting]struct{}
 }
 
-// lasting is one of them. It ends when a binding ends that it began with. A rotation ends no binding.
+// lasting is an open request. The proxy ends it when a binding that it uses ends. A rotation ends no binding.
 type lasting struct {
 	of   wire.SecretsOf
 	name string
 	port int
-	put  []string // which secrets
+	put  []string // identities of the secrets whose values it carries
 	end  func()
 }
 
@@ -49,24 +49,11 @@ func (o *ongoing) byMachine() map[wire.SecretsOf][]*lasting {
 	return found
 }
 
-func (p *Proxy) watchOngoing(ctx context.Context) {
-	ticks := time.NewTicker(p.ongoingEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			p.endUnbound(ctx)
-		}
-	}
-}
-
-// endUnbound leaves requests alone of which the cell says nothing: a cell that restarts ends no stream.
+// endUnbound ends the requests whose binding has ended. Where the cell does not answer, it ends none: a cell that restarts must end no stream.
 func (p *Proxy) endUnbound(ctx context.Context) {
 	var asked sync.WaitGroup
 	for of, requests := range p.ongoing.byMachine() {
-		asked.Go(func() { // as many at most as there are requests: loadTogether
+		asked.Go(func() { // loadTogether bounds the requests, and so these
 			said, err := p.answers.of(ctx, of)
 			if err != nil {
 				return
@@ -82,7 +69,7 @@ func (p *Proxy) endUnbound(ctx context.Context) {
 	asked.Wait()
 }
 
-// identities tell secrets apart, also one from a later one of its name. A rotation changes neither.
+// identities tell secrets apart, also a secret from a later one of the same name. A rotation keeps them.
 func identities(secrets []placed) (list []string) {
 	for _, one := range secrets {
 		list = append(list, one.secret.Name+"\x00"+one.secret.Placeholder)
@@ -90,26 +77,27 @@ func identities(secrets []placed) (list []string) {
 	return list
 }
 
-// usedIn are the secrets of which putIn puts a value into this head.
+// usedIn are the secrets whose values putIn writes into this head.
 func usedIn(header http.Header, query string, secrets []placed) (used []placed) {
+	plain := sizeOf(header, query)
 	for _, one := range secrets {
-		if sizeAt(one) > 0 || sizeWith(header, query, []placed{one}) > sizeOf(header, query) {
+		if sizeWith(header, query, []placed{one}) > plain {
 			used = append(used, one)
 		}
 	}
 	return used
 }
 
-// begins keeps a request in sight until it is over.
+// begins keeps a request that carries a value in sight until it is over.
 func (p *Proxy) begins(r *http.Request, f *flow, secrets []placed) (ctx context.Context, over func()) {
 	ctx, cancel := context.WithCancel(r.Context())
-	end := cancel
-	if r.ProtoMajor < 2 {
-		end = func() { abortFlow(f) } // also where the machine reads nothing of its answer
-	}
 	used := usedIn(r.Header, r.URL.RawQuery, secrets)
 	if len(used) == 0 {
 		return ctx, cancel
+	}
+	end := cancel
+	if r.ProtoMajor < 2 {
+		end = func() { abortFlow(f) } // a machine that reads nothing of its answer would not notice the context
 	}
 	forget := p.ongoing.add(&lasting{of: f.of, name: f.name, port: int(f.to.Port()), put: identities(used), end: end})
 	return ctx, func() {

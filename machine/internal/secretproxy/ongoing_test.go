@@ -18,13 +18,7 @@ func lastingAnswers() http.Handler {
 			_ = http.NewResponseController(w).Flush()
 			time.Sleep(10 * time.Millisecond)
 		}
-		conn, buffered, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-		_, _ = io.Copy(conn, buffered)
+		echoes(w)
 	})
 }
 

@@ -95,9 +95,9 @@ type flowKey struct{}
 // serve returns when the context ends, or one of the listeners does.
 func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link net.Conn) error {
 	ended := make(chan error, 3)
-	go p.answers.letGo(ctx)
-	go p.watchSockets(ctx)
-	go p.watchOngoing(ctx)
+	go every(ctx, answerForgotten, p.answers.letGo)
+	go every(ctx, socketsEvery, p.cutSockets)
+	go every(ctx, p.ongoingEvery, func() { p.endUnbound(ctx) })
 	go p.listenToHost(link)
 	go func() { ended <- p.answers.accept(answers, p.uid) }()
 	go func() { ended <- p.server.Serve(chosen{p.ended, requests.Addr()}) }()
@@ -107,6 +107,20 @@ func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link 
 		return nil
 	case err := <-ended:
 		return err
+	}
+}
+
+// every runs the work after each interval until the context ends. A late run replaces those that it missed.
+func every(ctx context.Context, interval time.Duration, work func()) {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			work()
+		}
 	}
 }
 

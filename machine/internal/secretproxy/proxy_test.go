@@ -186,13 +186,7 @@ func TestAWebSocketBeginsWithTheValueAndGoesBothWays(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		conn, buffered, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-		_, _ = io.Copy(conn, buffered)
+		echoes(w)
 	}))
 	conn := w.tlsTo(boundHost)
 	fmt.Fprintf(conn, "GET /socket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer %s\r\n\r\n", boundHost, placeholder)

@@ -1,7 +1,6 @@
 package secretproxy
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"syscall"
@@ -17,19 +16,10 @@ const (
 	socketsEvery    = 100 * time.Millisecond
 )
 
-// watchSockets cuts connections when the kernel holds too many bytes that no end reads: the largest of the machine with most.
-func (p *Proxy) watchSockets(ctx context.Context) {
-	ticks := time.NewTicker(socketsEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			for _, f := range largest(p.budget.flows(), socketsTogether, (*flow).socketBytes) {
-				abortFlow(f)
-			}
-		}
+// cutSockets cuts connections when the kernel holds too many bytes that no end reads: the largest of the machine with most.
+func (p *Proxy) cutSockets() {
+	for _, f := range largest(p.budget.flows(), socketsTogether, (*flow).socketBytes) {
+		abortFlow(f)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -193,4 +194,15 @@ func eventually(t *testing.T, what string, so func() bool) {
 			t.Fatal("not so in time: " + what)
 		}
 	}
+}
+
+// echoes takes a request as that of a WebSocket, and sends back the bytes that come.
+func echoes(w http.ResponseWriter) {
+	conn, buffered, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+	_, _ = io.Copy(conn, buffered)
 }
