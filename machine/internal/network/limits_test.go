@@ -42,16 +42,21 @@ func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatEndedAreAShareOfWhatIsTracked(t *testing.T) {
-	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the least bound holds
-	most := flowsMax[len(flowsMax)-1] / paceShare
-	came := 0
-	for range 4 * most { // each ends at once, and is tracked for two minutes
+// brief begins so many connections. Each ends at once, and is tracked for two minutes. It returns how many were let through.
+func (w *policed) brief(number int) (came int) {
+	for range number {
 		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
 			conn.Close()
 			came++
 		}
 	}
+	return came
+}
+
+func TestConnectionsThatEndedAreAShareOfWhatIsTracked(t *testing.T) {
+	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the least bound holds
+	most := flowsMax[len(flowsMax)-1] / paceShare
+	came := w.brief(4 * most)
 	if came < most || came > 2*most { // a minute brings as many again
 		t.Errorf("%d connections left the machine, and %d in a minute may", came, most)
 	}

@@ -108,13 +108,7 @@ func TestConnectionsToTheProxyAreAShareOfWhatIsTracked(t *testing.T) {
 	proxy(t, w.r)
 	w.withSecrets(mode("secrets", wire.EgressAllowAll), 443)
 	most := flowsMax[len(flowsMax)-1] / proxiedShare
-	came := 0
-	for range 3 * most { // each ends at once, and is tracked for two minutes
-		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
-			conn.Close()
-			came++
-		}
-	}
+	came := w.brief(3 * most)
 	if came == 0 || came > 2*most { // a minute brings as many again
 		t.Errorf("%d connections come to the proxy, and %d at a time may", came, most)
 	}
