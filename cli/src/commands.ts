@@ -1,15 +1,19 @@
-import type { CliCommand, Run } from './command.ts'
+import type { CliCommand, Flag, Run } from './command.ts'
 import { COMPLETION } from './completion.ts'
 import { DRAFTS } from './drafts.ts'
 import { EXEC_FLAGS } from './exec-flags.ts'
 import { NOUNS } from './nouns.ts'
-import { WORKSPACES } from './workspaces.ts'
+import { TEMPLATE_FLAG, WORKSPACES } from './workspaces.ts'
 
 /** A module is read where its command runs: what all of them need of Node.js takes longer to read than most commands take. */
 const later =
   (read: () => Promise<Run>): Run =>
   async (context, words) =>
     (await read())(context, words)
+
+const SSH_FLAGS = {
+  user: { type: 'string', value: 'USER', says: 'user of the workspace to log in as, user where it is not said' },
+} as const satisfies Record<string, Flag>
 
 export const COMMANDS: CliCommand[] = [
   {
@@ -76,11 +80,7 @@ export const COMMANDS: CliCommand[] = [
         value: 'SET,…',
         says: 'some of exec,files,terminal,browser,ports,lifecycle; all of them where it is not said',
       },
-      template: {
-        type: 'string',
-        value: 'SLUG[@VERSION]',
-        says: 'SLUG of a template, whose newest published version is taken, or SLUG@VERSION; base where it is not said',
-      },
+      template: TEMPLATE_FLAG,
       'calls-max': { type: 'string', value: 'N', says: 'calls of tools until the server refuses, 10000 where it is not said' },
       'workspaces-max': { type: 'string', value: 'N', says: 'workspaces that it may open, 10 where it is not said' },
       listen: { type: 'string', value: 'PORT', says: 'port of this computer to serve streamable HTTP on; needs BERTH_MCP_TOKEN' },
@@ -92,7 +92,7 @@ export const COMMANDS: CliCommand[] = [
     name: 'ssh',
     takes: 'WORKSPACE [COMMAND …]',
     does: 'run ssh of this computer; ssh-config is for its options, scp, rsync and editors',
-    flags: { user: { type: 'string', value: 'USER', says: 'user of the workspace to log in as, user where it is not said' } },
+    flags: SSH_FLAGS,
     words: [1, 1],
     runs: true,
     run: later(async () => (await import('./ssh.ts')).ssh),
@@ -107,7 +107,7 @@ export const COMMANDS: CliCommand[] = [
     name: 'ssh-proxy',
     takes: 'WORKSPACE',
     does: 'what ssh runs as its ProxyCommand',
-    flags: { user: { type: 'string', value: 'USER', says: 'user of the workspace to log in as, user where it is not said' } },
+    flags: SSH_FLAGS,
     words: [1, 1],
     run: later(async () => (await import('./ssh.ts')).sshProxy),
   },

@@ -14,7 +14,7 @@ const draft = (
   words: readonly [number, number],
   run: CliCommand['run'],
   flags: CliCommand['flags'] = {},
-): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags, ...(flags === EXEC_FLAGS ? { runs: true } : {}) })
+): CliCommand => ({ name: `templates draft ${name}`, takes, does, words, run, flags })
 
 export const DRAFTS: CliCommand[] = [
   draft(
@@ -42,17 +42,20 @@ export const DRAFTS: CliCommand[] = [
     print(await berth().templates.drafts.get(slug), DRAFT_COLUMNS)
     return 0
   }),
-  draft(
-    'exec',
-    'SLUG [--] COMMAND …',
-    'run a command in the draft, as exec does',
-    [1, 1],
-    async (context, [slug = '']) => {
-      const { exec } = await import('./exec.ts')
-      return exec({ ...context, workspace: () => workspaceOf(context, slug) }, [slug])
-    },
-    EXEC_FLAGS,
-  ),
+  {
+    ...draft(
+      'exec',
+      'SLUG [--] COMMAND …',
+      'run a command in the draft, as exec does',
+      [1, 1],
+      async (context, [slug = '']) => {
+        const { exec } = await import('./exec.ts')
+        return exec({ ...context, workspace: () => workspaceOf(context, slug) }, [slug])
+      },
+      EXEC_FLAGS,
+    ),
+    runs: true,
+  },
   draft('capture', 'SLUG [LABEL]', 'keep what it holds now as a state', [1, 2], async ({ berth, print }, [slug = '', label]) => {
     print(await berth().templates.drafts.capture(slug, label === undefined ? {} : { label }), STATE_COLUMNS)
     return 0

@@ -7,7 +7,7 @@ export function sizeOf(): { cols?: number; rows?: number } {
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
 
-/** Programs draw by what the terminal here understands, which may be that of tmux or screen. */
+/** Programs draw for the terminal of the caller, which may be tmux or screen. */
 export function terminalEnv(): { TERM: string } {
   return { TERM: process.env['TERM'] || 'xterm-256color' }
 }

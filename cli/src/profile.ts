@@ -31,12 +31,18 @@ export function readProfiles(): Record<string, Profile> {
 /** Readable by its owner alone, from its first byte on. */
 export function writeProfile(name: string, profile: Profile): string {
   const file = fileOf()
-  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-  const beside = `${file}.${process.pid}`
-  writeFileSync(beside, `${JSON.stringify({ ...readProfiles(), [name]: profile }, null, 2)}\n`, { mode: 0o600 })
-  chmodSync(beside, 0o600)
-  renameSync(beside, file)
+  writeWhole(file, `${JSON.stringify({ ...readProfiles(), [name]: profile }, null, 2)}\n`)
   return file
+}
+
+/** Another process may read the file at this moment: it finds the old text or the new one. */
+export function writeWhole(file: string, text: string): void {
+  const folder = path.dirname(file)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const draft = path.join(folder, `.${path.basename(file)}.${process.pid}`)
+  writeFileSync(draft, text, { mode: 0o600 })
+  chmodSync(draft, 0o600)
+  renameSync(draft, file)
 }
 
 /** Flags win over the environment, and that over the profile. */

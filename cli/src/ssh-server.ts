@@ -9,7 +9,7 @@ const ARCHITECTURES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch
 const MISSING = 41
 const PIECE_BYTES = 1 << 20
 
-/** Gone when the machine starts anew, and in no template. Another user of the workspace may have made the folder: it must be ours. */
+/** A new start of the machine empties /tmp, and no template keeps it. Another user of the workspace may have made the folder: it must be ours. */
 const FOLDER = '/tmp/.berth-ssh-$(id -u)'
 const LOOK = `uname -m; [ -O "${FOLDER}" ] && [ -x "${FOLDER}/$1" ] && [ -O "${FOLDER}/$1" ] || exit ${MISSING}`
 const TAKE = `set -e
@@ -39,7 +39,7 @@ export async function bringServer(ws: Workspace, user: string): Promise<string> 
   return there
 }
 
-/** By architecture. They lie beside the command line, or where the sources have it built. */
+/** By architecture. They lie in the folder of the command line, or where its sources are built. */
 function packedServers(): Map<string, Buffer> {
   const self = path.dirname(realpathSync(process.argv[1] ?? ''))
   for (const folder of [self, path.join(self, '../dist')]) {
@@ -52,7 +52,7 @@ function packedServers(): Map<string, Buffer> {
   throw new CliError('This command line came without its ssh server', { next: 'npm run build:clients, in the clone' })
 }
 
-/** Another version has another name, and is brought beside the one that runs. */
+/** Each version has a name of its own, so that it never replaces a server that runs. */
 function nameOf(servers: ReadonlyMap<string, Buffer>): string {
   const hash = createHash('sha256')
   for (const packed of servers.values()) hash.update(packed)

@@ -2,13 +2,13 @@
 // command. It runs as the user who logs in, and needs nothing that the workspace does not have.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
 import type { Command } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, type Run } from './command.ts'
 import { exitCodeOf, written } from './ending.ts'
-import { configFolder } from './profile.ts'
+import { configFolder, writeWhole } from './profile.ts'
 import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
 import { bringServer } from './ssh-server.ts'
 
@@ -24,7 +24,7 @@ export const ssh: Run = async (context, [name = '']) => {
   const files = filesHere()
   const config = path.join(files.folder, `config.${profile.replaceAll(/[^\w-]/g, '_')}`)
   writeWhole(config, `${configOf(files, profileOf(flags))}\n`)
-  const user = typeof flags['user'] === 'string' ? flags['user'] : USER
+  const user = userOf(flags)
   const child = spawn('ssh', ['-F', config, '-l', user, `${ws.id}${SUFFIX}`, ...rest], { stdio: 'inherit', env: envOf(flags) })
   // A terminal sends its signals to both, and ssh answers them.
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, () => undefined)
@@ -45,7 +45,7 @@ export const sshConfig: Run = ({ print, flags, json }) => {
 export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const files = filesHere()
   const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
-  const user = typeof flags['user'] === 'string' ? flags['user'] : USER
+  const user = userOf(flags)
   const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
   // ssh reads it when the first bytes of the other side have come.
   know(files, host, line)
@@ -70,11 +70,15 @@ function filesHere(): Files {
   return files
 }
 
+function userOf(flags: Context['flags']): string {
+  return typeof flags['user'] === 'string' ? flags['user'] : USER
+}
+
 function profileOf(flags: Context['flags']): string | undefined {
   return typeof flags['profile'] === 'string' ? flags['profile'] : undefined
 }
 
-/** The flags of this call, for the ProxyCommand. */
+/** Hands the flags of this call to the ProxyCommand, which ssh starts without them. */
 function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
   const meant = { BERTH_URL: flags['url'], BERTH_PROJECT: flags['project'], BERTH_ORGANIZATION: flags['organization'] }
   const given = Object.entries(meant).filter((each): each is [string, string] => typeof each[1] === 'string')
@@ -84,13 +88,6 @@ function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
 function know({ known }: Files, host: string, host_key: string): void {
   if (/[/\s]/.test(host)) throw new CliError(`ssh takes no ${host} as a name`, { next: 'ssh WORKSPACE_ID.berth' })
   writeWhole(path.join(known, host), `berth ${host_key}\n`)
-}
-
-/** Another connection may read it at this moment. */
-function writeWhole(file: string, text: string): void {
-  const beside = path.join(path.dirname(file), `.${path.basename(file)}.${process.pid}`)
-  writeFileSync(beside, text, { mode: 0o600 })
-  renameSync(beside, file)
 }
 
 /** Every byte once, over suspends and dropped connections. */

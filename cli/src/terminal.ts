@@ -15,7 +15,7 @@ export const shell: Run = async (context, [name = '']) => {
   return carryTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
-/** A terminal that is there. Asked for with another size, or from another kind of terminal, it would be one of the same name and refused. */
+/** A terminal that exists. A start under its id with another size or another TERM would be refused. */
 async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   const terminal = ws.terminal(id)
   try {

@@ -1,9 +1,9 @@
 // App, "Client versions": once a day, in the background, and nothing ever fails of it.
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
 import { oneLine } from './print.ts'
-import { configFolder } from './profile.ts'
+import { configFolder, writeWhole } from './profile.ts'
 
 export const PACKAGE = '@berth/cli'
 /** Not a command for people: what the process in the background runs. */
@@ -72,9 +72,5 @@ function read(): Known {
 }
 
 function write(known: Known): void {
-  const file = fileOf()
-  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-  const beside = `${file}.${process.pid}`
-  writeFileSync(beside, JSON.stringify(known))
-  renameSync(beside, file)
+  writeWhole(fileOf(), JSON.stringify(known))
 }

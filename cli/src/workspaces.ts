@@ -33,6 +33,12 @@ const open: Run = async ({ berth, flags, print }, [key = '']) => {
   return 0
 }
 
+export const TEMPLATE_FLAG = {
+  type: 'string',
+  value: 'SLUG[@VERSION]',
+  says: 'SLUG of a template, whose newest published version is taken, or SLUG@VERSION; base where it is not said',
+} as const
+
 const SIZE_FLAGS = {
   memory: { type: 'string', value: 'SIZE', says: 'memory, such as 4GiB or 512MiB' },
   cpu: { type: 'string', value: 'N', says: 'processors, such as 2 or 0.5' },
@@ -93,11 +99,7 @@ export const WORKSPACES: CliCommand[] = [
     takes: 'KEY',
     does: 'open a key: make its workspace, or find, resume or restart it',
     flags: {
-      template: {
-        type: 'string',
-        value: 'SLUG[@VERSION]',
-        says: 'SLUG of a template, whose newest published version is taken, or SLUG@VERSION; base where it is not said',
-      },
+      template: TEMPLATE_FLAG,
       ...SIZE_FLAGS,
       secret: {
         type: 'string',
