@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Type, type Static, type TSchema } from 'typebox'
 import { Value } from 'typebox/value'
 import { LIMITS } from '../contract/limits.ts'
-import type { DatabaseOptions } from './db/options.ts'
+import { applicationName, type DatabaseOptions } from './db/options.ts'
 
 /** An address to listen on. */
 export interface Address {
@@ -205,7 +205,7 @@ export function readSetupConfig(path: string): SetupConfig {
 }
 
 function databaseOptions(url: string, name: 'api' | 'cell'): DatabaseOptions {
-  return { url, role: `berth_${name}`, connections_max: 20, application_name: `berth-${name}` }
+  return { url, role: `berth_${name}`, connections_max: 20, application_name: applicationName(name) }
 }
 
 function readConfigFile<S extends TSchema>(path: string, schema: S): Static<S> {

@@ -4,9 +4,9 @@ import { openRevocations } from '../core/revocations/revocations.ts'
 import { listenerOf } from '../core/revocations/words.ts'
 import type { Db } from '../db/database.ts'
 import { openListener, type Channels } from '../db/listen.ts'
+import { applicationName } from '../db/options.ts'
 import type { Clock } from '../lib/clock.ts'
 
-const API = 'berth-api'
 const CHANNELS: Channels = new Map([
   ['berth_revoked', 'berth_revoked'],
   ['berth_revocation_api', 'berth_revocation'],
@@ -17,7 +17,7 @@ export async function untilHeld(db: Db, url: string, clock: Clock): Promise<void
   const listener = await openListener({ url, role: null, connections_max: 1, application_name: 'berth-admin' }, CHANNELS)
   const seconds = LIMITS.credential.revocation_held_seconds_max
   const logger = pino({ level: 'silent' }) // what could not be asked is asked again within the bound
-  const revocations = openRevocations({ db, listener, clock, logger, listener_name: listenerOf(API), seconds })
+  const revocations = openRevocations({ db, listener, clock, logger, listener_name: listenerOf(applicationName('api')), seconds })
   try {
     await revocations.held('everywhere', new AbortController().signal)
   } finally {

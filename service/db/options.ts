@@ -11,6 +11,9 @@ export interface DatabaseOptions {
   answers_within_ms?: number
 }
 
+/** How the connections of a process name themselves to the database. */
+export const applicationName = (process: 'api' | 'cell'): string => `berth-${process}`
+
 /** Options of one connection, shared by the pool and by listeners. */
 export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
   return {
