@@ -38,7 +38,7 @@ const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
 const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
-/** Says nothing that a workspace does otherwise. */
+/** Instructions that change nothing in a workspace, each with its reason. */
 const IGNORED: Readonly<Record<string, string>> = {
   HEALTHCHECK: 'a service is ready when its port answers',
   ONBUILD: 'it is for what is built on this image',
@@ -47,8 +47,8 @@ const IGNORED: Readonly<Record<string, string>> = {
 }
 
 /**
- * A recipe that does what the Dockerfile says. Every step has its whole environment in `env`. Instructions that are not known are problems,
- * each with its line; so are all others that cannot be done, at once.
+ * A recipe that does what the Dockerfile says. Every step has its whole environment in `env`. Each instruction that is not known or cannot be
+ * done is a problem with its line. All problems are told at once.
  */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)

@@ -47,7 +47,7 @@ export function subjectOf(
 export interface Command {
   /** The words and options behind the command's name. */
   synopsis: string
-  /** It may take a right away: it ends when that holds, as the routes that do so answer then. */
+  /** The command may take a right away. Like the routes that do so, it ends when that holds. */
   revokes?: true
   run(argv: string[], context: Context): Promise<void>
 }

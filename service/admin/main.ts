@@ -50,7 +50,7 @@ const output: Output = {
   note: (text) => void process.stderr.write(`${text}\n`),
 }
 
-// Nobody reads on, as after `| head`.
+// The reader has gone, as after `| head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 process.exitCode = await main(process.argv.slice(2)).catch(explain)
 

@@ -1,5 +1,5 @@
 const CHARACTERS_MAX = 64
-/** So few are a slip of the hand. */
+/** A name with so few edits is taken for a typing error. */
 const SURE_EDITS = 2
 
 /** The known name that a wrong one was most likely meant to be; undefined where none is near enough. Pure. */

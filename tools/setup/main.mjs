@@ -3,7 +3,7 @@ import { SettingsError } from './settings.mjs'
 
 /** Runs a command and ends the process as it ended: mistakes of the caller and failures of the host are shown without a stack. */
 export async function report(command) {
-  // Nobody reads on, as after `| head`.
+  // The reader has gone, as after `| head`.
   process.stdout.on('error', (error) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const code = await command()

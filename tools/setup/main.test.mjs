@@ -18,7 +18,7 @@ const COMMANDS = {
 }
 
 for (const [name, words] of Object.entries(COMMANDS))
-  test(`${name} ends without a word when nobody reads what it prints`, { timeout: 60_000 }, async () => {
+  test(`${name} ends without a word when the reader of its output has gone`, { timeout: 60_000 }, async () => {
     const admin = name.includes('own part') ? { BERTH_ADMIN: JSON.stringify({ doctor: places }) } : {}
     const env = { PATH: process.env.PATH, ...admin }
     const child = spawn(process.execPath, words, { env, stdio: ['ignore', 'pipe', 'pipe'] })

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// connect is a client whose server runs beside it, and ends with the test.
+// connect starts a server and a client of it. Both end with the test.
 func connect(t *testing.T) *ssh.Client {
 	t.Helper()
 	seed := bytes.Repeat([]byte{7}, ed25519.SeedSize)
@@ -122,7 +122,7 @@ func TestATerminalHasItsSizeAndItsKind(t *testing.T) {
 	}
 	_, _ = io.WriteString(input, "\n")
 	waitFor(t, output, "\r\n20 70\r\n") // the line that was typed, and its answer
-	// What it left behind holds the terminal open, and nobody waits for that.
+	// A process that it left behind holds the terminal open. The server does not wait for that process.
 	var ended *ssh.ExitError
 	if err := s.Wait(); !errors.As(err, &ended) || ended.ExitStatus() != 3 {
 		t.Error(err)
@@ -187,7 +187,7 @@ func TestForwardsGoBothWaysAndWhatHasSaidAllStillHears(t *testing.T) {
 		checkAnswer(t, conn)
 	}
 	if _, err := client.Dial("tcp", "127.0.0.1:1"); err == nil {
-		t.Error("a port that nobody listens on accepts")
+		t.Error("a port without a listener accepts")
 	}
 	back := filepath.Join(t.TempDir(), "back")
 	remote, err := client.Listen("tcp", "127.0.0.1:0")

@@ -2,7 +2,7 @@ import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 
 const SHOWN_MAX = 5
 
-/** What a step was let out to: a download that fails looks like many other faults. Pure. */
+/** Which hosts a step could reach. A failed download looks like many other faults, so the message says it. Pure. */
 export function reachOf({ mode, rules, cidrs }: EgressPolicy): string {
   if (mode === 'allow_all') return 'no policy keeps it from any address'
   const allowed = mode === 'deny_all' ? [] : [...rules.map(({ host }) => host), ...cidrs]

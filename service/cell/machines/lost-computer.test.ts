@@ -4,7 +4,7 @@ import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld } from '../../../tests/engine/world.ts'
 import { createFakeHost } from '../links/fake/host.ts'
 
-// A computer that is gone for good, and another one under its name: decision 312.
+// Decision 312.
 
 test('on an empty computer under the name of a lost one each workspace says what is gone and can be deleted; the lost one comes back to nothing', async () => {
   await using world = await createWorld()

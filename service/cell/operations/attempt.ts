@@ -60,7 +60,7 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   } catch (cause) {
     const error = callersError(job, cause, kind)
     if (error === 'again') {
-      job.cell.room.doubt() // the host has a machine that the rows do not count
+      job.cell.room.doubt() // the host may have a machine that the rows do not count
       await noteNoRoom(job.cell.db, job.operation)
     }
     if (error === undefined || error === 'again' || !(await mayUndo(job, kind, true))) throw cause

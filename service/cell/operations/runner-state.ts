@@ -47,7 +47,7 @@ export function nextLookMs(
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
-/** What an operation takes a place for. */
+/** Whose permit of which group an operation takes. */
 export interface Place {
   group: Group
   organization_id: string
@@ -65,7 +65,7 @@ export function mayBegin(options: { groups?: Groups }, state: State, place: Plac
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
-/** Those that wait, in turns: who has the fewest places comes first, with those that its own before it would take. Stable. */
+/** Orders waiting operations: the organization with the fewest places comes first. Each counts those of its organization ahead of it. Stable. */
 export function inShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => Place | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {

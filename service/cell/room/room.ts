@@ -78,7 +78,7 @@ export interface Room {
   onFreed(heard: () => void): () => void
   /** The host may have a machine that nobody wants, and that keeps its room: the sooner both are compared, the better. */
   doubt(): void
-  /** Told of each comparison. While the last one failed, each want that waits asks for another. */
+  /** The engine reports each comparison. While the last one failed, each want that waits asks for another. */
   compared(is_whole: boolean): void
   /** @returns what ends it. */
   onDoubt(heard: () => void): () => void

@@ -3,7 +3,7 @@ import { isUuid } from '../../lib/ids.ts'
 /** What a revocation is about: who enforces it is asked for no more than that. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** How the listeners of apis name themselves to the database: each of them is asked. */
+/** How the listener of an api names itself to the database. A revocation asks each of them. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
 /** An api's question whether everything that was committed before it holds. Numbers of one asker grow. */
