@@ -1,4 +1,4 @@
-import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
+import type { Berth, Operation, Workspace } from '../../sdk/typescript/src/main.ts'
 
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
@@ -54,6 +54,13 @@ export class Budget {
   async fork(name: string, to: string): Promise<Workspace> {
     this.#admit(to)
     return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
+  }
+
+  /** A copy that goes with it gives its place in the budget back. */
+  async adopt(name: string, from: string, delete_copy: boolean): Promise<Operation> {
+    const operation = await (await this.find(name)).adopt(await this.find(from), { delete_fork: delete_copy })
+    if (delete_copy) this.#opened.delete(from)
+    return operation
   }
 
   /** Gives its place in the budget back. */

@@ -49,6 +49,26 @@ export const LIFECYCLE_TOOLS: Tool[] = [
   tool(
     {
       set: 'lifecycle',
+      name: 'adopt',
+      title: 'Go on from a copy',
+      description:
+        'Go on from the memory and files of a copy that was made with fork. What the workspace holds now can be brought back for 7 days: checkpoint_id names it.',
+      input: {
+        workspace,
+        from: z.string().min(1).describe('Name of the copy'),
+        delete_copy: z.boolean().optional().describe('true: the copy is deleted afterwards, and its name can be used again'),
+      },
+      output: { workspace: z.string(), checkpoint_id: z.string() },
+      effect: 'destroys',
+    },
+    async (budget, { workspace: name, from, delete_copy = false }) => {
+      const { result } = await budget.adopt(name, from, delete_copy)
+      return said({ workspace: name, checkpoint_id: String(result?.['recovery_checkpoint_id']) })
+    },
+  ),
+  tool(
+    {
+      set: 'lifecycle',
       name: 'snapshot',
       title: 'Keep a workspace as it is',
       description: 'Keep a workspace as it is now, to come back to it with restore.',

@@ -199,6 +199,18 @@ export const WORKSPACES: CliCommand[] = [
       return 0
     },
   },
+  {
+    name: 'adopt',
+    takes: 'WORKSPACE FORK',
+    does: 'go on from the memory and disk of a fork; what was there is kept for 7 days',
+    flags: { 'delete-fork': { type: 'boolean', says: 'delete the fork afterwards; its key can be used again' } },
+    words: [2, 2],
+    async run({ workspace, flags, print }, [name = '', fork = '']) {
+      const delete_fork = flags['delete-fork'] === true
+      print(await (await workspace(name)).adopt(await workspace(fork), { delete_fork }))
+      return 0
+    },
+  },
   lifecycle('reset', 'wipe every change since the template', async ({ workspace }, [name = '']) => (await workspace(name)).reset()),
   lifecycle('delete', 'delete it; its key is never used again', async ({ workspace }, [name = '']) => (await workspace(name)).delete()),
   ...files(),

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Word } from './common.ts'
 
-/** What a checkpoint was written for: a suspend or a fork, by request, or before a reset or a restore in place. */
+/** What a checkpoint was written for: a suspend, a fork or an adoption, by request, or before a reset, a restore in place or an adoption. */
 export const CHECKPOINT_KINDS = ['suspend', 'fork', 'snapshot', 'recovery'] as const
 
 export const Checkpoint = Type.Object(
@@ -12,7 +12,7 @@ export const Checkpoint = Type.Object(
     operation_id: Uuid('The operation that wrote it'),
     kind: Word(CHECKPOINT_KINDS, {
       description:
-        'snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend',
+        'snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend or adoption',
     }),
     label: Nullable(Type.String()),
     memory: Type.Boolean({ description: 'false: it is of a disk alone, and a machine of it starts from that' }),
@@ -48,6 +48,17 @@ export const RestoreRequest = Type.Object(
     ),
   },
   { ...strict, title: 'RestoreRequest' },
+)
+export const AdoptRequest = Type.Object(
+  {
+    fork_workspace_id: Uuid(
+      'A relative of this workspace: both go back to one workspace by forks, over any number of them and in either direction',
+    ),
+    delete_fork: Type.Optional(
+      Type.Boolean({ description: 'true: it is deleted once the adoption has succeeded, and its key can be used again. Default false' }),
+    ),
+  },
+  { ...strict, title: 'AdoptRequest' },
 )
 export const ResetRequest = Type.Object(
   { confirm_destructive: Type.Optional(Type.Boolean({ description: 'Must be true: every change is wiped' })) },

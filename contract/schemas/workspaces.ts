@@ -115,7 +115,8 @@ export const Workspace = Type.Object(
     idle_timeout_seconds: Nullable(Type.Integer({ description: 'idle.timeout_seconds' })),
     ended_reason: Nullable(
       Type.String({
-        description: 'Why it ended by itself or by a close: closed, idle_timeout, fork_failed, draft_discarded; null after a DELETE',
+        description:
+          'Why it ended by itself or by a close: closed, idle_timeout, fork_failed, draft_discarded, adopted; null after a DELETE',
       }),
     ),
     startup: Nullable(Startup),

@@ -12,6 +12,8 @@ export const COMMANDS = [
   'snapshot',
   'save_as_template',
   'restore', // in place
+  'adopt', // as the workspace that goes on
+  'adopted', // as the relative whose memory and disk it goes on from
   'delete_checkpoint',
   'reset',
   'delete',
@@ -54,6 +56,7 @@ export type Outcome =
         | 'snapshot'
         | 'layer_snapshot'
         | 'restore'
+        | 'adopt'
         | 'reset'
         | 'delete'
         | 'volume_attach'
@@ -87,6 +90,7 @@ const remove: Outcome = { kind: 'operate', operation: 'delete', desired_state: '
 const changeless = (desired_state: 'running' | 'suspended') => ({
   snapshot: { kind: 'operate', operation: 'snapshot', desired_state } as const,
   restore: { kind: 'operate', operation: 'restore', desired_state } as const,
+  adopt: { kind: 'operate', operation: 'adopt', desired_state } as const,
   reset: { kind: 'operate', operation: 'reset', desired_state } as const,
 })
 
@@ -109,6 +113,8 @@ export const DELETED_COMMANDS: Row = {
   snapshot: refuse('workspace_deleted'),
   save_as_template: refuse('workspace_deleted'),
   restore: refuse('workspace_deleted'),
+  adopt: refuse('workspace_deleted'),
+  adopted: refuse('workspace_deleted'),
   delete_checkpoint: refuse('workspace_deleted'),
   reset: refuse('workspace_deleted'),
   delete: join,
@@ -133,6 +139,8 @@ export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
     snapshot: refuse('not_supported_for_mode'),
     save_as_template: refuse('not_supported_for_mode'),
     restore: refuse('not_supported_for_mode'),
+    adopt: refuse('not_supported_for_mode'),
+    adopted: refuse('not_supported_for_mode'),
     delete_checkpoint: refuse('not_supported_for_mode'),
     reset: refuse('not_supported_for_mode'),
     suspend_when_idle: refuse('not_supported_for_mode'),
@@ -151,8 +159,8 @@ export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
   },
 }
 
-/** How an operation holds a workspace: a fork holds two. */
-export type HeldBy = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target'
+/** How an operation holds a workspace: a fork and an adoption hold two. */
+export type HeldBy = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target' | 'adopt_source'
 
 const HELD: Row = {
   open: busy,
@@ -164,6 +172,8 @@ const HELD: Row = {
   snapshot: busy,
   save_as_template: busy,
   restore: busy,
+  adopt: busy,
+  adopted: busy,
   delete_checkpoint: busy, // whatever it is, it may be at work on it
   reset: busy,
   delete: remove,
@@ -199,6 +209,8 @@ export const HELD_COMMANDS: Record<HeldBy, Row> = {
   layer_snapshot: COPIED,
   template_build: COPIED,
   restore: HELD,
+  adopt: HELD,
+  adopt_source: COPIED,
   reset: HELD,
   move: HELD,
   volume_create: HELD,
@@ -220,6 +232,8 @@ const ADRIFT: Row = {
   snapshot: refuse('not_snapshottable'),
   save_as_template: refuse('workspace_not_running'),
   restore: refuse('not_running'),
+  adopt: refuse('not_running'),
+  adopted: refuse('not_forkable'),
   delete_checkpoint: proceed, // but not the one that the workspace stands on
   reset: refuse('not_resettable'),
   delete: remove,
@@ -246,6 +260,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     resume_and_wait: proceed,
     fork,
     fork_tree: proceed,
+    adopted: proceed,
     suspend_when_idle: proceed,
     tool_token: proceed,
   },
@@ -257,10 +272,11 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     resume,
     resume_and_wait: resume,
     fork,
+    adopted: proceed,
     tool_token: proceed,
   },
-  // An open starts it from its current disk. Where that does not help, a restore makes it suspended at a checkpoint.
-  failed: { ...ADRIFT, ...volumes('running'), restore: { kind: 'operate', operation: 'restore', desired_state: 'suspended' } },
+  // An open starts it from its current disk. Where that does not help, a restore or an adoption makes it suspended at what it takes.
+  failed: { ...ADRIFT, ...volumes('running'), restore: changeless('suspended').restore, adopt: changeless('suspended').adopt },
   creating: ADRIFT,
   starting: ADRIFT,
   suspending: ADRIFT,

@@ -33,9 +33,9 @@ export const MACHINE_EVENTS = [
   'snapshot_begun',
   'startup_begun', // what failed of its start-up is run again
   'volumes_begun', // a volume is attached or detached
-  'replace_begun', // a reset or a restore in place
+  'replace_begun', // a reset, a restore in place or an adoption
   'reset', // the commit of a reset: nothing but the template is left
-  'restored', // the commit of a restore in place: the checkpoint is the workspace
+  'restored', // the commit of a restore in place or an adoption: the checkpoint is the workspace
   'died', // the engine ended by itself
   'lost', // an operation found the machine that it worked on dead
   'delete_begun',

@@ -6,6 +6,7 @@ export const OPERATION_KINDS = [
   'fork',
   'snapshot',
   'restore',
+  'adopt',
   'delete',
   'reset',
   'layer_snapshot',

@@ -28,6 +28,7 @@ export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'template-uploads.create',
   'template-uploads.part',
   'volumes.create',
+  'workspaces.adopt',
   'workspaces.fork',
   'workspaces.fork_tree',
   'workspaces.save_as_template',

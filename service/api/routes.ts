@@ -27,6 +27,7 @@ import {
   checkpointsList,
   workspacesReset,
   workspacesRestore,
+  workspacesAdopt,
   workspacesSnapshot,
 } from '../../contract/routes/app/checkpoints.ts'
 import {
@@ -158,6 +159,7 @@ import { endSession, getSession, listOwnSessions, logOut, logOutEverywhere } fro
 import { deleteCheckpoint } from './checkpoints/delete.ts'
 import { listCheckpointsOfWorkspace } from './checkpoints/list.ts'
 import { resetWorkspace } from './checkpoints/reset.ts'
+import { adoptFork } from './checkpoints/adopt.ts'
 import { restoreWorkspace } from './checkpoints/restore.ts'
 import { snapshotWorkspace } from './checkpoints/snapshot.ts'
 import type { ApiDeps } from './deps.ts'
@@ -261,6 +263,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(checkpointsList, listCheckpointsOfWorkspace),
   bind(checkpointsDelete, deleteCheckpoint),
   bind(workspacesRestore, restoreWorkspace),
+  bind(workspacesAdopt, adoptFork),
   bind(workspacesReset, resetWorkspace),
   bind(workspacesSecrets, getSecretsOfWorkspace),
   bind(workspacesSetSecrets, setSecretsOfWorkspace),

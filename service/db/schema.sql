@@ -422,7 +422,7 @@ create table operations (
   FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   CHECK (((completed_at IS NULL) = (state = ANY (ARRAY['queued'::text, 'capacity_pending'::text, 'running'::text])))),
   CHECK (((subject_kind <> 'workspace'::text) OR (subject_id = workspace_id))),
-  CHECK ((kind = ANY (ARRAY['open'::text, 'suspend'::text, 'resume'::text, 'fork'::text, 'snapshot'::text, 'restore'::text, 'delete'::text, 'reset'::text, 'layer_snapshot'::text, 'volume_create'::text, 'volume_delete'::text, 'volume_attach'::text, 'volume_detach'::text, 'template_build'::text, 'move'::text]))),
+  CHECK ((kind = ANY (ARRAY['open'::text, 'suspend'::text, 'resume'::text, 'fork'::text, 'snapshot'::text, 'restore'::text, 'adopt'::text, 'delete'::text, 'reset'::text, 'layer_snapshot'::text, 'volume_create'::text, 'volume_delete'::text, 'volume_attach'::text, 'volume_detach'::text, 'template_build'::text, 'move'::text]))),
   CHECK ((state = ANY (ARRAY['queued'::text, 'capacity_pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text])))
 ); -- insert, select to berth_api; update (state, state_reason, result, error, updated_at, started_at, completed_at) to berth_api; delete, insert, select to berth_cell; update (source_workspace_id, state, state_reason, result, error, updated_at, started_at, completed_at, deadline_at, cell_id, attempt, fence, step, progress) to berth_cell
 
@@ -1266,6 +1266,7 @@ create table workspaces (
   background_seconds integer,
   draft_state_id uuid,
   state_layers text[],
+  family_id uuid,
   PRIMARY KEY (id),
   FOREIGN KEY (cell_id) REFERENCES cells(id),
   FOREIGN KEY (organization_id) REFERENCES organizations(id),

@@ -257,6 +257,8 @@ interface WorkspacesTable {
   background_seconds: number | null
   draft_state_id: ColumnType<string | null, string | null | undefined, never>
   state_layers: ColumnType<string[] | null, string[] | null | undefined, string[]>
+  /** The workspace that it goes back to by forks; null: it is no fork. */
+  family_id: ColumnType<string | null, string | null | undefined, never>
   active_at: Date
   tool_call_at: Date | null
   busy_until: Date | null

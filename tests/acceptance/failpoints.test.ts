@@ -17,7 +17,7 @@ const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
 const points = (kind: string) => havingTheirTurn((Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith(`${kind}.`)))
-const everyPoint = ['open', 'suspend', 'resume', 'snapshot', 'reset', 'restore', 'fork', 'delete'].flatMap(points)
+const everyPoint = ['open', 'suspend', 'resume', 'snapshot', 'reset', 'restore', 'adopt', 'fork', 'delete'].flatMap(points)
 
 let service: Service
 let client: Client
@@ -246,6 +246,31 @@ describe('suspend and resume', () => {
         await counts(forked)
         await ended((await persist<Operation>(`/v1/workspaces/${child.id}`, { method: 'DELETE' })).body.id)
       }
+    })
+  }
+})
+
+describe('adopt', () => {
+  for (const name of points('adopt')) {
+    test(`kill -9 before ${name}: the workspace goes on as its fork, and the fork is gone`, async () => {
+      const workspace = await opened(key())
+      await startCounter(client, workspace)
+      const target = key()
+      const forked = await persist<{ operation: Operation }>(`/v1/workspaces/${workspace.id}/fork`, { json: { key: target } })
+      const { workspace_id: fork_workspace_id } = await ended(forked.body.operation.id)
+      arm(name)
+      const json = { fork_workspace_id, delete_fork: true }
+      const { body } = await persist<Operation>(`/v1/workspaces/${workspace.id}/adopt`, { json, headers: { 'idempotency-key': name } })
+      const operation = await ended(body.id)
+      await fired(name)
+      assert.equal(operation.state, 'succeeded')
+      await counts(workspace)
+      await seen('the end of the fork', async () => ((await view(fork_workspace_id)).observed_state === 'deleted' ? true : null))
+      const checkpoint_id = operation.result?.['recovery_checkpoint_id']
+      const back = await persist<Operation>(`/v1/workspaces/${workspace.id}/restore`, { json: { checkpoint_id } })
+      assert.equal((await ended(back.body.id)).state, 'succeeded')
+      await counts(workspace)
+      await ended((await persist<Operation>(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).body.id)
     })
   }
 })

@@ -29,6 +29,7 @@ const GOOD_BODIES: Record<string, object> = {
   'workspaces.idle_policy': { idle_policy: null },
   'workspaces.suspend_when_idle': { after_seconds: 30 },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-000000000000' },
+  'workspaces.adopt': { fork_workspace_id: '01920000-0000-7000-8000-000000000000' },
   'workspaces.set_secrets': { names: [] },
   'secrets.create': { name: 'NAME', value: 'v' },
   'secrets.create_of_organization': { name: 'NAME', value: 'v' },

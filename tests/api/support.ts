@@ -342,6 +342,7 @@ export interface FakeCell {
 
 const AFTER: Record<string, { observed_state: string; desired_state?: 'running' | 'suspended' }> = {
   open: { observed_state: 'running' },
+  adopt: { observed_state: 'running' },
   resume: { observed_state: 'running' },
   fork: { observed_state: 'running' },
   suspend: { observed_state: 'suspended' },

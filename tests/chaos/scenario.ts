@@ -57,15 +57,20 @@ async function bringTo(service: Service, actor: Actor, seen: Believed, kind: Ope
     assert.equal(status, 200, `could not write ${path}`)
   }
   if (kind === 'resume' || kind === 'fork_suspended') assert.equal((await operate(actor, seen, 'suspend')).state, 'succeeded')
+  if (kind === 'adopt') forks.set(seen, (await operate(actor, seen, 'fork')).workspace_id)
   if (kind === 'restore') {
     const { result } = await operate(actor, seen, 'snapshot')
     seen.snapshots.set(String(result?.['checkpoint_id']), seen.content)
   }
 }
 
+/** Forks that are there to be adopted. */
+const forks = new WeakMap<Believed, string>()
+
 const BODIES: Partial<Record<OperationKind, (seen: Believed) => object>> = {
   restore: (seen) => ({ checkpoint_id: [...seen.snapshots.keys()][0] }),
   reset: () => ({ confirm_destructive: true }),
+  adopt: (seen) => ({ fork_workspace_id: forks.get(seen), delete_fork: true }),
   fork: (seen) => ({ key: `${seen.key}-fork` }),
   fork_suspended: (seen) => ({ key: `${seen.key}-fork` }),
 }

@@ -125,7 +125,7 @@ test('on a full disk cp says so, leaves what was there, and no part of the new',
   assert.match(stderr, /no space left on device/)
 })
 
-test('it is suspended, resumed, kept, forked and deleted', async () => {
+test('it is suspended, resumed, kept, forked, goes on from its fork, and is deleted', async () => {
   await cli.berth(['open', 'life'])
   for (const words of [
     ['suspend', 'life'],
@@ -136,7 +136,10 @@ test('it is suspended, resumed, kept, forked and deleted', async () => {
     assert.equal((await cli.berth(words)).code, 0, words.join(' '))
   assert.match((await cli.berth(['checkpoints', 'life'])).stdout, /first/)
   assert.match((await cli.berth(['list', '--prefix', 'life-'])).stdout, /life-2/)
-  assert.equal((await cli.berth(['delete', 'life-2'])).code, 0)
+  const adopted = await cli.berth(['adopt', 'life', 'life-2', '--delete-fork', '--json'])
+  assert.deepEqual([adopted.code, (JSON.parse(adopted.stdout) as { kind: string }).kind], [0, 'adopt'])
+  assert.doesNotMatch((await cli.berth(['list', '--prefix', 'life-'])).stdout, /life-2/)
+  assert.equal((await cli.berth(['delete', 'life'])).code, 0)
 })
 
 test('what others named shows its steering characters, and steers no terminal', async () => {

@@ -153,6 +153,7 @@ async function isForked(tx: Db, source: string): Promise<boolean> {
       .select('o.id')
       .where('h.workspace_id', '=', source)
       .where('o.source_workspace_id', '=', source)
+      .where('o.kind', '=', 'fork')
       .where('o.completed_at', 'is', null)
   let seen = await holder().executeTakeFirst()
   while (seen !== undefined) {
@@ -171,7 +172,17 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
   const joined = tx.updateTable('operations').set(canceled).where('source_workspace_id', '=', workspace_id).where('step', '=', JOINED)
   const waiting = await joined.where('completed_at', 'is', null).returning('id').execute()
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
-  const ended = [...waiting.map(({ id }) => id), ...holds.map(({ operation_id }) => operation_id)]
+  const ended = [...waiting.map(({ id }) => id)]
+  for (const { operation_id: id } of holds) {
+    // An adoption goes on without the fork that it was to capture.
+    const { kind, workspace_id: own } = await tx
+      .selectFrom('operations')
+      .select(['kind', 'workspace_id'])
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow()
+    if (kind !== 'adopt' || own === workspace_id) ended.push(id)
+    else await tx.deleteFrom('workspace_holds').where('operation_id', '=', id).where('workspace_id', '=', workspace_id).execute()
+  }
   for (const id of ended) {
     await tx.updateTable('operations').set(canceled).where('id', '=', id).where('completed_at', 'is', null).execute()
     await tx.deleteFrom('workspace_holds').where('operation_id', '=', id).execute()

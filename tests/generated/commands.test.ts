@@ -43,6 +43,8 @@ const SENT: Record<Command, () => Promise<Answer>> = {
     const another = await seeder(w.database, w.clock, w.ids).checkpoint(id)
     return w.call('DELETE', `/v1/workspaces/${id}/checkpoints/${another}`)
   },
+  adopt: () => w.post(`/v1/workspaces/${id}/adopt`, { fork_workspace_id: other }),
+  adopted: () => w.post(`/v1/workspaces/${other}/adopt`, { fork_workspace_id: id }),
   reset: () => w.post(`/v1/workspaces/${id}/reset`, { confirm_destructive: true }),
   delete: () => w.call('DELETE', `/v1/workspaces/${id}`),
   close: () => w.post(`/v1/workspaces/${id}/close`),
@@ -97,8 +99,9 @@ async function arrange(seen: Seen): Promise<void> {
     .execute()
   await db.updateTable('workspace_keys').set({ workspace_id: id, reusable: false }).where('key', '=', 'commands').execute()
   if (seen.held_by === null) return
-  const kind = seen.held_by === 'fork_source' || seen.held_by === 'fork_target' ? 'fork' : seen.held_by
-  const target = seen.held_by === 'fork_source' ? other : id
+  const kind =
+    seen.held_by === 'fork_source' || seen.held_by === 'fork_target' ? 'fork' : seen.held_by === 'adopt_source' ? 'adopt' : seen.held_by
+  const target = seen.held_by === 'fork_source' || seen.held_by === 'adopt_source' ? other : id
   await db
     .updateTable('operations')
     .set({ kind, state: 'running', completed_at: null, error: null, workspace_id: target, subject_id: target })
@@ -149,7 +152,16 @@ test('ready is what runs and is held by nothing that starts it: a token for it i
   }
   for (const seen of ready) assert.notEqual(decide(seen, 'tool_token').kind, 'refuse', JSON.stringify(seen))
   const holders = ready.filter(({ mode, lifetime }) => mode === 'processful' && lifetime === 'persistent').map(({ held_by }) => held_by)
-  assert.deepEqual(holders, [null, 'fork_source', 'snapshot', 'layer_snapshot', 'template_build', 'volume_attach', 'volume_detach'])
+  assert.deepEqual(holders, [
+    null,
+    'fork_source',
+    'snapshot',
+    'layer_snapshot',
+    'template_build',
+    'adopt_source',
+    'volume_attach',
+    'volume_detach',
+  ])
 })
 
 test('a deleted workspace refuses what its table refuses', async () => {

@@ -35,6 +35,7 @@ const OTHER_BODIES: Record<string, object> = {
   'template-builds.create': { recipe: { base: 'own' } },
   'template-builds.create_of_organization': { recipe: { base: 'own' } },
   'workspaces.restore': { checkpoint_id: '01920000-0000-7000-8000-00000000beef' },
+  'workspaces.adopt': { fork_workspace_id: '01920000-0000-7000-8000-00000000beef' },
   'workspaces.reset': { confirm_destructive: false },
   'workspaces.suspend_when_idle': { after_seconds: 31 },
   'secret-versions.create': { value: 'other' },

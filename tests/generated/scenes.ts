@@ -47,6 +47,12 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
   'workspaces.fork': (w, key) => w.running(key),
   'workspaces.fork_tree': treeOf,
   'workspaces.snapshot': (w, key) => w.running(key),
+  'workspaces.adopt': async (w, key) => {
+    const workspace_id = await w.running(key)
+    const { body } = await w.post(`/v1/workspaces/${workspace_id}/fork`, { key: `${key}-fork` })
+    await w.cell.succeed(body.operation.id)
+    return { workspace_id, fork_workspace_id: body.workspace.id as string }
+  },
   'workspaces.reset': (w, key) => w.running(key),
   'workspaces.restore': async (w, key) => {
     const id = await w.running(key)
@@ -214,6 +220,7 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'workspaces.fork': (key) => ({ key: `${key}-new` }),
   'workspaces.fork_tree': (key) => ({ key: `${key}-new` }),
   'workspaces.restore': () => ({ checkpoint_id: CHECKPOINT }),
+  'workspaces.adopt': (_key, { fork_workspace_id }) => ({ fork_workspace_id }),
   'workspaces.reset': () => ({ confirm_destructive: true }),
   'workspaces.set_secrets': () => ({ names: ['ONE'] }),
   'secrets.create': nameOf,

@@ -176,7 +176,7 @@ const STEPS: Step[] = [
     },
   },
   {
-    fact: 'it is suspended, resumed, kept, restored, forked, reset and deleted, and its operations are told',
+    fact: 'it is suspended, resumed, kept, restored, forked, adopted, reset and deleted, and its operations are told',
     async run(berth, ws) {
       const { id } = await ws.suspend()
       assert.equal((await berth.operation(id)).kind, 'suspend')
@@ -188,7 +188,8 @@ const STEPS: Step[] = [
       await ws.restore(checkpoint_id)
       const fork = await ws.fork(unique('fork'))
       assert.notEqual(fork.id, ws.id)
-      await fork.delete()
+      assert.equal((await ws.adopt(fork)).kind, 'adopt')
+      await ws.adopt(fork.id, { delete_fork: true })
       assert.ok((await ws.operations().all()).length >= 3)
       await ws.deleteCheckpoint(checkpoint_id)
       await ws.reset()

@@ -45,6 +45,7 @@ export const OPERATION_METHODS: Record<string, Reached> = {
   'checkpoints.list': 'ws.checkpoints',
   'checkpoints.delete': 'ws.deleteCheckpoint',
   'workspaces.restore': 'ws.restore',
+  'workspaces.adopt': 'ws.adopt',
   'workspaces.reset': 'ws.reset',
   'workspaces.secrets': 'ws.secrets.get',
   'workspaces.set_secrets': 'ws.secrets.set',

@@ -44,6 +44,8 @@ const FEW = 3
 /** Machines that were hibernated for somebody who waited. */
 let evicted = 0
 let given_up = 0
+/** Adoptions that were asked for. */
+let adopted = 0
 
 describe('after any history everything is consistent and no file is lost', { concurrency: AT_ONCE }, () => {
   for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
@@ -57,11 +59,12 @@ describe('after any history everything is consistent and no file is lost', { con
 })
 
 test(
-  'machines were frozen, hibernated and woken, and snapshots deleted, in these histories',
+  'machines were frozen, hibernated and woken, snapshots deleted, and forks adopted, in these histories',
   { skip: SEEDS < 6 && 'so few histories need not have all of it' },
   () => {
     for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
     assert.ok(given_up > 0)
+    assert.ok(adopted > 0)
     assert.ok(evicted > 0)
   },
 )
@@ -177,8 +180,8 @@ class History {
     const held = await this.world.db.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', id).executeTakeFirst()
     if (row.deleted_at !== null) return
     const kinds: Record<string, string[]> = {
-      running: ['suspend', 'suspend', 'fork', 'snapshot', 'give_up'],
-      suspended: ['resume', 'resume', 'fork', 'snapshot', 'give_up', 'restore'],
+      running: ['suspend', 'suspend', 'fork', 'snapshot', 'give_up', 'adopt'],
+      suspended: ['resume', 'resume', 'fork', 'snapshot', 'give_up', 'restore', 'adopt'],
       failed: ['open'],
     }
     const holder = held && (await this.world.operation(held.operation_id))
@@ -188,6 +191,7 @@ class History {
     if (kind === undefined) return
     this.told.push(`${kind} ${id.slice(-4)}`)
     if (kind === 'give_up') return this.giveUp()
+    if (kind === 'adopt') return this.adopt(id)
     if (kind === 'restore') this.died.add(id) // its processes are what it costs
     try {
       if (kind === 'restore') await this.world.operate(id, kind, { input: { checkpoint_id: row.checkpoint_id, memory: false } })
@@ -195,6 +199,25 @@ class History {
       else await this.world.operate(id, kind)
     } catch (error) {
       // Somebody holds it since we looked, or does, or it is a fork that failed: the API would refuse, or try again.
+      if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
+    }
+  }
+
+  /** A relative with the same mark: whichever of both the workspace is afterwards, it has it. */
+  private async adopt(id: string): Promise<void> {
+    const mark = this.marks.get(id)
+    const same = [...this.workspaces].filter((other) => other !== id && mark !== undefined && this.marks.get(other) === mark)
+    const fork = same[Math.floor(this.random() * same.length)]
+    if (fork === undefined) return
+    const { observed_state, checkpoint_id, deleted_at } = await this.world.workspace(fork)
+    if (deleted_at !== null || !(observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null))) return
+    this.told.push(`${id.slice(-4)} adopts ${fork.slice(-4)}`)
+    if (this.died.has(fork)) this.died.add(id)
+    const input = { fork_workspace_id: fork, delete_fork: this.random() < 0.4 }
+    try {
+      await this.world.operate(id, 'adopt', { source: fork, input })
+      adopted += 1
+    } catch (error) {
       if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
   }

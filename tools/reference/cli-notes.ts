@@ -22,6 +22,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   checkpoints: 'berth checkpoints demo',
   restore: 'berth restore demo 01900000-0000-7000-8000-000000000000',
   fork: 'berth fork demo demo-attempt',
+  adopt: 'berth adopt demo demo-attempt --delete-fork',
   reset: 'berth reset demo',
   delete: 'berth delete demo',
   'files list': 'berth files list demo:/home/user',

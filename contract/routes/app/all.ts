@@ -5,7 +5,14 @@ import { EXPORT_ROUTES } from './exports.ts'
 import { feedbackCreate } from './feedback.ts'
 import { BILLING_ROUTES } from './billing.ts'
 import { AUTH_ROUTES } from './auth.ts'
-import { checkpointsDelete, checkpointsList, workspacesReset, workspacesRestore, workspacesSnapshot } from './checkpoints.ts'
+import {
+  checkpointsDelete,
+  checkpointsList,
+  workspacesAdopt,
+  workspacesReset,
+  workspacesRestore,
+  workspacesSnapshot,
+} from './checkpoints.ts'
 import {
   projectEgressGet,
   projectEgressPut,
@@ -121,6 +128,7 @@ export const APP_ROUTES: readonly AppRoute[] = [
   checkpointsList,
   checkpointsDelete,
   workspacesRestore,
+  workspacesAdopt,
   workspacesReset,
   workspacesSecrets,
   workspacesSetSecrets,

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { operators, readers } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
-import { CheckpointList, ResetRequest, RestoreRequest, SnapshotRequest } from '../../schemas/checkpoints.ts'
+import { AdoptRequest, CheckpointList, ResetRequest, RestoreRequest, SnapshotRequest } from '../../schemas/checkpoints.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Operation } from '../../schemas/operations.ts'
 import { workspaceParams } from './workspaces.ts'
@@ -68,6 +68,37 @@ export const workspacesRestore = appRoute({
     not_found: [null, 'checkpoint_not_found'],
     forbidden: ALONE,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running'],
+  },
+})
+
+export const workspacesAdopt = appRoute({
+  id: 'workspaces.adopt',
+  method: 'POST',
+  path: '/v1/workspaces/{workspace_id}/adopt',
+  summary: "Go on from the memory and disk of a fork, under the workspace's own id, key and settings; what was there is kept for 7 days",
+  access: operators('workspace'),
+  idempotent: true,
+  params: workspaceParams,
+  body: AdoptRequest,
+  answers: {
+    202: {
+      schema: Operation,
+      description:
+        'The adopt operation; its result carries recovery_checkpoint_id. Running restarts there, suspended stays suspended, failed becomes suspended',
+    },
+  },
+  errors: {
+    not_found: ALONE,
+    forbidden: ALONE,
+    conflict: [
+      'workspace_deleted',
+      'not_supported_for_mode',
+      'operation_in_progress',
+      'not_running',
+      'not_related',
+      'not_forkable',
+      'not_snapshottable',
+    ],
   },
 })
 

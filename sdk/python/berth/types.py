@@ -21,6 +21,13 @@ class AccountDelete(TypedDict):
     confirm_email: str
 
 
+class AdoptRequest(TypedDict):
+    #: A relative of this workspace: both go back to one workspace by forks, over any number of them and in either direction
+    fork_workspace_id: str
+    #: true: it is deleted once the adoption has succeeded, and its key can be used again. Default false
+    delete_fork: NotRequired[bool]
+
+
 class AgentSessionPrincipal(TypedDict):
     type: Literal["user", "api_key"]
     id: str
@@ -196,7 +203,7 @@ class Checkpoint(TypedDict):
     #: The operation that wrote it
     operation_id: str
     #: snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next
-    #: suspend
+    #: suspend or adoption
     kind: Literal["suspend", "fork", "snapshot", "recovery"]
     label: Union[str, None]
     #: false: it is of a disk alone, and a machine of it starts from that
@@ -926,7 +933,7 @@ class OperationRequestedBy(TypedDict):
 
 class Operation(TypedDict):
     id: str
-    kind: Literal["open", "suspend", "resume", "fork", "snapshot", "restore", "delete", "reset", "layer_snapshot", "volume_create", "volume_delete", "volume_attach", "volume_detach", "template_build", "move"]
+    kind: Literal["open", "suspend", "resume", "fork", "snapshot", "restore", "adopt", "delete", "reset", "layer_snapshot", "volume_create", "volume_delete", "volume_attach", "volume_detach", "template_build", "move"]
     state: Literal["queued", "capacity_pending", "running", "succeeded", "failed", "canceled"]
     state_reason: Union[str, None]
     workspace_id: Union[str, None]

@@ -177,7 +177,7 @@ async def ports(berth: Any, ws: Any, person: Any) -> None:
 
 
 async def lifecycle(berth: Any, ws: Any, person: Any) -> None:
-    """it is suspended, resumed, kept, restored, forked, reset and deleted, and its operations are told"""
+    """it is suspended, resumed, kept, restored, forked, adopted, reset and deleted, and its operations are told"""
     id = (await ws.suspend())["id"]
     same((await berth.operation(id))["kind"], "suspend")
     same((await berth.wait_for_operation(id))["state"], "succeeded")
@@ -187,7 +187,8 @@ async def lifecycle(berth: Any, ws: Any, person: Any) -> None:
     await ws.restore(kept["result"]["checkpoint_id"])
     fork = await ws.fork(unique("fork"))
     assert fork.id != ws.id
-    await fork.delete()
+    assert (await ws.adopt(fork))["kind"] == "adopt"
+    await ws.adopt(fork.id, delete_fork=True)
     assert len(await ws.operations().all()) >= 3
     await ws.delete_checkpoint(kept["result"]["checkpoint_id"])
     await ws.reset()

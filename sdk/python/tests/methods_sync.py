@@ -178,7 +178,7 @@ def ports(berth: Any, ws: Any, person: Any) -> None:
 
 
 def lifecycle(berth: Any, ws: Any, person: Any) -> None:
-    """it is suspended, resumed, kept, restored, forked, reset and deleted, and its operations are told"""
+    """it is suspended, resumed, kept, restored, forked, adopted, reset and deleted, and its operations are told"""
     id = (ws.suspend())["id"]
     same((berth.operation(id))["kind"], "suspend")
     same((berth.wait_for_operation(id))["state"], "succeeded")
@@ -188,7 +188,8 @@ def lifecycle(berth: Any, ws: Any, person: Any) -> None:
     ws.restore(kept["result"]["checkpoint_id"])
     fork = ws.fork(unique("fork"))
     assert fork.id != ws.id
-    fork.delete()
+    assert (ws.adopt(fork))["kind"] == "adopt"
+    ws.adopt(fork.id, delete_fork=True)
     assert len(ws.operations().all()) >= 3
     ws.delete_checkpoint(kept["result"]["checkpoint_id"])
     ws.reset()

@@ -10,6 +10,13 @@ export type AccountDelete = {
   confirm_email: string
 }
 
+export type AdoptRequest = {
+  /** A relative of this workspace: both go back to one workspace by forks, over any number of them and in either direction */
+  fork_workspace_id: string
+  /** true: it is deleted once the adoption has succeeded, and its key can be used again. Default false */
+  delete_fork?: boolean
+}
+
 export type AgentSession = {
   id: string
   workspace_id: string
@@ -175,7 +182,7 @@ export type Checkpoint = {
   workspace_id: string
   /** The operation that wrote it */
   operation_id: string
-  /** snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend */
+  /** snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend or adoption */
   kind: 'suspend' | 'fork' | 'snapshot' | 'recovery'
   label: string | null
   /** false: it is of a disk alone, and a machine of it starts from that */
@@ -857,7 +864,7 @@ export type OpenResponse = {
 
 export type Operation = {
   id: string
-  kind: 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'delete' | 'reset' | 'layer_snapshot' | 'volume_create' | 'volume_delete' | 'volume_attach' | 'volume_detach' | 'template_build' | 'move'
+  kind: 'open' | 'suspend' | 'resume' | 'fork' | 'snapshot' | 'restore' | 'adopt' | 'delete' | 'reset' | 'layer_snapshot' | 'volume_create' | 'volume_delete' | 'volume_attach' | 'volume_detach' | 'template_build' | 'move'
   state: 'queued' | 'capacity_pending' | 'running' | 'succeeded' | 'failed' | 'canceled'
   state_reason: string | null
   workspace_id: string | null

@@ -158,6 +158,15 @@ export class Workspace implements AsyncDisposable {
     return this.#operate({ method: 'POST', path: '/restore', json: { checkpoint_id } }, options)
   }
 
+  /**
+   * Goes on from the memory and disk of a fork, or of another relative, under its own key. What it was before is kept for seven days:
+   * `result.recovery_checkpoint_id` names it.
+   */
+  adopt(fork: Workspace | string, { delete_fork, ...options }: OperationOptions & { delete_fork?: boolean } = {}): Promise<Operation> {
+    const json = { fork_workspace_id: typeof fork === 'string' ? fork : fork.id, ...(delete_fork === undefined ? {} : { delete_fork }) }
+    return this.#operate({ method: 'POST', path: '/adopt', json }, options)
+  }
+
   /** A copy under another key, with the same files, and of a running one the same memory and processes. */
   async fork(key: string, given: { caps?: Caps; lifetime?: ForkRequest['lifetime'] } & Caps & CallOptions = {}): Promise<Workspace> {
     const { caps, lifetime, ...options } = withCaps(given)

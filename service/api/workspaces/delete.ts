@@ -1,7 +1,7 @@
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { aboutWorkspace, cancelOperation, insertFinishedDelete, readJoined } from '../../core/operations/store.ts'
+import { aboutWorkspace, cancelOperation, insertFinishedDelete, letGoOf, readJoined } from '../../core/operations/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
@@ -74,6 +74,8 @@ export async function endForGood(
 
 /** Ends what is under way of the workspace. Of a source of forks that is all of them: none has captured it while one of them holds it. */
 async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
+  // The adoption finds it gone, and fails or has what it needs.
+  if (active.kind === 'adopt' && active.workspace_id !== row.id) return letGoOf(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
   // Those that wait come first: a holder that goes hands its source to the next.
   const waiting = (await readJoined(tx, row.id)).filter(({ id }) => id !== active.id)

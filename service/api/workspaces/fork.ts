@@ -21,7 +21,7 @@ import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-ope
 import { lockWithOperation } from './find.ts'
 import { checkKey } from './open-rules.ts'
 import { allowed, inProgress } from './refusals.ts'
-import { activeOperation, ceilings, type WorkspaceRow } from './row.ts'
+import { activeOperation, ceilings, familyOf, type WorkspaceRow } from './row.ts'
 import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
 
 type ForkCall = Call<typeof workspacesFork>
@@ -71,6 +71,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     cell_id: source.cell_id, // its memory and disk are there
     idle_policy: null,
     state_layers: source.state_layers,
+    family_id: familyOf(source),
     background_seconds: source.background_seconds, // what works in the background is in its memory
     now,
   }
@@ -114,11 +115,14 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** Refuses a key that is in use, or ever was; but a fork that captured nothing has given its key back. @returns who had it. */
+/** Forks that end so give their keys back: one captured nothing, the other's content goes on under another key. */
+const FREED_BY: ReadonlySet<string | null | undefined> = new Set(['fork_failed', 'adopted'])
+
+/** Refuses a key that is in use, or ever was, unless its fork has given it back. @returns who had it. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null
   const holder = await readWorkspace(readerOf(tx), used.workspace_id)
-  if (used.reusable && holder?.ended_reason === 'fork_failed') return used.workspace_id
+  if (used.reusable && FREED_BY.has(holder?.ended_reason)) return used.workspace_id
   throw fail('conflict', 'key_in_use', 'The key is in use, or was', { details: { key } })
 }

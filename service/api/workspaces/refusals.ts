@@ -29,11 +29,24 @@ export function allowed(row: WorkspaceRow, command: Command): Allowed {
 /** The operation that a command begins, where it never joins another. */
 export function operateOn(
   row: WorkspaceRow,
-  command: 'snapshot' | 'save_as_template' | 'restore' | 'reset' | 'attach_volume' | 'detach_volume',
+  command: 'snapshot' | 'save_as_template' | 'restore' | 'adopt' | 'reset' | 'attach_volume' | 'detach_volume',
 ): Extract<Allowed, { kind: 'operate' }> {
   const decision = allowed(row, command)
   if (decision.kind !== 'operate') throw new Error(`${command} begins an operation or is refused`)
   return decision
+}
+
+const OF_FORKS: Partial<Record<RefusalReason, string>> = {
+  workspace_deleted: 'The fork is deleted',
+  not_supported_for_mode: 'A file-first workspace has no memory to go on from',
+  operation_in_progress: 'Another operation of the fork is in progress',
+  not_forkable: 'Only a fork that is running or suspended can be adopted',
+}
+
+/** That this relative of another workspace can be adopted by it. Throws what its tables refuse. */
+export function allowedAsFork(fork: WorkspaceRow): void {
+  const decision = decide(seen(fork), 'adopted')
+  if (decision.kind === 'refuse') throw refusalOf(decision.reason, fork, 'adopted', OF_FORKS)
 }
 
 /** Throws what no state of this workspace allows. */
@@ -52,15 +65,21 @@ export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
 
-function refusalOf(reason: RefusalReason, row: WorkspaceRow, command: Command): Failure {
+function refusalOf(
+  reason: RefusalReason,
+  row: WorkspaceRow,
+  command: Command,
+  messages: Partial<Record<RefusalReason, string>> = MESSAGES,
+): Failure {
+  const message = messages[reason] ?? MESSAGES[reason]
   if (reason === 'not_supported_for_mode') {
-    const operation = command === 'resume_and_wait' ? 'resume' : command
-    return fail('conflict', reason, MESSAGES[reason], { details: { mode: row.mode, operation } })
+    const operation = command === 'resume_and_wait' ? 'resume' : command === 'adopted' ? 'adopt' : command
+    return fail('conflict', reason, message, { details: { mode: row.mode, operation } })
   }
   const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
   // App, "Reasons": it is retryable while an operation is on its way. A suspended workspace runs after a resume alone.
-  if (active === null) return fail('conflict', reason, MESSAGES[reason], reason === 'workspace_not_running' ? { retryable: false } : {})
-  return fail('conflict', reason, MESSAGES[reason], {
+  if (active === null) return fail('conflict', reason, message, reason === 'workspace_not_running' ? { retryable: false } : {})
+  return fail('conflict', reason, message, {
     operation_id: active.id,
     details: { active_operation_id: active.id, active_operation_kind: active.kind },
   })

@@ -36,6 +36,7 @@ export interface WorkspaceRow extends IdleFacts {
   checkpoint_id: string | null
   background_seconds: number | null
   state_layers: string[] | null
+  family_id: string | null
   created_at: Date
   updated_at: Date
   deleted_at: Date | null
@@ -69,6 +70,7 @@ function heldBy(row: WorkspaceRow): HeldBy | null {
   const active = activeOperation(row)
   if (active === null) return null
   if (active.kind === 'fork') return active.workspace_id === row.id ? 'fork_target' : 'fork_source'
+  if (active.kind === 'adopt') return active.workspace_id === row.id ? 'adopt' : 'adopt_source'
   return active.kind
 }
 
@@ -83,6 +85,11 @@ export function isRunning(row: WorkspaceRow): boolean {
 /** App, "Workspace (view)"; the start-up counts too. */
 export function isReady(row: WorkspaceRow): boolean {
   return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
+}
+
+/** The workspace that it goes back to by forks, or itself: what relatives have in common. */
+export function familyOf({ id, family_id }: Pick<WorkspaceRow, 'id' | 'family_id'>): string {
+  return family_id ?? id
 }
 
 export function ceilings(row: WorkspaceRow): Resources {

@@ -35,6 +35,7 @@ const WORKSPACE_COLUMNS = [
   'idle_policy',
   'background_seconds',
   'state_layers',
+  'family_id',
   'active_at',
   'tool_call_at',
   'busy_until',

@@ -23,8 +23,8 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
       .execute()
     const ids = namesOf(rows)
     if (ids.length === 0) return 0
-    // A fork that captured nothing: its key names nothing that ever was.
-    const never_used = rows.filter(({ ended_reason }) => ended_reason === 'fork_failed').map(({ id }) => id)
+    // A fork that captured nothing: its key names nothing that ever was. One that was adopted: what it named goes on under another key.
+    const freed = rows.filter(({ ended_reason }) => ended_reason === 'fork_failed' || ended_reason === 'adopted').map(({ id }) => id)
     await tx.deleteFrom('agent_sessions').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('checkpoints').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspace_holds').where('workspace_id', 'in', ids).execute()
@@ -32,7 +32,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
     await tx.updateTable('operations').set({ source_workspace_id: null }).where('source_workspace_id', 'in', ids).execute()
     await tx.deleteFrom('operations').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspaces').where('id', 'in', ids).execute()
-    if (never_used.length > 0) await tx.deleteFrom('workspace_keys').where('workspace_id', 'in', never_used).execute()
+    if (freed.length > 0) await tx.deleteFrom('workspace_keys').where('workspace_id', 'in', freed).execute()
     return ids.length
   })
 }

@@ -4,7 +4,17 @@ import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 
 /** Operations that no other row names. The newest always stay, so the highest fence of a workspace does, too (decision 70). */
-const DROPPED: readonly OperationKind[] = ['open', 'suspend', 'resume', 'snapshot', 'restore', 'reset', 'volume_attach', 'volume_detach']
+const DROPPED: readonly OperationKind[] = [
+  'open',
+  'suspend',
+  'resume',
+  'snapshot',
+  'restore',
+  'reset',
+  'adopt',
+  'volume_attach',
+  'volume_detach',
+]
 const ROWS = 1000
 
 /** Living workspaces of a cell after one in the order of their ids. */

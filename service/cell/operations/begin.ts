@@ -2,6 +2,7 @@ import type { MachineEvent } from '../../../contract/states/machine.ts'
 import type { Resources } from '../../db/schema.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import { JOINED } from '../../core/operations/store.ts'
+import { adopt } from './adopt.ts'
 import { remove } from './delete.ts'
 import { captureAhead, fork } from './fork.ts'
 import type { CellContext, OperationKind } from './job.ts'
@@ -49,6 +50,7 @@ const KINDS: Record<string, KnownKind> = {
   layer_snapshot: { kind: layerSnapshot, begins: 'snapshot_begun', starts: false, group: 'suspend' },
   reset: { kind: reset, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
   restore: { kind: restore, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
+  adopt: { kind: adopt, begins: 'replace_begun', starts: false, replaces: true, group: 'start' },
   volume_attach: { kind: attach, begins: 'volumes_begun', starts: false, group: 'suspend' },
   volume_detach: { kind: detach, begins: 'volumes_begun', starts: false, group: 'suspend' },
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },

@@ -28,6 +28,8 @@ interface Case {
   source: string
   operation_id: string
   target: string
+  /** Its operation deletes it. */
+  deleted?: string
 }
 
 /** Brings a workspace to where the operation begins, and begins it. */
@@ -62,6 +64,18 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     const draft_state_id = await capturedState(world, draft.source, draft.operation_id)
     const { workspace_id, operation_id } = await world.open({ draft_state_id })
     return { ...draft, target: workspace_id, operation_id }
+  },
+  /** Of a fork that has gone on; it is deleted with it. */
+  async adopt(world) {
+    const begun = await onRunning(world, async () => '')
+    const fork = await world.fork(begun.source)
+    await world.ended(fork.operation_id)
+    const guest = world.host.guest(fork.workspace_id)
+    guest.memory.set('canary', 'of the fork')
+    guest.files.set('/f', 'of the fork')
+    const input = { fork_workspace_id: fork.workspace_id, delete_fork: true }
+    const operation_id = await world.operate(begun.source, 'adopt', { source: fork.workspace_id, input })
+    return { ...begun, operation_id, deleted: fork.workspace_id }
   },
   async fork(world) {
     const begun = await onRunning(world, async () => '')
@@ -191,6 +205,16 @@ const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
     assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 2])
     assertSameGuest(world, target)
     await assertBringsBack(world, target, operation_id, 'changed since')
+  },
+  async adopt({ world, target, operation_id, deleted = '' }) {
+    const row = await world.workspace(target)
+    assert.deepEqual([row.observed_state, row.ownership_epoch], ['running', 2])
+    const guest = world.host.guest(target)
+    assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['of the fork', 'of the fork'])
+    await world.until(async () => (await world.workspace(deleted)).observed_state === 'deleted')
+    assert.equal((await world.workspace(deleted)).ended_reason, 'adopted')
+    await assertBringsBack(world, target, operation_id, 'on disk')
+    assertSameGuest(world, target)
   },
   async delete({ world, target }) {
     assert.equal((await world.workspace(target)).observed_state, 'deleted')

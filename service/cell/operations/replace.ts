@@ -1,17 +1,31 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { MachineEvent } from '../../../contract/states/machine.ts'
 import type { OperationError } from '../../db/schema.ts'
+import type { StartupState } from '../../db/schema-templates.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
-import { insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
+import { dropSuperseded, insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
 import { captureOrStartError } from './errors.ts'
 import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, completeEarlier, dropDisks, type RunningEnd } from './running.ts'
-import { asAttempt, endAttempt, isHibernated, moveWorkspace, readMachineRow, type MachineRow, type Progress, type Tx } from './store.ts'
+import {
+  asAttempt,
+  endAttempt,
+  finish,
+  isHibernated,
+  moveWorkspace,
+  readMachineRow,
+  type MachineRow,
+  type Progress,
+  type Tx,
+} from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
 /** The workspace is its new content already; what is left is to give the old machine up and to start the new one. */
 const REPLACED = 'replaced'
+
+/** The same of one that does not run: nothing is left but what the kind does last. */
+const REPLACED_ASLEEP = 'replaced_asleep'
 
 const DAY_MS = 24 * 3600_000
 
@@ -20,14 +34,25 @@ export interface Content {
   checkpoint_id: string
   /** Of one that was made for it, and has no row yet. */
   made?: CheckpointInfo
+  made_as?: 'suspend' | 'fork'
+  /** What earlier suspends, forks and adoptions left goes: one adoption after another would fill the pool. */
+  supersedes?: true
+  /** Of the template's start-up, where the memory is another workspace's. */
+  startup?: StartupState
 }
 
-/** How a reset and a restore in place differ: everything else of them is one. */
+/** How a reset, a restore in place and an adoption differ: everything else of them is one. */
 export interface Replacement {
   /** The commit: the old content is a recovery checkpoint, the new one is what the workspace would start with. */
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** The new content; null: nothing but the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
+  /** Beside the commit, in its transaction. */
+  committing?(tx: Tx, job: Job): Promise<void>
+  /** Before the commit something failed: whatever else was captured goes on as it was. */
+  undone?(job: Job): Promise<void>
+  /** What is done last, before the operation succeeds. Repeated where it is cut off. */
+  finishing?(job: Job): Promise<void>
   /** Starts the machine in the epoch that the commit has given, and makes it the workspace's. */
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
   /** When the new machine could not be started. */
@@ -42,13 +67,14 @@ export function replacement(kind: Replacement): OperationKind {
   return {
     async drive(job) {
       if (job.operation.step === COMMITTED) return completeEarlier(job, endOf(job, kind))
+      if (job.operation.step === REPLACED_ASLEEP) return finishAsleep(job, kind, await claimedRow(job))
       const seen = job.operation.step === REPLACED ? await claimedRow(job) : await replace(job, kind)
       if (seen !== null) await startNew(job, kind, seen)
     },
     async undo(job, error) {
       const seen = await readMachineRow(job.cell.db, job.operation.workspace_id)
-      if (job.operation.step === REPLACED) await undoStart(job, kind, seen, error)
-      else await undoCapture(job, seen, error)
+      if (job.operation.step === REPLACED || job.operation.step === REPLACED_ASLEEP) await undoStart(job, kind, seen, error)
+      else await undoCapture(job, kind, seen, error)
       await job.cell.table.fresh(seen.id)
     },
     errorOf: captureOrStartError,
@@ -56,7 +82,9 @@ export function replacement(kind: Replacement): OperationKind {
 }
 
 function endOf({ operation }: Job, kind: Replacement): RunningEnd {
-  return { ...kind.end, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
+  const { finishing } = kind
+  const last = finishing === undefined ? {} : { finishing }
+  return { ...kind.end, ...last, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
 }
 
 /** @returns the row to start from; null for a suspended workspace, which stays suspended: its operation has ended. */
@@ -118,11 +146,7 @@ async function commitReplaced(
   const recovery_checkpoint_id = captured?.checkpoint_id ?? seen.checkpoint_id
   const { reserved: _taken, ...begun } = operation.progress // of a hibernated one, whose grants say it from here on
   const progress: Progress = { ...begun, recovery_checkpoint_id, old_disk: seen.disk }
-  const save = async (tx: Tx) => {
-    if (captured !== null) await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
-    else if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
-    return moveToContent(tx, job, kind, seen, content, now)
-  }
+  const save = (tx: Tx) => moveToContent(tx, job, kind, seen, content, { captured, recovery_checkpoint_id }, now)
   const row = await asAttempt(cell.db, operation, now, save, { step: REPLACED, progress })
   job.operation = { ...operation, step: REPLACED, progress }
   return row
@@ -142,13 +166,41 @@ async function commitAsleep(
   const { cell, operation } = job
   const now = cell.clock.now()
   const recovery_checkpoint_id = captured?.checkpoint_id ?? seen.checkpoint_id
-  const result = { recovery_checkpoint_id, ownership_epoch: seen.ownership_epoch + 1 }
-  await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
-    if (captured !== null) await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
-    else if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
-    await moveToContent(tx, job, kind, seen, content, now)
-  })
+  const save = (tx: Tx) => moveToContent(tx, job, kind, seen, content, { captured, recovery_checkpoint_id }, now)
+  if (kind.finishing === undefined) {
+    await endAttempt(
+      cell.db,
+      operation,
+      now,
+      { state: 'succeeded', result: asleepResult(recovery_checkpoint_id, seen.ownership_epoch + 1) },
+      async (tx) => void (await save(tx)),
+    )
+    return null
+  }
+  const progress: Progress = { ...operation.progress, recovery_checkpoint_id }
+  const row = await asAttempt(cell.db, operation, now, save, { step: REPLACED_ASLEEP, progress })
+  job.operation = { ...operation, step: REPLACED_ASLEEP, progress }
+  await finishAsleep(job, kind, row)
   return null
+}
+
+async function finishAsleep(job: Job, kind: Replacement, row: MachineRow): Promise<void> {
+  const { cell, operation } = job
+  await kind.finishing?.(job)
+  const result = asleepResult(operation.progress.recovery_checkpoint_id ?? null, row.ownership_epoch)
+  await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })
+  await cell.table.fresh(row.id)
+}
+
+function asleepResult(recovery_checkpoint_id: string | null, ownership_epoch: number): Record<string, unknown> {
+  return { recovery_checkpoint_id, ownership_epoch }
+}
+
+/** What becomes the recovery checkpoint. */
+interface Recovery {
+  /** null: a checkpoint that is there already. */
+  captured: CheckpointInfo | null
+  recovery_checkpoint_id: string | null
 }
 
 async function moveToContent(
@@ -157,10 +209,16 @@ async function moveToContent(
   kind: Replacement,
   seen: MachineRow,
   content: Content | null,
+  { captured, recovery_checkpoint_id }: Recovery,
   now: Date,
 ): Promise<MachineRow> {
+  const { cell, operation } = job
+  await kind.committing?.(tx, job)
+  if (captured !== null) await insertCheckpoint(tx, cell, operation, captured, { kind: 'recovery', label: null, expires_at: expiry(now) })
+  else if (recovery_checkpoint_id !== null) await keepForRecovery(tx, recovery_checkpoint_id, expiry(now))
   if (content?.made) {
-    await insertCheckpoint(tx, job.cell, job.operation, content.made, { kind: 'suspend', label: null, expires_at: null })
+    await insertCheckpoint(tx, cell, operation, content.made, { kind: content.made_as ?? 'suspend', label: null, expires_at: null })
+    if (content.supersedes) await dropSuperseded(tx, seen.id, content.made.checkpoint_id)
   }
   const ownership_epoch = seen.ownership_epoch + 1
   return moveWorkspace(tx, seen, kind.replaced, now, {
@@ -169,6 +227,7 @@ async function moveToContent(
     residency: 'resident',
     disk: null,
     suspend_request: null,
+    ...(content?.startup === undefined ? {} : { startup: content.startup }),
   })
 }
 
@@ -188,8 +247,9 @@ async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<
   await dropDisks(job, seen.id, epoch, [operation.progress.old_disk ?? null])
 }
 
-async function undoCapture(job: Job, seen: MachineRow, error: OperationError): Promise<void> {
+async function undoCapture(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
+  if (operation.attempt > 0) await kind.undone?.(job)
   const alive = seen.observed_state !== 'running' || (await unpause(job, seen, 'unpause-undo'))
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {

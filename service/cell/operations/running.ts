@@ -24,6 +24,8 @@ export interface RunningEnd {
   before_commit: FailpointName
   before_connect: FailpointName
   before_success?: FailpointName
+  /** What is done last, before the start-up and the success. Repeated where it is cut off. */
+  finishing?(job: Job): Promise<void>
   result: Record<string, unknown>
 }
 
@@ -119,6 +121,7 @@ export async function completeRunning(job: Job, row: MachineRow, machine: Machin
   const connected = await askUnless(job, DEAD, row.id, 'connect', row.ownership_epoch, (fence) => cell.host.connect(fence))
   if (!connected) return endedSince(job, row)
   if (end.before_success !== undefined) await failpoint(end.before_success)
+  await end.finishing?.(job)
   const result = { ...end.result, ownership_epoch: row.ownership_epoch, ...leftOut(row, machine) }
   if (startsUp(row)) return startUp(job, row, result)
   await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })

@@ -31,7 +31,7 @@ export interface Progress {
   reserved?: Resources
   /** Attempts to which the host said that it has no room: they do not count against the operation. */
   no_room?: number
-  /** Of a reset or a restore in place, from its commit on. */
+  /** Of a reset, a restore in place or an adoption, from its commit on. */
   recovery_checkpoint_id?: string | null
   old_disk?: string | null
 }

@@ -135,7 +135,7 @@ function noteProxies(socket: string, log: Logger): void {
 }
 
 /** Operations that end the machine: who comes from now on waits for their end. */
-const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'move', 'delete'])
+const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
 /**
  * Lets nobody use a machine that an operation is about to end: a request that comes after it has begun would be lost with the machine.

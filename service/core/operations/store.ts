@@ -127,6 +127,11 @@ export async function readJoined(tx: ChangeTx, source_workspace_id: string): Pro
   return rows
 }
 
+/** Takes a workspace from an operation that holds it beside its own, and goes on. */
+export async function letGoOf(tx: ChangeTx, operation_id: string, workspace_id: string): Promise<void> {
+  await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
+}
+
 /** Ends an operation that a delete or its caller overtakes, and lets go of everything that it holds. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {

@@ -58,6 +58,8 @@ export interface NewWorkspace extends Owner {
   draft_state_id?: string | null
   /** Those that its machines begin with instead of the layers of its version. */
   state_layers?: string[] | null
+  /** Of a fork: the workspace that it goes back to by forks. */
+  family_id?: string
   now: Date
 }
 

@@ -184,6 +184,22 @@ class Workspace:
     ) -> types.Operation:
         return self._operate("POST", "/restore", wait, wait_seconds, {"checkpoint_id": checkpoint_id})
 
+    def adopt(
+        self,
+        fork: Workspace | str,
+        *,
+        delete_fork: bool | None = None,
+        wait: bool = True,
+        wait_seconds: float | None = None,
+    ) -> types.Operation:
+        """Goes on from the memory and disk of a fork, or of another relative, under its own key.
+
+        What it was before is kept for seven days: `result["recovery_checkpoint_id"]` names it.
+        """
+        fork_workspace_id = fork if isinstance(fork, str) else fork.id
+        json = {"fork_workspace_id": fork_workspace_id, **given(delete_fork=delete_fork)}
+        return self._operate("POST", "/adopt", wait, wait_seconds, json)
+
     def fork(
         self,
         key: str,

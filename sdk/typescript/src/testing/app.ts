@@ -81,6 +81,14 @@ function ofWorkspace(state: State, place: Place, { method, path, json }: Asked):
       view.ownership_epoch += 1
       return done('restore')
     }
+    case 'POST adopt': {
+      const fork = state.places.get(String(json['fork_workspace_id']))
+      if (!fork) throw notFound('The fork')
+      place.files = new Map(fork.files)
+      view.ownership_epoch += 1
+      if (json['delete_fork'] === true) move(fork.view, 'deleted')
+      return done('adopt', { recovery_checkpoint_id: crypto.randomUUID() })
+    }
     case 'POST fork': {
       const fork = createPlace(state, String(json['key']), view)
       fork.files = new Map(place.files)

@@ -1,0 +1,71 @@
+import type { workspacesAdopt } from '../../../contract/routes/app/checkpoints.ts'
+import { Again } from '../../core/changes/again.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
+import { writeDesiredState } from '../../core/workspaces/state-store.ts'
+import { readerOf } from '../../db/reader.ts'
+import type { Call, Reply } from '../../http/call.ts'
+import { fail } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import type { ApiDeps } from '../deps.ts'
+import { changeAndAnswer } from '../idempotency/change.ts'
+import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
+import { visible } from '../workspaces/find.ts'
+import { allowedAsFork, operateOn } from '../workspaces/refusals.ts'
+import { familyOf, type WorkspaceRow } from '../workspaces/row.ts'
+import { lockWorkspace, readWorkspace } from '../workspaces/store.ts'
+
+type AdoptCall = Call<typeof workspacesAdopt>
+
+/** POST /v1/workspaces/{workspace_id}/adopt */
+export async function adoptFork(call: AdoptCall, deps: ApiDeps): Promise<Reply> {
+  const { body, now } = call
+  await failpoint('adopt.A1')
+  const work = async (tx: ChangeTx) => {
+    const { row, fork } = await lockBoth(tx, call)
+    const { operation: kind, desired_state } = operateOn(row, 'adopt')
+    if (fork === null) throw fail('not_found', null, 'There is no such fork')
+    if (familyOf(fork) !== familyOf(row) || fork.id === row.id) throw notRelated()
+    allowedAsFork(fork)
+    refuseBlank(fork)
+    const delete_fork = body.delete_fork === true
+    const input = { fork_workspace_id: fork.id, delete_fork }
+    const id = deps.ids.next()
+    const operation = { ...aboutWorkspace(row), id, kind, source_workspace_id: fork.id, cell_id: row.cell_id ?? fork.cell_id, input, now }
+    await insertOperation(tx, operation, { workspace_ids: [row.id, fork.id], gate: 'closed' })
+    await writeDesiredState(tx, row.id, desired_state, {}, now)
+    const worked = workedOn(row, { status: 202, operation_id: id, changed: true })
+    return { ...worked, changed: worked.changed && { ...worked.changed, details: input } }
+  }
+  return changeAndAnswer(deps, call, work, operationBody)
+}
+
+/**
+ * Both workspaces, locked in the order of their ids: two adoptions of the same two, one each way, wait for each other in one order. One that
+ * the caller may not know of is not locked, and is null as the fork.
+ */
+async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise<{ row: WorkspaceRow; fork: WorkspaceRow | null }> {
+  const reads = readerOf(tx)
+  const row = visible(who, await readWorkspace(reads, params.workspace_id))
+  const other = await readWorkspace(reads, body.fork_workspace_id)
+  const is_known = other !== null && other.organization_id === row.organization_id && other.project_id === row.project_id
+  const ids = is_known ? [...new Set([row.id, other.id])].sort() : [row.id]
+  const locked = new Map<string, WorkspaceRow>()
+  for (const id of ids) {
+    const found = await lockWorkspace(tx, id)
+    if (found === null) throw new Again('a workspace is gone meanwhile')
+    locked.set(id, found)
+  }
+  return { row: locked.get(row.id) ?? row, fork: locked.get(body.fork_workspace_id) ?? null }
+}
+
+function notRelated() {
+  return fail('conflict', 'not_related', 'The two workspaces do not go back to one workspace by forks')
+}
+
+/** Reset while it was suspended: there is neither memory nor a disk to go on from. */
+function refuseBlank(fork: WorkspaceRow): void {
+  if (fork.observed_state === 'suspended' && fork.checkpoint_id === null) {
+    throw fail('conflict', 'not_snapshottable', 'The fork was reset while it was suspended: it has nothing to capture yet')
+  }
+}

@@ -1,0 +1,77 @@
+import { machineState } from '../../../contract/states/machine.ts'
+import { byService } from '../../core/changes/audit.ts'
+import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
+import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
+import type { Db } from '../../db/database.ts'
+import type { Job } from './job.ts'
+import { LostRace, ofAttempt, readMachineRow, releaseHold, type OpenOperation, type Tx } from './store.ts'
+
+/** Whether the operation still holds this workspace: a delete takes it. */
+export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, workspace_id: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('workspace_holds')
+    .select('operation_id')
+    .where('operation_id', '=', id)
+    .where('workspace_id', '=', workspace_id)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/**
+ * With the commit of what was captured of it: the fork is free, unless it is to be deleted. The operation's row is locked, and who takes a
+ * hold away locks it first.
+ * @returns false where its delete has taken it.
+ */
+export async function letForkGo(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
+  if (!(await holds(tx, operation, fork_id))) return false
+  if (!is_kept) await releaseHold(tx, operation, fork_id)
+  return true
+}
+
+/**
+ * Deletes the fork as its owner could, and gives its key back: what it was goes on under the other key. Nothing happens where an earlier
+ * attempt or a caller has deleted it.
+ */
+export async function deleteAdopted({ cell, operation }: Job, fork_id: string): Promise<void> {
+  const now = cell.clock.now()
+  const work = async (tx: ChangeTx) => {
+    const { numUpdatedRows } = await ofAttempt(tx, operation).set({ updated_at: now }).executeTakeFirst()
+    if (numUpdatedRows !== 1n) throw new LostRace('The operation')
+    if (!(await holds(tx, operation, fork_id))) return null
+    const seen = await readMachineRow(tx, fork_id)
+    const observed_state = machineState(seen.observed_state, 'delete_begun')
+    if (observed_state === null) return null
+    const { id, organization_id, project_id } = await tx
+      .updateTable('workspaces')
+      .set({
+        observed_state,
+        desired_state: 'deleted',
+        deleted_at: now,
+        ended_reason: 'adopted',
+        tokens_revoked_before: now,
+        pending_reason: null,
+        suspend_requested_at: null,
+        suspend_after_seconds: null,
+        suspend_not_before: null,
+        updated_at: now,
+      })
+      .where('id', '=', fork_id)
+      .returning(['id', 'organization_id', 'project_id'])
+      .executeTakeFirstOrThrow()
+    await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', id).execute()
+    await releaseHold(tx, operation, id)
+    const input = { reason: 'adopted', adopted_by: operation.workspace_id }
+    const fork = { id, organization_id, project_id }
+    const deletion = { ...aboutWorkspace(fork), id: cell.ids.next(), kind: 'delete', cell_id: seen.cell_id, input, now } as const
+    await insertOperation(tx, deletion, { workspace_ids: [id], gate: 'closed' })
+    return { ...fork, details: input }
+  }
+  await mutate(
+    cell.db,
+    byService('cell', { ids: cell.ids, now }),
+    'workspaces.delete',
+    work,
+    (done) => done && { kind: 'workspace', ...done },
+  )
+  await cell.table.fresh(fork_id)
+}

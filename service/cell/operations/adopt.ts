@@ -1,0 +1,118 @@
+import { failpoint } from '../../lib/failpoints.ts'
+import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
+import { workspaceSubject } from '../links/subject.ts'
+import { deleteAdopted, holds, letForkGo } from './adopt-store.ts'
+import { operationError, Refused } from './errors.ts'
+import { ask, quiesce, takeOver, type Job } from './job.ts'
+import { replacement, type Content } from './replace.ts'
+import { restoreRequest } from './requests.ts'
+import { commitRunning, completeRunning, howItBegan } from './running.ts'
+import { LostRace, readMachineRow, type MachineRow } from './store.ts'
+import { unpause } from './suspend.ts'
+
+/**
+ * On from the memory and disk of a relative, in place: captured as a fork captures its source, and put in as a restore puts a checkpoint in
+ * (decision 315). The fork is held until it is captured, or until it is deleted with the success.
+ */
+export const adopt = replacement({
+  replaced: 'restored',
+  async contentOf(job, seen) {
+    const fork = await readMachineRow(job.cell.db, forkOf(job))
+    try {
+      return await captureFork(job, seen, fork)
+    } catch (error) {
+      // Its delete has taken it: what was refused since then says nothing of the workspace.
+      const is_refused = error instanceof LostRace || error instanceof HostFailure || error instanceof Refused
+      if (is_refused && !(await holds(job.cell.db, job.operation, fork.id))) throw new Refused(FORK_GONE)
+      throw error
+    }
+  },
+  async committing(tx, job) {
+    if (!(await letForkGo(tx, job.operation, forkOf(job), deletes(job)))) throw new Refused(FORK_GONE)
+  },
+  async start(job, seen, end) {
+    const { checkpoint_id } = seen // the content, by the commit
+    if (checkpoint_id === null) throw new LostRace('The content of an adoption')
+    const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
+      job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
+    )
+    await completeRunning(job, await commitRunning(job, seen, machine, end, await howItBegan(job, seen)), machine, end)
+  },
+  /** The fork is as it was: a capture that was cut off may have left it standing still. */
+  async undone(job) {
+    try {
+      const fork = await readMachineRow(job.cell.db, forkOf(job))
+      if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-undo')
+    } catch (error) {
+      if (!(error instanceof LostRace)) throw error // it is deleted
+    }
+  },
+  start_failed: 'resume_undone',
+  desired_after_failure: 'suspended',
+  end: { event: 'resumed', before_commit: 'adopt.A6b', before_connect: 'adopt.A6c' },
+  async finishing(job) {
+    if (deletes(job)) {
+      await failpoint('adopt.A7')
+      await deleteAdopted(job, forkOf(job))
+    }
+    await failpoint('adopt.A8')
+  },
+  points: { close: 'adopt.A2', capture: 'adopt.A4', commit: 'adopt.A5', stop: 'adopt.A6', start: 'adopt.A6a' },
+})
+
+const FORK_GONE = operationError('checkpoint_failed', 'The fork was deleted before it was adopted', { reason: 'workspace_deleted' })
+const FORK_NOT_RUNNING = operationError('checkpoint_failed', 'The fork does not run any more', { reason: 'not_running' })
+
+async function captureFork(job: Job, seen: MachineRow, fork: MachineRow): Promise<Content> {
+  if (job.operation.attempt > 1) await wakeFork(job, fork)
+  if (fork.observed_state !== 'running' && fork.observed_state !== 'suspended') throw new Refused(FORK_NOT_RUNNING)
+  await quiesce(job, fork.id)
+  await failpoint('adopt.A3')
+  const made = await captureInto(job, seen, fork)
+  refuseSmaller(seen, made)
+  const startup = fork.startup === null ? {} : { startup: fork.startup } // what its memory holds of it
+  return { checkpoint_id: made.checkpoint_id, made, made_as: 'fork', supersedes: true, ...startup }
+}
+
+/** An earlier attempt may have left it standing still. */
+async function wakeFork(job: Job, fork: MachineRow): Promise<void> {
+  await takeOver(job, fork.id, fork.ownership_epoch)
+  if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-earlier')
+}
+
+/** A fork that runs goes on running: where it is to be deleted, it is so only when this one runs. */
+function captureInto(job: Job, seen: MachineRow, fork: MachineRow): Promise<CheckpointInfo> {
+  const { host, ids } = job.cell
+  const checkpoint_id = ids.next()
+  if (fork.disk !== null) {
+    const into = { into: workspaceSubject(seen.id), into_fence: job.operation.fence, checkpoint_id, then: 'running' as const }
+    return ask(job, fork.id, 'capture-fork', fork.ownership_epoch, (fence) => host.checkpoint({ ...fence, ...into }))
+  }
+  if (fork.checkpoint_id === null) throw new LostRace('The sleeping fork')
+  const names = { source: workspaceSubject(fork.id), source_checkpoint_id: fork.checkpoint_id, checkpoint_id }
+  return ask(job, seen.id, 'capture-fork', seen.ownership_epoch, (fence) => host.cloneCheckpoint({ ...fence, ...names }))
+}
+
+/** The workspace keeps its own size: what the fork holds has to fit. */
+function refuseSmaller({ ceilings }: MachineRow, { resources, disk_bytes, engine }: CheckpointInfo): void {
+  const memory_mib = engine === '' ? 0 : resources.memory_mib
+  if (memory_mib > ceilings.memory_mib) {
+    const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: ceilings.memory_mib } }
+    throw new Refused(operationError('invalid_resources', 'The workspace is smaller than the memory of the fork', details))
+  }
+  const disk_gib = Math.ceil((disk_bytes ?? 0) / 2 ** 30)
+  if (disk_gib > ceilings.disk_gib) {
+    const details = { reason: 'below_captured_disk', required: { disk_gib }, ceiling: { disk_gib: ceilings.disk_gib } }
+    throw new Refused(operationError('invalid_resources', 'The workspace is smaller than what lies on the disk of the fork', details))
+  }
+}
+
+function forkOf({ operation }: Job): string {
+  const { source_workspace_id } = operation
+  if (source_workspace_id === null) throw new LostRace('The fork of an adoption')
+  return source_workspace_id
+}
+
+function deletes({ operation }: Job): boolean {
+  return operation.input['delete_fork'] === true
+}
