@@ -1,4 +1,4 @@
-import type { Berth, Operation, Workspace } from '../../sdk/typescript/src/main.ts'
+import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
@@ -57,7 +57,7 @@ export class Budget {
   }
 
   /** A copy that goes with it gives its place in the budget back. */
-  async adopt(name: string, from: string, delete_copy: boolean): Promise<Operation> {
+  async adopt(name: string, from: string, delete_copy: boolean): ReturnType<Workspace['adopt']> {
     const operation = await (await this.find(name)).adopt(await this.find(from), { delete_fork: delete_copy })
     if (delete_copy) this.#opened.delete(from)
     return operation

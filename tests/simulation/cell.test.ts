@@ -9,6 +9,7 @@ import { DeletedError } from '../engine/intentions.ts'
 import { depth } from '../support/depth.ts'
 import { generatorOf, testSeed } from '../support/seed.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
+import { adoptRelative, isOvertaken } from './adoption.ts'
 
 // One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
 // engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
@@ -191,7 +192,11 @@ class History {
     if (kind === undefined) return
     this.told.push(`${kind} ${id.slice(-4)}`)
     if (kind === 'give_up') return this.giveUp()
-    if (kind === 'adopt') return this.adopt(id)
+    if (kind === 'adopt') {
+      const { world, workspaces, marks, died, told } = this
+      adopted += await adoptRelative({ world, workspaces, marks, died, told, random: () => this.random() }, id)
+      return
+    }
     if (kind === 'restore') this.died.add(id) // its processes are what it costs
     try {
       if (kind === 'restore') await this.world.operate(id, kind, { input: { checkpoint_id: row.checkpoint_id, memory: false } })
@@ -199,25 +204,6 @@ class History {
       else await this.world.operate(id, kind)
     } catch (error) {
       // Somebody holds it since we looked, or does, or it is a fork that failed: the API would refuse, or try again.
-      if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
-    }
-  }
-
-  /** A relative with the same mark: whichever of both the workspace is afterwards, it has it. */
-  private async adopt(id: string): Promise<void> {
-    const mark = this.marks.get(id)
-    const same = [...this.workspaces].filter((other) => other !== id && mark !== undefined && this.marks.get(other) === mark)
-    const fork = same[Math.floor(this.random() * same.length)]
-    if (fork === undefined) return
-    const { observed_state, checkpoint_id, deleted_at } = await this.world.workspace(fork)
-    if (deleted_at !== null || !(observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null))) return
-    this.told.push(`${id.slice(-4)} adopts ${fork.slice(-4)}`)
-    if (this.died.has(fork)) this.died.add(id)
-    const input = { fork_workspace_id: fork, delete_fork: this.random() < 0.4 }
-    try {
-      await this.world.operate(id, 'adopt', { source: fork, input })
-      adopted += 1
-    } catch (error) {
       if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
   }
@@ -402,9 +388,4 @@ class History {
       if (!this.died.has(id)) assert.equal(memory.get('/mark'), mark)
     }
   }
-}
-
-/** A hold that is taken, or a deadlock. */
-function isOvertaken(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === '23505' || error.code === '40P01')
 }
