@@ -16,14 +16,12 @@ export interface Family {
  * Has a workspace adopt a relative with the same mark: whichever of both it is afterwards, it has that mark.
  * @returns how many adoptions were asked for
  */
-export async function adoptRelative({ world, workspaces, marks, died, told, random }: Family, id: string): Promise<number> {
-  const mark = marks.get(id)
-  const same = [...workspaces].filter((other) => other !== id && mark !== undefined && marks.get(other) === mark)
-  const fork = same[Math.floor(random() * same.length)]
-  if (fork === undefined) return 0
-  const { observed_state, checkpoint_id, deleted_at } = await world.workspace(fork)
-  const can_be = observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null)
-  if (deleted_at !== null || !can_be) return 0
+export async function adoptRelative(family: Family): Promise<number> {
+  const { world, died, told, random } = family
+  const pairs = pairsOf(family)
+  const pair = pairs[Math.floor(random() * pairs.length)]
+  if (pair === undefined || !(await mayBeAdopted(world, pair.id)) || !(await mayBeAdopted(world, pair.fork))) return 0
+  const { id, fork } = pair
   told.push(`${id.slice(-4)} adopts ${fork.slice(-4)}`)
   if (died.has(fork)) died.add(id)
   const input = { fork_workspace_id: fork, delete_fork: random() < 0.4 }
@@ -34,6 +32,16 @@ export async function adoptRelative({ world, workspaces, marks, died, told, rand
     if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     return 0
   }
+}
+
+function pairsOf({ workspaces, marks }: Family): { id: string; fork: string }[] {
+  const marked = [...workspaces].filter((id) => marks.has(id))
+  return marked.flatMap((id) => marked.filter((fork) => fork !== id && marks.get(fork) === marks.get(id)).map((fork) => ({ id, fork })))
+}
+
+async function mayBeAdopted(world: World, id: string): Promise<boolean> {
+  const { observed_state, checkpoint_id, deleted_at } = await world.workspace(id)
+  return deleted_at === null && (observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null))
 }
 
 /** A hold that is taken, or a deadlock. */

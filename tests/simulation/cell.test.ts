@@ -65,6 +65,7 @@ test(
   () => {
     for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
     assert.ok(given_up > 0)
+    console.log({ adopted })
     assert.ok(adopted > 0)
     assert.ok(evicted > 0)
   },
@@ -181,8 +182,8 @@ class History {
     const held = await this.world.db.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', id).executeTakeFirst()
     if (row.deleted_at !== null) return
     const kinds: Record<string, string[]> = {
-      running: ['suspend', 'suspend', 'fork', 'snapshot', 'give_up', 'adopt'],
-      suspended: ['resume', 'resume', 'fork', 'snapshot', 'give_up', 'restore', 'adopt'],
+      running: ['suspend', 'suspend', 'fork', 'snapshot', 'give_up', 'adopt', 'adopt'],
+      suspended: ['resume', 'resume', 'fork', 'snapshot', 'give_up', 'restore', 'adopt', 'adopt'],
       failed: ['open'],
     }
     const holder = held && (await this.world.operation(held.operation_id))
@@ -194,7 +195,7 @@ class History {
     if (kind === 'give_up') return this.giveUp()
     if (kind === 'adopt') {
       const { world, workspaces, marks, died, told } = this
-      adopted += await adoptRelative({ world, workspaces, marks, died, told, random: () => this.random() }, id)
+      adopted += await adoptRelative({ world, workspaces, marks, died, told, random: () => this.random() })
       return
     }
     if (kind === 'restore') this.died.add(id) // its processes are what it costs
