@@ -8,6 +8,7 @@ import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
 import { startSeen } from './machines/seen.ts'
 import { startExpiry } from './machines/expiry.ts'
+import type { Inventory } from './links/hostd.ts'
 import type { ReconcileContext } from './machines/sweep.ts'
 import { flushActivity, startFlushing } from './machines/flush.ts'
 import { startEvictor } from './machines/evictor.ts'
@@ -52,6 +53,8 @@ export interface EngineOptions {
   park_after: ParkAfter
   /** What the residency clock sees of machines that nobody uses. */
   watched?: WatchedMachines
+  /** Tests: how often rows and host are compared where nothing asks for it. */
+  compared_every_ms?: number
 }
 
 /** What acts for the cell: one process at a time, the one that owns it. */
@@ -66,6 +69,8 @@ export interface Engine {
   watch(): Watch | null
   /** Resolves when policies that were heard of before this call are at their machines. @throws where this process does not act. */
   settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
+  /** For failures and logs: all that an operation may wait for. */
+  state(): object
   /** Takes no more work and waits for what is under way, at most so long; then gives the cell up. */
   close(drain_ms: number): Promise<void>
 }
@@ -80,6 +85,7 @@ interface Term {
   keeper: EgressKeeper
   watch: Watch
   controller: AbortController
+  state(): object
 }
 
 export function startEngine(options: EngineOptions): Engine {
@@ -103,12 +109,13 @@ export function startEngine(options: EngineOptions): Engine {
       again(is_whole)
       cell.room.compared(is_whole)
     }
-    const watch = watchHost({ ...cell, compared }, signal, async (inventory) => {
+    const seen = async (inventory: Inventory) => {
       await keeper.compare(inventory)
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
       await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
       term?.runner.wake() // the host may have come back, with room
-    })
+    }
+    const watch = watchHost({ ...cell, compared }, signal, seen, options.compared_every_ms)
     beginning = watch
     await Promise.race([watch.ready, watch.ended])
     signal.throwIfAborted()
@@ -116,7 +123,8 @@ export function startEngine(options: EngineOptions): Engine {
     // What its owner has deleted gives its room back as soon as the files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
     // A host that does not end a machine is asked again long before the next regular comparison: somebody may wait for its room.
-    signal.addEventListener('abort', cell.room.onDoubt(soon(DOUBT_MS, watch.sweepSoon, signal)))
+    const doubted = soon(DOUBT_MS, watch.sweepSoon, signal)
+    signal.addEventListener('abort', cell.room.onDoubt(doubted))
     cell.room.recall(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
     const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
@@ -128,7 +136,7 @@ export function startEngine(options: EngineOptions): Engine {
     const residency = { ...cell, ask_activity, questions, park_after: options.park_after, started_at, watched }
     watched.clear() // of an earlier time in which this process acted
     startResidencyClock(residency, open, residency.watched)
-    startEvictor(residency, open)
+    const evictor = startEvictor(residency, open)
     startAllowanceClock(cell, open)
     startSeen({ ...cell, in_contact: watch.in_contact }, open)
     startMetering(cell, signal)
@@ -142,7 +150,13 @@ export function startEngine(options: EngineOptions): Engine {
     startCollectingLayers(cell, signal)
     startListing(cell, options.listener, signal)
     startWarming({ ...cell, kept_max: cell.warm_machines_max }, options.listener, open)
-    term = { runner, keeper, watch, controller }
+    const state = () => ({
+      capacity: cell.room.state(),
+      evictor: evictor.state(),
+      runner: runner.state(),
+      comparison: { ...watch.state(), is_doubted: doubted.isDue(), is_repeated: again.isDue() },
+    })
+    term = { runner, keeper, watch, controller, state }
     cell.log.info('this process acts for the cell')
     first.resolve()
   }
@@ -171,6 +185,7 @@ export function startEngine(options: EngineOptions): Engine {
     ready: first.promise,
     runner: () => term?.runner ?? null,
     watch: () => term?.watch ?? null,
+    state: () => term?.state() ?? { trouble: beginning?.trouble() ?? 'this process does not act for the cell' },
     async settled(of) {
       if (term === null) throw new Error('this process does not act for the cell')
       await term.keeper.settled(of)

@@ -81,6 +81,8 @@ export interface StartOptions {
   /** Until it acts for the cell; a second process does not. */
   wait?: boolean
   warm_machines_max?: number
+  /** How often rows and host are compared where nothing asks for it; absent: as in an installation. */
+  compared_every_ms?: number
 }
 
 /** A cell on the fake host and a real database, with the intentions that the API would write. */
@@ -114,6 +116,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     host: given = fake,
     wait = true,
     warm_machines_max = 8,
+    compared_every_ms,
   }: StartOptions = {}): Promise<Process> => {
     const connection = openDatabase(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
@@ -160,6 +163,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       endpoint: 'http://127.0.0.1:1',
       ask_activity,
       park_after,
+      ...(compared_every_ms === undefined ? {} : { compared_every_ms }),
     })
     const end = async (drain_ms: number) => {
       if (!processes.delete(started)) return

@@ -20,8 +20,15 @@ const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed
 /** A history mostly waits: for timers, for the database, for its own pauses. Each has a world and a database of its own. */
 const AT_ONCE = 8
 const ACTIONS = 40
-/** A history that has not come to rest after so long says in its failure what everything was like then. */
+/** A history that has not come to rest after so long has failed. It says what everything was like then, and whether it came to rest later. */
 const UNREST_MS = 12_000
+/** One look of `until` at a history on a quiet computer. A slow computer has as many looks, and more time for them. */
+const QUIET_LOOK_MS = 15
+/**
+ * No history is so long. A comparison puts right what an operation may wait for, so a regular one would hide that nothing else asked for
+ * a comparison.
+ */
+const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
   'start',
   'restore',
@@ -114,7 +121,7 @@ class History {
   private async startProcess(): Promise<Process> {
     const ask_activity = () => Promise.resolve({ running: 0, busy_until: null, last_ended_at: null, commands: [] })
     const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: this.is_crowded ? 3600 : 0 }
-    const process = await this.world.startProcess({ ask_activity, park_after })
+    const process = await this.world.startProcess({ ask_activity, park_after, compared_every_ms: NEVER_COMPARED_REGULARLY_MS })
     const { parking } = process
     const { hibernate } = parking
     parking.hibernate = (entry, why) => {
@@ -323,23 +330,29 @@ class History {
   private async rest(): Promise<void> {
     let waits_for: unknown = 'nothing'
     let stuck: unknown
+    let looks = 0
     const began_ms = performance.now()
+    const lasted_ms = () => performance.now() - began_ms
+    const text = (lasted: string) => `Not at rest ${lasted}: ${JSON.stringify({ looks, stuck, waits_for })}`
     try {
       await this.world.until(async () => {
         waits_for = await this.unrest()
-        if (waits_for !== null && stuck === undefined && performance.now() - began_ms > UNREST_MS) stuck = await this.everything()
+        looks += 1
+        const is_late = lasted_ms() > UNREST_MS && looks > UNREST_MS / QUIET_LOOK_MS
+        if (waits_for !== null && is_late) stuck ??= { after_ms: lasted_ms(), waits_for, ...(await this.everything()) }
         return waits_for === null
       })
     } catch (cause) {
-      throw new Error(`Not at rest: ${JSON.stringify({ waits_for, stuck })}`, { cause })
+      throw new Error(text('at all'), { cause })
     }
+    if (stuck !== undefined) throw new Error(text(`before ${lasted_ms()} ms were over`))
     await this.process?.engine.watch()?.sweep()
     await this.process?.engine.watch()?.sweep() // files of what the first one settled
     await assertNothingIsLeft(this.world)
   }
 
-  /** Which of the states that nothing ends it is, can be told from this: grants, holds, the host and the table after seconds of unrest. */
-  private async everything(): Promise<unknown> {
+  /** Which of the states that nothing ends it is, can be told from this: rows, host, table, and all that the engine waits for. */
+  private async everything(): Promise<object> {
     const { db, host, clock } = this.world
     const id = (name: string) => sql`right(${sql.ref(name)}::text, 4)`
     const { rows: grants } = await sql`select kind, ${id('id')} as id, residency, memory_mib, is_reserved from grants`.execute(db)
@@ -352,8 +365,11 @@ class History {
       fence,
       epoch,
     ])
-    const waiting = this.process?.room.waiting().map((want) => ({ ...want, id: want.id.slice(-4) }))
-    return { now: clock.now(), grants, holds, machines, waiting, known: this.known() }
+    const now = clock.now()
+    const waiting = this.process?.room.waiting().map(({ id, since, memory_mib, disk_gib, is_call }) => {
+      return { id: id.slice(-4), memory_mib, disk_gib, is_call, waited_ms: now.getTime() - since.getTime() }
+    })
+    return { now, grants, holds, machines, waiting, engine: this.process?.engine.state(), known: this.known() }
   }
 
   /** What is still under way; null where nothing is. */

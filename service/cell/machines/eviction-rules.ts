@@ -29,22 +29,44 @@ const QUIET_SECONDS = 1
 
 type Evictability = 'now' | 'soon' | 'no'
 
-/** Whether it may be hibernated now, within seconds if nobody comes, or not. Pure. */
-export function evictability(facts: EvictionFacts, now: Date): Evictability {
-  const verdict = verdictOf(facts, now)
-  return verdict === 'now' && facts.retried_at !== null && facts.retried_at > now ? 'soon' : verdict
+interface Verdict {
+  evictability: Evictability
+  /** For failures and logs. */
+  reason: string
 }
 
-function verdictOf(facts: EvictionFacts, now: Date): Evictability {
+/** Whether it may be hibernated now, within seconds if nobody comes, or not. Pure. */
+export function evictability(facts: EvictionFacts, now: Date): Evictability {
+  return judge(facts, now).evictability
+}
+
+/** The same, with the fact that decided it. Pure. */
+export function judge(facts: EvictionFacts, now: Date): Verdict {
+  const verdict = verdictOf(facts, now)
+  if (verdict.evictability !== 'now' || facts.retried_at === null || facts.retried_at <= now) return verdict
+  return soon('its last save came to nothing for a passing reason')
+}
+
+const no = (reason: string): Verdict => ({ evictability: 'no', reason })
+const soon = (reason: string): Verdict => ({ evictability: 'soon', reason })
+const at_once = (reason: string): Verdict => ({ evictability: 'now', reason })
+
+function verdictOf(facts: EvictionFacts, now: Date): Verdict {
   const { state, held, moving, refused, not_before, used_at, busy_at } = facts
-  if (state === 'paused' || held || moving || refused || facts.memory_mib <= 0 || isWanted(facts, now)) return 'no'
-  if (not_before !== null && not_before > now) return 'no'
-  if (!isOfAge(facts, now)) return 'soon'
-  if (state === 'frozen') return 'now'
+  if (state === 'paused') return no('paused')
+  if (held) return no('an operation holds it')
+  if (moving) return no('it is being moved')
+  if (refused) return no('its engine is refused')
+  if (facts.memory_mib <= 0) return no('it has no grant of memory')
+  if (isWanted(facts, now)) return no('a caller uses it')
+  if (not_before !== null && not_before > now) return no('its commands ran, or its memory could not be written')
+  if (!isOfAge(facts, now)) return soon('it was used just now')
+  if (state === 'frozen') return at_once('frozen')
   // Not looked at yet: the next looks say whether it is quiet. One that was seen at work is no candidate until it rests.
-  if (busy_at === null) return 'soon'
-  if (secondsSince(busy_at, now) >= QUIET_SECONDS) return 'now'
-  return secondsSince(used_at, now) < YOUNG_SECONDS + LOOKS_SECONDS ? 'soon' : 'no'
+  if (busy_at === null) return soon('it was not looked at yet')
+  if (secondsSince(busy_at, now) >= QUIET_SECONDS) return at_once('quiet')
+  if (secondsSince(used_at, now) < YOUNG_SECONDS + LOOKS_SECONDS) return soon('it was at work just now, and was used just now')
+  return no('it is at work')
 }
 
 export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date): boolean {

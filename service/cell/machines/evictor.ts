@@ -4,7 +4,7 @@ import type { CellMetrics } from '../metrics.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Room } from '../room/room.ts'
 import { diskEvictor } from './disk-eviction.ts'
-import { EVICTIONS_MAX, evictability, isOfAge, victims, type EvictionFacts } from './eviction-rules.ts'
+import { EVICTIONS_MAX, evictability, isOfAge, judge, victims, type EvictionFacts } from './eviction-rules.ts'
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
 import type { FailureKind } from './save-failures.ts'
@@ -27,13 +27,18 @@ const AGAIN_SECONDS = 1
 /** A pool that was found full is looked at again: what was deleted since has made space. */
 const POOL_FULL_MS = 1000
 
+export interface Evictor {
+  /** For failures and logs. */
+  state(): object
+}
+
 /**
  * Makes room while somebody waits for it: the machines that were not used for longest are hibernated at once. Nothing is done where
  * machines are never to be hibernated.
  */
-export function startEvictor(context: EvictionContext, signal: AbortSignal): void {
+export function startEvictor(context: EvictionContext, signal: AbortSignal): Evictor {
   const { room, park_after, log, clock } = context
-  if (park_after.hibernate_after_seconds === 0) return
+  if (park_after.hibernate_after_seconds === 0) return { state: () => ({ candidates: [] }) }
   const going = new Map<string, number>()
   const refused = new Map<string, Date>()
   let timer: NodeJS.Timeout | undefined
@@ -60,7 +65,16 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
       wanted()
     }
   }
+  let looking = false
   const look = oneAtATime(async () => {
+    looking = true
+    try {
+      await lookOnce()
+    } finally {
+      looking = false
+    }
+  })
+  const lookOnce = async () => {
     clearTimeout(timer)
     timer = undefined
     for (const [id, until] of refused) if (until <= clock.now()) refused.delete(id)
@@ -86,7 +100,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
       }
     }
     if (!stopped()) timer = setTimeout(wanted, LOOK_AGAIN_MS).unref()
-  })
+  }
   const wanted = () =>
     void look().catch((error: unknown) => {
       log.warn({ err: error }, 'nobody could be made to leave')
@@ -106,6 +120,10 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): voi
     },
     { once: true },
   )
+  const candidates = () => facts().map((one) => ({ ...one, ...judge(one, clock.now()) }))
+  return {
+    state: () => ({ candidates: candidates(), going: Object.fromEntries(going), looking, is_due: timer !== undefined, pool_full_until_ms }),
+  }
 }
 
 const MIB = 2 ** 20

@@ -63,17 +63,21 @@ export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promi
   }
 }
 
+/** A function that sets a timer, and whether that timer runs. */
+export type Timed<F> = F & { isDue(): boolean }
+
 /** @returns what asks for the work: it is done so much later, once for all that ask meanwhile, and not after the signal. */
-export function soon(ms: number, work: () => void, signal: AbortSignal): () => void {
+export function soon(ms: number, work: () => void, signal: AbortSignal): Timed<() => void> {
   let timer: NodeJS.Timeout | undefined
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  return () => {
+  const ask = () => {
     if (signal.aborted) return
     timer ??= setTimeout(() => {
       timer = undefined
       work()
     }, ms).unref()
   }
+  return Object.assign(ask, { isDue: () => timer !== undefined })
 }
 
 /**
@@ -84,11 +88,11 @@ export function retrying(
   { first_ms, most_ms }: { first_ms: number; most_ms: number },
   work: () => void,
   signal: AbortSignal,
-): (done: boolean) => void {
+): Timed<(done: boolean) => void> {
   let next_ms = first_ms
   let timer: NodeJS.Timeout | undefined
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  return (done) => {
+  const tell = (done: boolean) => {
     if (done) {
       next_ms = first_ms
       clearTimeout(timer)
@@ -102,6 +106,7 @@ export function retrying(
     }, next_ms).unref()
     next_ms = Math.min(next_ms * 2, most_ms)
   }
+  return Object.assign(tell, { isDue: () => timer !== undefined })
 }
 
 /** Calls it until the signal fires. */

@@ -21,32 +21,50 @@ export interface Watch {
   in_contact(): boolean
   /** Why there was no comparison yet, or no contact since; null while there is. */
   trouble(): string | null
+  /** For failures and logs. */
+  state(): object
 }
 
 /**
  * Follows the machine host: a full comparison first, deaths as they are told from then on, and a full comparison again whenever
  * contact was lost, since nothing that was told meanwhile was heard.
  */
-export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: (inventory: Inventory) => Promise<void>): Watch {
+export function watchHost(
+  context: ReconcileContext,
+  signal: AbortSignal,
+  seen: (inventory: Inventory) => Promise<void>,
+  regular_ms = SWEEP_MS,
+): Watch {
   const ready = Promise.withResolvers<void>()
   let sweeping: Promise<void> = Promise.resolve()
   let asked = false
   let in_contact = false
   let begun = false
+  let last: { began_at: Date; ended_at: Date | null; result: string } | null = null
   let trouble: string | null = 'rows and host are being compared'
 
   const sweep = (): Promise<void> => {
     const next = sweeping.then(async () => {
       asked = false
       if (signal.aborted) return
+      last = { began_at: context.clock.now(), ended_at: null, result: 'under way' }
       const compareGuests = context.guests?.comparing()
       const inventory = await reconcile(context, !begun)
       compareGuests?.(inventory.machines)
       begun = true
       await seen(inventory)
     })
-    sweeping = next.catch(() => context.compared?.(false))
+    sweeping = next.then(
+      () => noteEnd('all of it was done'),
+      (error: unknown) => {
+        noteEnd(String(error))
+        context.compared?.(false)
+      },
+    )
     return next
+  }
+  const noteEnd = (result: string) => {
+    if (last !== null) last = { ...last, ended_at: context.clock.now(), result }
   }
   const sweepSoon = () => {
     if (asked) return
@@ -80,9 +98,10 @@ export function watchHost(context: ReconcileContext, signal: AbortSignal, seen: 
       await setTimeout(wait_ms, undefined, { signal }).catch(() => undefined) // aborted: the loop ends
     }
   }
-  const timer = setInterval(sweepSoon, SWEEP_MS)
+  const timer = setInterval(sweepSoon, regular_ms)
   const ended = loop().finally(() => clearInterval(timer))
-  return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact, trouble: () => trouble }
+  const state = () => ({ last, asked, in_contact, trouble })
+  return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact, trouble: () => trouble, state }
 }
 
 /** For operators, who alone see it: a host that refuses says whose its pool is. */

@@ -48,6 +48,8 @@ export interface Runner {
   idle(): Promise<void>
   /** Takes no more work; resolves when what is under way has ended. */
   drain(): Promise<void>
+  /** For failures and logs. */
+  state(): object
 }
 
 /** A look that failed is made again: the database may have been away for a moment. */
@@ -63,6 +65,7 @@ export function startRunner(options: RunnerOptions): Runner {
   let current: Promise<void> | null = null
   let again: PromiseWithResolvers<void> | null = null
   let timer: NodeJS.Timeout | undefined
+  let due_ms = 0
 
   const loop = async () => {
     while (again !== null && !signal.aborted) {
@@ -93,6 +96,7 @@ export function startRunner(options: RunnerOptions): Runner {
   const schedule = (ms: number) => {
     clearTimeout(timer)
     if (signal.aborted || state.draining) return
+    due_ms = performance.now() + ms
     timer = setTimeout(wake, ms)
     timer.unref()
   }
@@ -138,6 +142,16 @@ export function startRunner(options: RunnerOptions): Runner {
     wake,
     pass,
     idle,
+    state: () => ({
+      looking: current !== null,
+      asked: again !== null,
+      next_look_ms: due_ms - performance.now(),
+      left_some: state.left_some,
+      draining: state.draining,
+      jobs: Object.fromEntries([...state.jobs].map(([id, { group }]) => [id, group])),
+      repeats: Object.fromEntries([...state.waiting].map(([id, { wait_ms, until_ms }]) => [id, [wait_ms, until_ms - performance.now()]])),
+      ahead: [...state.ahead.keys()],
+    }),
     async drain() {
       state.draining = true
       end()

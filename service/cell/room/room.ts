@@ -88,6 +88,8 @@ export interface Room {
   lacking_gib(evictable_gib: number): Promise<number>
   waiting(): readonly Want[]
   madeBy(maker: RoomMaker): void
+  /** For failures and logs. */
+  state(): object
 }
 
 interface Gone {
@@ -121,8 +123,12 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
   let order: Want[] | null = null
   let last: Promise<unknown> = Promise.resolve()
 
+  /** Decisions that are not made yet. */
+  let deciding = 0
+
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const next = last.then(work)
+    deciding += 1
+    const next = last.then(work).finally(() => (deciding -= 1))
     last = next.catch(() => undefined) // whoever asked is told
     return next
   }
@@ -359,5 +365,18 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     madeBy(one) {
       maker = one
     },
+    state: () => ({
+      capacity,
+      taken,
+      is_stale,
+      is_partial,
+      is_compared,
+      gone: Object.fromEntries(gone),
+      reachable_mib: capacity === null ? null : reachable_mib(capacity),
+      evictable_mib: maker.evictable_mib(),
+      waiting: inOrder(),
+      taking: [...taking],
+      deciding,
+    }),
   }
 }
