@@ -21,7 +21,7 @@ import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
 import { retrying, soon } from './machines/ticking.ts'
-import { watchHost, type Watch } from './machines/watch.ts'
+import { watchHost, type Comparing, type Watch } from './machines/watch.ts'
 import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
 import { STARTING_KINDS } from './operations/begin.ts'
@@ -53,8 +53,8 @@ export interface EngineOptions {
   park_after: ParkAfter
   /** What the residency clock sees of machines that nobody uses. */
   watched?: WatchedMachines
-  /** Tests: how often rows and host are compared where nothing asks for it. */
-  compared_every_ms?: number
+  /** Tests: other times of comparisons. */
+  comparing?: Comparing
 }
 
 /** What acts for the cell: one process at a time, the one that owns it. */
@@ -110,12 +110,14 @@ export function startEngine(options: EngineOptions): Engine {
       cell.room.compared(is_whole)
     }
     const seen = async (inventory: Inventory) => {
-      await keeper.compare(inventory)
+      // First, and whatever becomes of the rest: an operation may wait for what the host has no more.
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
-      await describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
       term?.runner.wake() // the host may have come back, with room
+      const describe = () => describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
+      const done = await Promise.allSettled([keeper.compare(inventory), describe()])
+      for (const one of done) if (one.status === 'rejected') throw one.reason
     }
-    const watch = watchHost({ ...cell, compared }, signal, seen, options.compared_every_ms)
+    const watch = watchHost({ ...cell, ...options.comparing, compared }, signal, seen, options.comparing)
     beginning = watch
     await Promise.race([watch.ready, watch.ended])
     signal.throwIfAborted()

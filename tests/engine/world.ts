@@ -12,6 +12,7 @@ import { createGuestLinks, type GuestLinks } from '../../service/cell/links/gues
 import type { MachineHost } from '../../service/cell/links/hostd.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
+import type { Comparing } from '../../service/cell/machines/watch.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import { createRoom, type Room } from '../../service/cell/room/room.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
@@ -81,8 +82,8 @@ export interface StartOptions {
   /** Until it acts for the cell; a second process does not. */
   wait?: boolean
   warm_machines_max?: number
-  /** How often rows and host are compared where nothing asks for it; absent: as in an installation. */
-  compared_every_ms?: number
+  /** Absent: as in an installation. */
+  comparing?: Comparing
 }
 
 /** A cell on the fake host and a real database, with the intentions that the API would write. */
@@ -116,7 +117,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     host: given = fake,
     wait = true,
     warm_machines_max = 8,
-    compared_every_ms,
+    comparing,
   }: StartOptions = {}): Promise<Process> => {
     const connection = openDatabase(database.options('berth_cell'))
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
@@ -163,7 +164,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       endpoint: 'http://127.0.0.1:1',
       ask_activity,
       park_after,
-      ...(compared_every_ms === undefined ? {} : { compared_every_ms }),
+      ...(comparing === undefined ? {} : { comparing }),
     })
     const end = async (drain_ms: number) => {
       if (!processes.delete(started)) return

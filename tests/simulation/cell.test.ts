@@ -121,7 +121,7 @@ class History {
   private async startProcess(): Promise<Process> {
     const ask_activity = () => Promise.resolve({ running: 0, busy_until: null, last_ended_at: null, commands: [] })
     const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: this.is_crowded ? 3600 : 0 }
-    const process = await this.world.startProcess({ ask_activity, park_after, compared_every_ms: NEVER_COMPARED_REGULARLY_MS })
+    const process = await this.world.startProcess({ ask_activity, park_after, comparing: { regular_ms: NEVER_COMPARED_REGULARLY_MS } })
     const { parking } = process
     const { hibernate } = parking
     parking.hibernate = (entry, why) => {

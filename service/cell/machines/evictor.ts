@@ -8,7 +8,7 @@ import { EVICTIONS_MAX, evictability, isOfAge, judge, victims, type EvictionFact
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
 import type { FailureKind } from './save-failures.ts'
-import { oneAtATime } from './ticking.ts'
+import { bounded, oneAtATime } from './ticking.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   host: ResidencyContext['host'] & { glance(): Promise<{ capacity: HostCapacity }> }
@@ -26,6 +26,8 @@ const LOOK_AGAIN_MS = 200
 const AGAIN_SECONDS = 1
 /** A pool that was found full is looked at again: what was deleted since has made space. */
 const POOL_FULL_MS = 1000
+/** A question to the host or to a guest. One that gets no answer must not end the looks at all others. */
+const ANSWER_MS = 5000
 
 export interface Evictor {
   /** For failures and logs. */
@@ -44,6 +46,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
   let timer: NodeJS.Timeout | undefined
   let pool_full_until_ms = 0
   const stopped = () => signal.aborted
+  const isWanted = () => room.waiting().length > 0 || room.isRefused()
 
   const closer = closerLooks(context)
   const lookForDisk = diskEvictor(context)
@@ -78,7 +81,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
     clearTimeout(timer)
     timer = undefined
     for (const [id, until] of refused) if (until <= clock.now()) refused.delete(id)
-    if (stopped() || room.waiting().length === 0) return
+    if (stopped() || !isWanted()) return
     await closer.look(facts())
     if (stopped()) return
     const all = facts()
@@ -93,7 +96,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
       pool_full_until_ms = is_full ? performance.now() + POOL_FULL_MS : 0
       for (const { id, memory_mib } of chosen) {
         const entry = context.table.get(id)
-        if (going.size >= EVICTIONS_MAX || stopped() || room.waiting().length === 0) break
+        if (going.size >= EVICTIONS_MAX || stopped() || !isWanted()) break
         if (entry === undefined || !hasMachine(entry) || spare_mib <= memory_mib) continue
         spare_mib -= memory_mib
         void evict(entry, memory_mib)
@@ -130,13 +133,14 @@ const MIB = 2 ** 20
 
 /** What hibernations may take of the pool: the reserve is for suspends. */
 async function spareMib(host: EvictionContext['host']): Promise<number> {
-  const { capacity } = await host.glance()
+  const { capacity } = await bounded(ANSWER_MS, 'the capacity of the host', host.glance())
   return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
 }
 
 /** @returns whether it left; undone: somebody came, or commands run in it. */
 async function makeLeave(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
-  if (await commandsRun(context, context.watched, entry, context.clock.now())) return 'undone'
+  const asked = commandsRun(context, context.watched, entry, context.clock.now())
+  if (await bounded(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
   await context.parking.hibernate(entry, 'room')
   return context.table.get(entry.id)?.residency === 'hibernated' ? 'made' : 'undone'
 }
@@ -227,7 +231,7 @@ function closerLooks({ host, watched, questions, clock, table }: EvictionContext
       if (due.length === 0) return
       const ended = new Map(due.map(({ id }) => [id, askedOf(id)?.ended ?? 0]))
       const looked_ms = clock.monotonic_ms()
-      for (const { subject, fence, cpu_usec, rx_bytes, tx_bytes } of await host.stats([...ids].map(workspaceSubject))) {
+      for (const { subject, fence, cpu_usec, rx_bytes, tx_bytes } of await measured(host, ids)) {
         const { id } = subject
         const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: ended.get(id) ?? 0, questions_begun: askedOf(id)?.begun ?? 0 }
         const before = samples.get(id) ?? watched.get(id)
@@ -243,6 +247,10 @@ function closerLooks({ host, watched, questions, clock, table }: EvictionContext
       return rest?.fence === facts.fence && rest.until_ms > clock.monotonic_ms() ? { ...facts, busy_at: LONG_AGO } : facts
     },
   }
+}
+
+function measured(host: EvictionContext['host'], ids: ReadonlySet<string>) {
+  return bounded(ANSWER_MS, 'the counters of machines', host.stats([...ids].map(workspaceSubject)))
 }
 
 const LONG_AGO = new Date(0)

@@ -17,15 +17,20 @@ import { isWorkspace } from '../links/subject.ts'
  * own things right. Rows are read before the inventory: what changes in between either changes the row's state or epoch, by which
  * every write here is guarded, or has drawn a higher fence, by which the host refuses what is done here.
  * @param begins it is the first of this process's term: nothing else acts for the cell yet.
- * @returns the inventory that it went by.
  */
-export async function reconcile(context: ReconcileContext, begins = false): Promise<Inventory> {
+export async function reconcile(context: ReconcileContext, begins = false): Promise<Compared> {
   if (begins) await beginAboveHost(context)
   let done = await compareAll(context, begins)
   // Rows that have followed the host are judged by what they say since, once.
   if (done.followed) done = await compareAll(context, false)
-  context.compared?.(done.is_whole)
-  return done.inventory
+  return done
+}
+
+export interface Compared {
+  /** What it went by. */
+  inventory: Inventory
+  /** It has put right all that it found. */
+  is_whole: boolean
 }
 
 /** The database may have been put back to a time before the host's. */
@@ -42,10 +47,7 @@ async function claimHost({ db, host }: ReconcileContext): Promise<void> {
   await host.claim(await readInstallationId(readerOf(db)))
 }
 
-async function compareAll(
-  context: ReconcileContext,
-  begins: boolean,
-): Promise<{ inventory: Inventory; followed: boolean; is_whole: boolean }> {
+async function compareAll(context: ReconcileContext, begins: boolean): Promise<Compared & { followed: boolean }> {
   const fence = await drawFence(context.db)
   const moving = new Set(context.parking?.moving()) // asked after the fence is drawn: what moves later has a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
@@ -169,5 +171,6 @@ async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Prom
   // Of a hibernated workspace nothing has ended: it runs on without.
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)
+  sweep.room?.ended(row.id, machine.fence)
   report(sweep, 'machine_stopped', `${row.id}: stopped a machine of epoch ${machine.epoch}`)
 }

@@ -10,6 +10,7 @@ import type { LiveTable } from './live-table.ts'
 import type { Parking } from './parking.ts'
 import type { Room } from '../room/room.ts'
 import { workspaceSubject } from '../links/subject.ts'
+import { bounded } from './ticking.ts'
 
 export interface ReconcileContext {
   cell_id: string
@@ -24,7 +25,9 @@ export interface ReconcileContext {
   /** Counts what is put right; a test does without. */
   metrics?: Pick<CellMetrics, 'recovered' | 'died'>
   /** Is told that a machine has ended; a test does without. */
-  room?: Pick<Room, 'freed'>
+  room?: Pick<Room, 'freed' | 'ended'>
+  /** Tests: how long a comparison stays with one workspace. */
+  one_ms?: number
   /** Told of each comparison whether it could put right all that it found; a test does without. */
   compared?: (is_whole: boolean) => void
   /** Moves between resident and parked put their own things right; a test does without. */
@@ -52,10 +55,13 @@ export function report(sweep: Sweep, what: Recovery, text: string): void {
   sweep.metrics?.recovered(what)
 }
 
-/** One workspace that cannot be put right must not keep the others from it. */
+/** Removing files may take the host minutes. It goes on with that, and the next comparison finds what is left. */
+const ONE_MS = 10_000
+
+/** One workspace that cannot be put right, or takes long, must not keep the others from it. */
 export async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
-    await work()
+    await bounded(sweep.one_ms ?? ONE_MS, 'putting one right', work())
   } catch (error) {
     sweep.failed += 1
     sweep.log.warn({ workspace_id, err: error }, 'could not be reconciled')

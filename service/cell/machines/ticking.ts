@@ -63,6 +63,20 @@ export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promi
   }
 }
 
+/** The work took longer than its caller waits. It goes on, and its result is not used. */
+export class TookTooLong extends Error {}
+
+/** @returns what the work comes to. Rejects where that takes longer: a call that gets no answer must not keep its caller for ever. */
+export async function bounded<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new TookTooLong(`${what}: no end within ${ms} ms`)), ms)
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** A function that sets a timer, and whether that timer runs. */
 export type Timed<F> = F & { isDue(): boolean }
 

@@ -61,7 +61,12 @@ async function wakeOnce(
     move.fence = await drawFence(db)
     return beginWake(db, move)
   }
-  const given = await room.take(want, reserve, Math.max(limit_ms, 0))
+  // An operation does not begin before this move has ended.
+  const check = () => {
+    const hold = table.get(workspace_id)?.hold ?? null
+    if (hold !== null && hold.gate !== 'open') throw takenOver()
+  }
+  const given = await room.take(want, reserve, Math.max(limit_ms, 0), { check })
   if (given === null) throw hostFull()
   const sleeper = given.value
   if (sleeper === null) {
@@ -117,7 +122,10 @@ async function bringBack(
     // Without an answer nobody knows what there is: the next attempt stops it first.
     if (error.code !== 'unreachable') await undoWake(db, move)
     if (UNCLEAR.has(error.code)) context.room.doubt()
-    if (error.code === 'no_capacity') return 'again'
+    if (error.code === 'no_capacity') {
+      context.room.refused(move.workspace_id, sleeper.resources.memory_mib)
+      return 'again'
+    }
     throw error.code === 'fenced' ? takenOver(error) : wakeFailed(error)
   }
 }

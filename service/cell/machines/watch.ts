@@ -4,10 +4,26 @@ import { reconcile } from './reconcile.ts'
 import { settle, stateOf } from './reconcile-store.ts'
 import type { ReconcileContext } from './sweep.ts'
 import { isWorkspace } from '../links/subject.ts'
+import { bounded, TookTooLong } from './ticking.ts'
 
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 2000
 const SWEEP_MS = 60_000
+/**
+ * The next comparison does not wait longer for the one before. That one goes on: the host refuses what it asks about a workspace after the
+ * next one has spoken of it, by its lower fence.
+ */
+const LATE_MS = 30_000
+
+/** Times of comparisons, as tests have them. */
+export interface Comparing {
+  /** Between two that nothing has asked for. */
+  regular_ms?: number
+  /** How long the next one waits for the one before. */
+  late_ms?: number
+  /** How long one stays with one workspace. */
+  one_ms?: number
+}
 
 export interface Watch {
   /** Resolves after the first full comparison. */
@@ -33,7 +49,7 @@ export function watchHost(
   context: ReconcileContext,
   signal: AbortSignal,
   seen: (inventory: Inventory) => Promise<void>,
-  regular_ms = SWEEP_MS,
+  { regular_ms = SWEEP_MS, late_ms = LATE_MS }: Comparing = {},
 ): Watch {
   const ready = Promise.withResolvers<void>()
   let sweeping: Promise<void> = Promise.resolve()
@@ -43,28 +59,40 @@ export function watchHost(
   let last: { began_at: Date; ended_at: Date | null; result: string } | null = null
   let trouble: string | null = 'rows and host are being compared'
 
-  const sweep = (): Promise<void> => {
-    const next = sweeping.then(async () => {
-      asked = false
-      if (signal.aborted) return
-      last = { began_at: context.clock.now(), ended_at: null, result: 'under way' }
+  const compare = async () => {
+    asked = false
+    if (signal.aborted) return
+    const own = { began_at: context.clock.now(), ended_at: null as Date | null, result: 'under way' }
+    last = own
+    const noteEnd = (result: string, is_whole: boolean) => {
+      Object.assign(own, { ended_at: context.clock.now(), result })
+      if (last === own) context.compared?.(is_whole)
+    }
+    try {
       const compareGuests = context.guests?.comparing()
-      const inventory = await reconcile(context, !begun)
-      compareGuests?.(inventory.machines)
+      const { inventory, is_whole } = await reconcile(context, !begun)
       begun = true
-      await seen(inventory)
-    })
-    sweeping = next.then(
-      () => noteEnd('all of it was done'),
-      (error: unknown) => {
-        noteEnd(String(error))
-        context.compared?.(false)
-      },
-    )
-    return next
+      if (last === own) {
+        compareGuests?.(inventory.machines)
+        await seen(inventory)
+      }
+      noteEnd(is_whole ? 'put right all that it found' : 'could not put right all that it found', is_whole)
+    } catch (error) {
+      noteEnd(String(error), false)
+      throw error
+    }
   }
-  const noteEnd = (result: string) => {
-    if (last !== null) last = { ...last, ended_at: context.clock.now(), result }
+  const sweep = (): Promise<void> => {
+    const next = sweeping.then(compare)
+    const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
+    // Nothing else acts beside the first one of a term.
+    const end = () => (begun ? bounded(late_ms, 'a comparison', next) : next)
+    sweeping = sweeping.then(end).catch((error: unknown) => {
+      if (!(error instanceof TookTooLong)) return
+      late()
+      context.compared?.(false)
+    })
+    return next
   }
   const sweepSoon = () => {
     if (asked) return

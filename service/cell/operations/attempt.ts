@@ -61,6 +61,7 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
     const error = callersError(job, cause, kind)
     if (error === 'again') {
       job.cell.room.doubt() // the host may have a machine that the rows do not count
+      job.cell.room.refused(job.operation.id, job.operation.progress.reserved?.memory_mib ?? 0)
       await noteNoRoom(job.cell.db, job.operation)
     }
     if (error === undefined || error === 'again' || !(await mayUndo(job, kind, true))) throw cause

@@ -127,3 +127,25 @@ test('while a fork waits for room, what a wake of its source has left behind is 
   await process.engine.watch()?.sweep()
   assert.notEqual((await world.workspace(id)).residency, 'restoring')
 })
+
+test('a fork whose wait is over is undone beside the other operations, also while its machine cannot be ended', async () => {
+  await using world = await createWorld(roomFor(1))
+  await world.startProcess()
+  const id = await source(world)
+  const { workspace_id, operation_id } = await world.fork(id)
+  await waits(world, operation_id)
+  const asked = Promise.withResolvers<void>()
+  const go_on = Promise.withResolvers<void>()
+  using _ = world.host.intercept('stop', 'before', ({ subject }) => {
+    if (subject.id !== workspace_id) return
+    asked.resolve()
+    return go_on.promise
+  })
+  world.clock.advance(900)
+  const snapshot = await world.operate(id, 'snapshot')
+  await asked.promise
+  assert.equal((await world.ended(snapshot)).state, 'succeeded')
+  go_on.resolve()
+  const { state, error } = await world.ended(operation_id)
+  assert.deepEqual([state, error?.code], ['failed', 'capacity_unavailable'])
+})

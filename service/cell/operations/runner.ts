@@ -248,7 +248,7 @@ async function beginOne(
     return begun
   }
   if (want === null) await begin(known, null)
-  else await beginWithRoom(options, state, job, known, want, begin)
+  else await beginWithRoom(options, state, job, known, want, begin, signals)
 }
 
 /** What does not fit waits, and makes others leave. */
@@ -259,6 +259,7 @@ async function beginWithRoom(
   known: KnownKind,
   want: RoomWant,
   begin: (known: KnownKind, reserved: Resources | null) => Promise<Begun | undefined>,
+  signals: Signals,
 ): Promise<void> {
   const { cell } = options
   const { operation } = job
@@ -266,10 +267,15 @@ async function beginWithRoom(
   const { created_at } = operation
   const now = cell.clock.now()
   const host = cell.room.capacity()
+  // What it did ahead is undone on the host, which may be away: no other operation waits for that.
+  const refuseBeside = (error: OperationError) => {
+    const place = { group: known.group, organization_id: want.organization_id }
+    run(options, state, operation, place, signals, () => refuse(job, known.kind, error))
+  }
   const answer = host === null ? null : admit({ required, host, created_at, now })
   if (answer?.kind === 'refuse') {
     cell.room.withdraw(want.id)
-    return refuse(job, known.kind, answer.error)
+    return refuseBeside(answer.error)
   }
   const decision = await cell.room.decide(want, () => begin(known, required))
   if (decision.kind === 'given' || answer === null) return
@@ -287,7 +293,7 @@ async function beginWithRoom(
     deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
     if (now >= deadline_at || !cell.room.isReachable(want)) {
       cell.room.withdraw(want.id)
-      return refuse(job, known.kind, noRoom(required, created_at, now))
+      return refuseBeside(noRoom(required, created_at, now))
     }
   }
   if (state.deadline_at === null || deadline_at < state.deadline_at) state.deadline_at = deadline_at

@@ -233,3 +233,51 @@ test('while an operation waits, a failed comparison is asked for again, also one
   assert.equal(await kind(room.decide(want('a', 5000), yes)), 'wait')
   assert.equal(doubts, 2)
 })
+
+test('a machine that leaves for long is not waited for: others must leave as well, and it counts until it has ended', async () => {
+  await using world = await createWorld()
+  let now_ms = 0
+  const room = createRoom({ db: world.db, cell_id: '00000000-0000-4000-8000-000000000000', now_ms: () => now_ms })
+  room.describe({ ...CAPACITY, memory_mib: 4096 }, [])
+  using leaving = room.leaving('w', 4096)
+  room.expect([want('a', 4096 + 512)], 8)
+  assert.equal(await room.lacking_mib(8192), 0)
+  now_ms += 30_000
+  assert.equal(await room.lacking_mib(8192), 512)
+  leaving.linger(1)
+  assert.equal(await room.lacking_mib(8192), 512)
+})
+
+test('what the host refuses for long must leave, less what leaves already, and is forgotten when it is refused no more', async () => {
+  await using world = await createWorld()
+  let now_ms = 0
+  const room = createRoom({ db: world.db, cell_id: '00000000-0000-4000-8000-000000000000', now_ms: () => now_ms })
+  room.describe(CAPACITY, [])
+  const refusedFor = (ms: number) => {
+    for (const until_ms = now_ms + ms; now_ms < until_ms; now_ms += 500) room.refused('a', 1024)
+  }
+  refusedFor(1000)
+  assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [false, 0]) // a comparison may help
+  refusedFor(4000)
+  assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [true, 1024])
+  const leaving = room.leaving('w', 1000)
+  assert.equal(await room.lacking_mib(8192), 24)
+  leaving[Symbol.dispose]()
+  assert.equal(await room.lacking_mib(8192), 24)
+  now_ms += 6000
+  assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [false, 0])
+})
+
+test('a machine that lingered, and that a comparison has ended, is told free at once', async () => {
+  await using world = await createWorld()
+  const { room } = roomOf(world)
+  const leaving = room.leaving('w', 512)
+  leaving.linger(7)
+  leaving[Symbol.dispose]()
+  let told = 0
+  room.onFreed(() => (told += 1))
+  room.ended('w', 6)
+  assert.equal(told, 0)
+  room.ended('w', 7)
+  assert.equal(told, 1)
+})

@@ -16,6 +16,8 @@ export interface TakeOptions {
   patient?: boolean
   /** Fires when it waits no more. */
   signal?: AbortSignal
+  /** Asked each second at least while it waits. @throws where it is needed no more. */
+  check?: () => void
 }
 
 /** What there is too little of. */
@@ -74,6 +76,15 @@ export interface Room {
   leaving(workspace_id: string, memory_mib: number): Leaving
   /** Something has ended: what waits may look again. */
   freed(): void
+  /** A machine that lingered has ended. */
+  ended(workspace_id: string, fence: number): void
+  /**
+   * The host has refused what was given. It knows of less capacity than the book, so machines must leave for this although the book says
+   * that it fits. What is refused no more is forgotten after some seconds.
+   */
+  refused(id: string, memory_mib: number): void
+  /** Whether machines must leave for what the host has refused. */
+  isRefused(): boolean
   /** @returns what ends it. */
   onFreed(heard: () => void): () => void
   /** The host may have a machine that nobody wants, and that keeps its room: the sooner both are compared, the better. */
@@ -82,7 +93,7 @@ export interface Room {
   compared(is_whole: boolean): void
   /** @returns what ends it. */
   onDoubt(heard: () => void): () => void
-  /** What must leave for as many of those that wait as can be helped, in their order; 0: nobody waits, or enough leaves already. */
+  /** What must leave for as many of those that wait as can be helped, in their order, and for what the host has refused; 0: nothing waits, or enough leaves already. */
   lacking_mib(evictable_mib: number): Promise<number>
   /** Disk that must be given back for as many of those that wait as can be helped, in their order; 0: no disk is short. */
   lacking_gib(evictable_gib: number): Promise<number>
@@ -95,14 +106,31 @@ export interface Room {
 interface Gone {
   memory_mib: number
   held: number
+  since_ms: number
   /** Its machine, where it could not be ended. */
   lingers: number | null
 }
 
+/** A machine that leaves is waited for so long. Then others leave as well: its save or its end may take many minutes. */
+const LEAVES_MS = 20_000
+/** Between two refusals of the same operation or wake passes less. */
+const REFUSED_MS = 5000
+/** A comparison, which a refusal asks for, may end what the book does not count. Only what is refused for longer makes machines leave. */
+const REFUSED_AFTER_MS = 3000
+
 /** A look for whoever was not told: what ends by other ways than these tells nobody. */
 const LOOK_AGAIN_MS = 1000
 
-export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
+interface RoomContext {
+  db: Db
+  cell_id: string
+  /** Tests move it. */
+  now_ms?: () => number
+}
+
+export function createRoom({ db, cell_id, now_ms = () => performance.now() }: RoomContext): Room {
+  /** What must still leave for what the host has refused. */
+  const refusals = new Map<string, { left_mib: number; since_ms: number; until_ms: number }>()
   const list = new Map<string, Want>()
   const gone = new Map<string, Gone>()
   const heard = new Set<() => void>()
@@ -147,7 +175,20 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       }
     }
   }
-  const leaving_mib = () => [...gone.values()].reduce((sum, { memory_mib }) => sum + memory_mib, 0)
+  const leaving_mib = () => {
+    const soon = [...gone.values()].filter(({ since_ms }) => now_ms() - since_ms < LEAVES_MS)
+    return soon.reduce((sum, { memory_mib }) => sum + memory_mib, 0)
+  }
+  const refused_mib = () => {
+    for (const [id, { until_ms }] of refusals) if (until_ms < now_ms()) refusals.delete(id)
+    const lasting = [...refusals.values()].filter(({ since_ms }) => now_ms() - since_ms >= REFUSED_AFTER_MS)
+    return lasting.reduce((sum, { left_mib }) => sum + left_mib, 0)
+  }
+  const hasLeft = (workspace_id: string) => {
+    const memory_mib = gone.get(workspace_id)?.memory_mib ?? 0
+    gone.delete(workspace_id)
+    for (const one of refusals.values()) one.left_mib = Math.max(one.left_mib - memory_mib, 0)
+  }
   const known_free_mib = (host: HostCapacity) => host.memory_mib - (taken?.memory_mib ?? 0)
   const reachable_mib = (host: HostCapacity) => known_free_mib(host) + leaving_mib() + maker.evictable_mib()
   const inOrder = (): Want[] => (order ??= fairOrder([...list.values()], turns))
@@ -247,7 +288,8 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     for (const one of doubters) one()
   }
   const leaving = (workspace_id: string, memory_mib: number): Leaving => {
-    const known = gone.get(workspace_id) ?? { memory_mib: memory_mib + (capacity?.headroom_mib ?? 0), held: 0, lingers: null }
+    const known = gone.get(workspace_id) ?? { memory_mib: memory_mib + (capacity?.headroom_mib ?? 0), held: 0, lingers: null, since_ms: 0 }
+    if (known.held === 0 && known.lingers === null) known.since_ms = now_ms()
     known.held += 1
     gone.set(workspace_id, known)
     let held = true
@@ -261,7 +303,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
         held = false
         known.held -= 1
         if (known.held > 0 || known.lingers !== null) return
-        gone.delete(workspace_id)
+        hasLeft(workspace_id)
         freed()
       },
     }
@@ -274,7 +316,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       for (const [id, one] of gone) {
         if (one.lingers === null || there.get(id) === one.lingers) continue
         one.lingers = null // also where it is about to leave again: the end of that is told only of one that does not linger
-        if (one.held === 0) gone.delete(id)
+        if (one.held === 0) hasLeft(id)
       }
       if ([...gone.values()].some(({ lingers, held }) => lingers !== null && held === 0)) doubt()
       freed()
@@ -290,13 +332,14 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       return fairOrder(operations, turns)
     },
     decide,
-    async take(want, reserve, limit_ms, { patient = false, signal } = {}) {
+    async take(want, reserve, limit_ms, { patient = false, signal, check } = {}) {
       const until_ms = performance.now() + limit_ms
       let is_given = false
       taking.add(want.id)
       try {
         for (;;) {
           signal?.throwIfAborted()
+          check?.()
           is_stale = true
           const next = poked(Math.min(LOOK_AGAIN_MS, Math.max(until_ms - performance.now(), 0)), signal)
           const decision = await decide(want, reserve)
@@ -323,6 +366,21 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     isReachable,
     leaving,
     freed,
+    ended(workspace_id, fence) {
+      const one = gone.get(workspace_id)
+      if (one?.lingers !== fence) return
+      one.lingers = null
+      if (one.held > 0) return // its end is told then
+      hasLeft(workspace_id)
+      freed()
+    },
+    refused(id, memory_mib) {
+      const { left_mib = 0, since_ms = now_ms() } = refusals.get(id) ?? {}
+      const size_mib = memory_mib + (capacity?.headroom_mib ?? 0)
+      refusals.set(id, { left_mib: left_mib > 0 ? left_mib : size_mib, since_ms, until_ms: now_ms() + REFUSED_MS })
+      if (refused_mib() > 0) maker.wanted()
+    },
+    isRefused: () => refused_mib() > 0,
     onFreed(one) {
       heard.add(one)
       return () => heard.delete(one)
@@ -338,13 +396,13 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
     },
     lacking_mib: (evictable_mib) =>
       inTurn(async () => {
-        if (capacity === null || list.size === 0) return 0
+        if (capacity === null || (list.size === 0 && refused_mib() === 0)) return 0
         const host = capacity
         const now = await read(host)
         const free_mib = host.memory_mib - now.memory_mib + now.leaving_mib
         let wanted_mib = 0
         for (const want of inOrder()) if (wanted_mib + sizeOf(want, host) <= free_mib + evictable_mib) wanted_mib += sizeOf(want, host)
-        return Math.max(wanted_mib - free_mib, 0)
+        return Math.max(wanted_mib - free_mib, 0) + Math.max(refused_mib() - now.leaving_mib, 0)
       }),
     lacking_gib: (evictable_gib) =>
       inTurn(async () => {
@@ -372,6 +430,7 @@ export function createRoom({ db, cell_id }: { db: Db; cell_id: string }): Room {
       is_partial,
       is_compared,
       gone: Object.fromEntries(gone),
+      refusals: Object.fromEntries(refusals),
       reachable_mib: capacity === null ? null : reachable_mib(capacity),
       evictable_mib: maker.evictable_mib(),
       waiting: inOrder(),
