@@ -8,6 +8,7 @@ import { EVICTIONS_MAX, evictability, isOfAge, judge, victims, type EvictionFact
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
 import type { FailureKind } from './save-failures.ts'
+import type { WorkspaceEntry } from './table.ts'
 import { bounded, oneAtATime } from './ticking.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
@@ -39,7 +40,7 @@ export interface Evictor {
  * machines are never to be hibernated.
  */
 export function startEvictor(context: EvictionContext, signal: AbortSignal): Evictor {
-  const { room, park_after, log, clock } = context
+  const { room, park_after, log, clock, parking } = context
   if (park_after.hibernate_after_seconds === 0) return { state: () => ({ candidates: [] }) }
   const going = new Map<string, number>()
   const refused = new Map<string, Date>()
@@ -82,6 +83,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
     timer = undefined
     for (const [id, until] of refused) if (until <= clock.now()) refused.delete(id)
     if (stopped() || !isWanted()) return
+    if (context.table.known().some((entry) => isUnclear(entry) && !parking.moving().includes(entry.id))) room.doubt()
     await closer.look(facts())
     if (stopped()) return
     const all = facts()
@@ -127,6 +129,15 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
   return {
     state: () => ({ candidates: candidates(), going: Object.fromEntries(going), looking, is_due: timer !== undefined, pool_full_until_ms }),
   }
+}
+
+/**
+ * Its memory is taken, and no machine is known that may leave, although neither an operation nor a move is at work on it. Only a comparison
+ * sees what there is.
+ */
+function isUnclear({ here, observed_state, residency, hold, machine }: WorkspaceEntry): boolean {
+  if (!here || observed_state !== 'running' || residency === 'hibernated' || hold !== null) return false
+  return machine === null || machine.state === 'paused'
 }
 
 const MIB = 2 ** 20

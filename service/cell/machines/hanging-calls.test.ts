@@ -4,7 +4,8 @@ import { AT_ONCE_MS, createWorld, entryOf, type Process, type StartOptions, type
 import { HostFailure } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-// An operation waits for capacity, and a call on the way to it gets no answer or fails. No regular comparison comes in these tests.
+// An operation waits for capacity. A call on the way to it gets no answer or fails, or the cell knows less than the host. No regular
+// comparison comes in these tests.
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND: StartOptions = {
@@ -204,4 +205,40 @@ test('a wake that waits for capacity gives way to an operation of its workspace'
   await atOnce(async () => world.ended(await world.operate(sleeper, 'suspend')))
   assert.equal((await world.workspace(sleeper)).observed_state, 'suspended')
   await woken
+})
+
+test('a guest that a comparison saw paused, and that its operation has let run again, leaves for an open', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const id = await resting(world, process)
+  {
+    using _ = world.host.intercept('checkpoint', 'after', async () => {
+      await process.engine.watch()?.sweep()
+      throw failure('internal')
+    })
+    assert.equal((await world.ended(await world.operate(id, 'reset'))).state, 'failed')
+  }
+  assert.deepEqual([(await entryOf(process, id)).machine?.state, (await world.workspace(id)).observed_state], ['running', 'running'])
+  await atOnce(() => opened(world))
+  assert.equal((await world.workspace(id)).residency, 'hibernated')
+})
+
+test('a machine that the cell takes for paused while nothing pauses it has rows and host compared, and leaves for an open', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const id = await resting(world, process)
+  const [machine] = (await world.host.inventory()).machines
+  assert.ok(machine)
+  process.table.putMachine({ ...machine, state: 'paused' })
+  await atOnce(() => opened(world))
+  assert.equal((await world.workspace(id)).residency, 'hibernated')
+})
+
+test('a machine that the cell does not know has rows and host compared, and leaves for an open', async () => {
+  await using world = await createWorld(roomFor(1))
+  const process = await world.startProcess(ON_DEMAND)
+  const id = await resting(world, process)
+  process.table.parkMachine(id, (await entryOf(process, id)).machine?.fence ?? 0)
+  await atOnce(() => opened(world))
+  assert.equal((await world.workspace(id)).residency, 'hibernated')
 })

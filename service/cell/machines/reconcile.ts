@@ -122,6 +122,9 @@ const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 /** The cell learns anew how to reach what runs. */
 async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
   const { epoch, state } = machine
+  // An operation lets the guest run again that it has paused, and its table would go on saying that it stands still.
+  const known = sweep.table.get(row.id)?.machine
+  if (row.active && state === 'paused' && known?.fence === machine.fence) return
   sweep.table.putMachine(machine)
   if (row.active) return
   if (state === 'paused') {

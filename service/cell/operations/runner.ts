@@ -267,15 +267,16 @@ async function beginWithRoom(
   const { created_at } = operation
   const now = cell.clock.now()
   const host = cell.room.capacity()
-  // What it did ahead is undone on the host, which may be away: no other operation waits for that.
-  const refuseBeside = (error: OperationError) => {
+  const refuseIt = async (error: OperationError) => {
+    if (operation.attempt === 0) return refuse(job, known.kind, error)
+    // What it did ahead is undone on the host, which may be away: no other operation waits for that.
     const place = { group: known.group, organization_id: want.organization_id }
     run(options, state, operation, place, signals, () => refuse(job, known.kind, error))
   }
   const answer = host === null ? null : admit({ required, host, created_at, now })
   if (answer?.kind === 'refuse') {
     cell.room.withdraw(want.id)
-    return refuseBeside(answer.error)
+    return refuseIt(answer.error)
   }
   const decision = await cell.room.decide(want, () => begin(known, required))
   if (decision.kind === 'given' || answer === null) return
@@ -293,7 +294,7 @@ async function beginWithRoom(
     deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
     if (now >= deadline_at || !cell.room.isReachable(want)) {
       cell.room.withdraw(want.id)
-      return refuseBeside(noRoom(required, created_at, now))
+      return refuseIt(noRoom(required, created_at, now))
     }
   }
   if (state.deadline_at === null || deadline_at < state.deadline_at) state.deadline_at = deadline_at

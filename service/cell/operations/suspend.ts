@@ -58,7 +58,10 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   if (job.operation.attempt === 0 || isHibernated(seen)) return true
   const machine = await findMachine(job, seen.id)
   if (machine?.epoch !== seen.ownership_epoch) return false
-  return askUnless(job, ['not_running', 'not_found'], seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
+  const excused = ['not_running', 'not_found']
+  const runs = await askUnless(job, excused, seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
+  if (runs) job.cell.table.markMachine(seen.id, machine.fence, 'running') // a comparison may have seen it paused
+  return runs
 }
 
 /** @param info null: it was hibernated, and is suspended as it lies there. */

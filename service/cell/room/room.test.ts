@@ -234,12 +234,14 @@ test('while an operation waits, a failed comparison is asked for again, also one
   assert.equal(doubts, 2)
 })
 
+const LEAVES = '00000000-0000-4000-8000-000000000001'
+
 test('a machine that leaves for long is not waited for: others must leave as well, and it counts until it has ended', async () => {
   await using world = await createWorld()
   let now_ms = 0
   const room = createRoom({ db: world.db, cell_id: '00000000-0000-4000-8000-000000000000', now_ms: () => now_ms })
   room.describe({ ...CAPACITY, memory_mib: 4096 }, [])
-  using leaving = room.leaving('w', 4096)
+  using leaving = room.leaving(LEAVES, 4096)
   room.expect([want('a', 4096 + 512)], 8)
   assert.equal(await room.lacking_mib(8192), 0)
   now_ms += 30_000
@@ -260,7 +262,7 @@ test('what the host refuses for long must leave, less what leaves already, and i
   assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [false, 0]) // a comparison may help
   refusedFor(4000)
   assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [true, 1024])
-  const leaving = room.leaving('w', 1000)
+  const leaving = room.leaving(LEAVES, 1000)
   assert.equal(await room.lacking_mib(8192), 24)
   leaving[Symbol.dispose]()
   assert.equal(await room.lacking_mib(8192), 24)
