@@ -63,7 +63,7 @@ export interface ApiDeps {
   payment: PaymentService | null
   /** What is between here and that service. */
   payments: Pick<Looking, 'poke'>
-  /** The OpenAPI description, as it is served. */
-  openapi: Buffer
+  /** The OpenAPI description, as it is served. The first call makes it, which takes a tenth of a second. */
+  openapi(): Buffer
   logger: Logger
 }

@@ -377,7 +377,7 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   ...TEMPLATE_FILE_ROUTES,
   bind(openapiGet, async (_call, deps: ApiDeps) => ({
     status: 200,
-    body: deps.openapi,
+    body: deps.openapi(),
     headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'public, max-age=300' },
   })),
 ]

@@ -130,6 +130,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const { mail } = options
   const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
   const payment = options.stripe ? (await import('./payment/stripe.ts')).openStripe(options.stripe) : null
+  let description: Buffer | undefined
   const without_enders: Omit<ApiDeps, 'enders' | 'exports' | 'payments'> = {
     db,
     reads,
@@ -154,14 +155,14 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     packages: options.package_mirror ? createPackageIndex({ mirror: options.package_mirror, clock, logger }) : null,
     package_lookups: createLookups(clock),
     people: {
-      passwords: await openPasswords(),
+      passwords: openPasswords(),
       secrets,
       bounds: createSignInBounds(clock, options.sign_in_limits),
       registration: options.registration ?? 'invitation',
       mailed: () => sender?.poke(),
     },
     payment,
-    openapi: Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url))),
+    openapi: () => (description ??= Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url)))),
     logger,
   }
   const enders = options.ends_organizations === true ? startEnders(without_enders) : undefined

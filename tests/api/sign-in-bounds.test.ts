@@ -57,7 +57,7 @@ test('when everybody has guessed too much, accounts and addresses that signed in
 })
 
 test('guesses of some addresses keep no other one waiting, and no session', async () => {
-  const passwords = await openPasswords(1)
+  const passwords = openPasswords(1)
   let judged = 0
   const guess = (address: string) => passwords.matches(null, 'a guess', { address }).then(() => (judged += 1))
   const guesses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].flatMap((address) => Array.from({ length: 8 }, () => guess(address)))

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { hash, type Options, verify } from '@node-rs/argon2'
 import { LIMITS } from '../../../contract/limits.ts'
@@ -16,22 +17,23 @@ export interface Passwords {
 export type Asker = { address: string } | { session_id: string }
 
 /** Of argon2id, which the module takes where nothing else is said: OWASP's recommendation with one pass. */
-export const ARGON2: Options = {
+export const ARGON2 = {
   memoryCost: 47_104,
   timeCost: 1,
   parallelism: 1,
   outputLen: 32,
-}
+} satisfies Options
+const SALT_BYTES = 16
 const RETRY_SECONDS = 2
 
 /** All but one of the cores: requests without a password are served meanwhile. */
-export async function openPasswords(at_once = Math.max(1, Math.min(4, availableParallelism() - 1))): Promise<Passwords> {
+export function openPasswords(at_once = Math.max(1, Math.min(4, availableParallelism() - 1))): Passwords {
   const { hashes_waiting_max: waiting, hashes_waiting_per_source_max: waiting_per_name } = LIMITS.sign_in
   const strangers = createFairLine({ at_once, waiting_per_name, waiting }, tooMany)
   const sessions = createFairLine({ at_once: 1, waiting_per_name, waiting }, tooMany)
   const turn = <Result>(asker: Asker, work: () => Promise<Result>): Promise<Result> =>
     'session_id' in asker ? sessions.run(asker.session_id, work) : strangers.run(sourceOf(asker.address), work)
-  const nobodys = await hash('nobody has this password', ARGON2)
+  const nobodys = nobodysHash()
   return {
     hash: (password, asker) => turn(asker, () => hash(composed(password), ARGON2)),
     matches: (kept, password, asker) =>
@@ -40,6 +42,13 @@ export async function openPasswords(at_once = Math.max(1, Math.min(4, availableP
         return is_right && kept !== null
       }),
   }
+}
+
+/** A check of it takes as long as one of a kept hash. Its digest is random: a password that fits it cannot be found. */
+function nobodysHash(): string {
+  const { memoryCost, timeCost, parallelism, outputLen } = ARGON2
+  const [salt, digest] = [SALT_BYTES, outputLen].map((bytes) => randomBytes(bytes).toString('base64').replaceAll('=', ''))
+  return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${digest}`
 }
 
 /** The same letters typed on another computer may come in other code points. */
