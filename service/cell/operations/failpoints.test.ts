@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { capturedState } from '../../../tests/engine/draft-states.ts'
-import { createWorld, type World } from '../../../tests/engine/world.ts'
+import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
@@ -58,6 +58,8 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     }),
   /** A test instance of a state of a draft, which has changed since. */
   async draft_state(world) {
+    // A template has one draft at a time, and the mode before has left one.
+    await world.db.updateTable('template_drafts').set({ discarded_at: world.clock.now() }).where('discarded_at', 'is', null).execute()
     const draft = await onRunning(world, (id) => world.operate(id, 'layer_snapshot'))
     await world.ended(draft.operation_id)
     world.host.guest(draft.source).files.set('/f', 'changed since')
@@ -94,51 +96,62 @@ async function onRunning(world: World, next: (workspace_id: string) => Promise<s
 }
 
 for (const point of POINTS) {
-  for (const mode of MODES) {
-    test(`${point}, ${mode}: the operation ends, nothing is lost and nothing is left`, async () => {
-      await using world = await createWorld()
-      let process = await world.startProcess()
-      const hit = Promise.withResolvers<void>()
-      const goOn = Promise.withResolvers<void>()
-      const successor = { hit: Promise.withResolvers<void>(), goOn: Promise.withResolvers<void>() }
-      let hits = 0
-      using _ = armFailpoint(point, (name) => {
-        hits += 1
-        if (hits === 2 && mode === 'zombie') {
-          successor.hit.resolve()
-          return successor.goOn.promise
-        }
-        if (hits > 1) return
-        hit.resolve()
-        if (mode === 'throw') throw new FailpointError(name)
-        return goOn.promise // what a killed process was about to do never happens
-      })
-      const kind = point.slice(0, point.indexOf('.'))
-      const begun = await BEGIN[kind]?.(world)
-      assert.ok(begun)
-      await hit.promise
-      if (mode === 'kill -9') {
-        await process.kill()
-        process = await world.startProcess()
-      }
-      if (mode === 'zombie') {
-        const zombie = process.engine.runner()
-        process = await world.startProcess({ wait: false })
-        await takeLock(world)
-        await process.engine.ready
-        await successor.hit.promise
-        goOn.resolve()
-        await zombie?.idle()
-        successor.goOn.resolve()
-      }
-      const operation = await world.ended(begun.operation_id)
-      assert.equal(operation.state, 'succeeded')
-      await EXPECT[kind]?.(begun)
-      await process.engine.watch()?.sweep()
-      await assertNothingIsLeft(world)
-      await assertEverythingWorks(begun, kind)
+  // The modes come one after the other in one world, each with workspaces of its own. A zombie is its last process.
+  describe(`the operation ends, nothing is lost and nothing is left, where it fails at ${point}`, () => {
+    let world: World
+    let process: Process
+    before(async () => {
+      world = await createWorld()
+      process = await world.startProcess()
     })
+    after(() => world[Symbol.asyncDispose]())
+    for (const mode of MODES) test(mode, async () => void (process = await failAt(point, mode, world, process)))
+  })
+}
+
+/** @returns the process that acts for the cell afterwards. */
+async function failAt(point: FailpointName, mode: (typeof MODES)[number], world: World, first: Process): Promise<Process> {
+  let process = first
+  const hit = Promise.withResolvers<void>()
+  const goOn = Promise.withResolvers<void>()
+  const successor = { hit: Promise.withResolvers<void>(), goOn: Promise.withResolvers<void>() }
+  let hits = 0
+  using _ = armFailpoint(point, (name) => {
+    hits += 1
+    if (hits === 2 && mode === 'zombie') {
+      successor.hit.resolve()
+      return successor.goOn.promise
+    }
+    if (hits > 1) return
+    hit.resolve()
+    if (mode === 'throw') throw new FailpointError(name)
+    return goOn.promise // what a killed process was about to do never happens
+  })
+  const kind = point.slice(0, point.indexOf('.'))
+  const begun = await BEGIN[kind]?.(world)
+  assert.ok(begun)
+  await hit.promise
+  if (mode === 'kill -9') {
+    await process.kill()
+    process = await world.startProcess()
   }
+  if (mode === 'zombie') {
+    const zombie = process.engine.runner()
+    process = await world.startProcess({ wait: false })
+    await takeLock(world)
+    await process.engine.ready
+    await successor.hit.promise
+    goOn.resolve()
+    await zombie?.idle()
+    successor.goOn.resolve()
+  }
+  const operation = await world.ended(begun.operation_id)
+  assert.equal(operation.state, 'succeeded')
+  await EXPECT[kind]?.(begun)
+  await process.engine.watch()?.sweep()
+  await assertNothingIsLeft(world)
+  await assertEverythingWorks(begun, kind)
+  return process
 }
 
 /** As when the server takes the connection of a process that stands still for dead: the one that waits for the lock has it. */
@@ -182,8 +195,9 @@ const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
     world.host.guest(target).files.set('/f', 'of the instance')
     await world.ended(await world.operate(target, 'reset'))
     assert.deepEqual([files(source), files(target)], ['changed since', 'on disk'])
-    const [state] = await world.db.selectFrom('template_draft_states').select('layers').execute()
-    assert.deepEqual((await world.workspace(target)).state_layers, state?.layers)
+    const { draft_state_id, state_layers } = await world.workspace(target)
+    const states = world.db.selectFrom('template_draft_states').select('layers').where('id', '=', draft_state_id)
+    assert.deepEqual(state_layers, (await states.executeTakeFirst())?.layers)
   },
   async snapshot({ world, target, operation_id }) {
     const row = await world.workspace(target)
