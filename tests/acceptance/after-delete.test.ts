@@ -14,7 +14,7 @@ after(async () => {
   await service.stop()
 })
 
-const ROUNDS = depth({ short: 5, long: 20 })
+const ROUNDS = depth({ short: 2, long: 20 })
 const CALLS = 50
 const FILE = 'path=/home/user/.bashrc'
 const CALL_KINDS = [

@@ -210,7 +210,7 @@ test('nothing reaches the app by a credential after the answer that revokes it',
     deleted: () => ports('DELETE', '/callback'),
     closed: () => ports('DELETE'),
   }
-  for (let round = 0; round < depth({ short: 10, long: 200 }); round += 1) {
+  for (let round = 0; round < depth({ short: 4, long: 200 }); round += 1) {
     for (const [kind, revoke] of Object.entries(revoking)) {
       const callback = await made()
       assert.equal((await visitCalmly(callback)).status, 200)

@@ -240,7 +240,7 @@ test('a revocation is answered when the proxy has ended the streams of what was 
 
 test('a credential opens nothing after the answer that revokes it', async () => {
   const { id } = await exposed('at-once')
-  for (let round = 0; round < depth({ short: 20, long: 200 }); round += 1) {
+  for (let round = 0; round < depth({ short: 6, long: 200 }); round += 1) {
     for (const kind of ['replaced', 'revoked', 'closed']) {
       const callback = await callbackOf(id)
       assert.ok((await proxy.ask(id, 3000, 'callback', callback)).grant)
@@ -255,7 +255,7 @@ test('an API key is refused by every api process after the answer that revokes i
   const second = await w.second()
   const owner = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner', { stepped_up: true })
   const keys = `/v1/projects/${w.a.project_id}/api-keys`
-  for (let round = 0; round < depth({ short: 10, long: 200 }); round += 1) {
+  for (let round = 0; round < depth({ short: 4, long: 200 }); round += 1) {
     const made = (await w.post(keys, { name: `of ${round}`, tool_permissions: ['exec'] }, { as: owner.token })).body
     const asked = { as: made.api_key, base: second }
     assert.equal((await w.get('/v1/me', asked)).status, 200)

@@ -27,7 +27,7 @@ import { world, type World } from './support.ts'
 const MAIN = join(import.meta.dirname, '../../service/admin/main.ts')
 const VALUES = 400
 /** Of a rotation, at random moments. */
-const KILLS = depth({ short: 5, long: 20 })
+const KILLS = depth({ short: 3, long: 20 })
 
 let w: World
 let directory: string

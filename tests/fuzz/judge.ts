@@ -9,7 +9,7 @@ import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
 /** Of each route. It is a number, not a time: a slow computer proves as much as a quick one. */
-const REQUESTS = depth({ short: 120, long: 3000 })
+const REQUESTS = depth({ short: 40, long: 3000 })
 /** A stream has no end while its command runs; anything else has one, on a busy computer too. */
 const ANSWER_MS = 30_000
 /** The service that is asked has no mirror of packages, and says so. */

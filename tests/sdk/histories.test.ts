@@ -13,7 +13,7 @@ import { openRestartingWorld, type RestartingWorld } from './histories/world.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const FIRST = testSeed()
 /** Of each language. */
-const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 12, long: 500 }))
+const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 6, long: 500 }))
 const AT_ONCE = 24
 /** On a busy computer the start of a process takes ten seconds, and every fifth command has one beside it. */
 const TIMEOUT = { timeout: 120_000 + HISTORIES * 5000 }

@@ -15,7 +15,7 @@ import { adoptRelative, isOvertaken } from './adoption.ts'
 // engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
 // files, and its memory where its machine never died.
 
-const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? depth({ short: 24, long: 1000 }))
+const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? depth({ short: 12, long: 1000 }))
 const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed())
 /** A history mostly waits: for timers, for the database, for its own pauses. Each has a world and a database of its own. */
 const AT_ONCE = 8

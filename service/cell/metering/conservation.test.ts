@@ -142,7 +142,7 @@ async function same(world: World, told: Told, seed: number): Promise<void> {
 
 test('whatever happens to processes, clocks, hosts and answers: counters, samples and ledger are the same, to the unit', async () => {
   const first = testSeed()
-  for (let seed = first; seed < first + depth({ short: 2, long: 60 }); seed += 1) {
+  for (let seed = first; seed < first + depth({ short: 1, long: 60 }); seed += 1) {
     await using world = await createWorld()
     await history(world, seed, depth({ short: 150, long: 600 }))
   }

@@ -47,7 +47,7 @@ test('a cell that is killed while it samples and closes loses nothing that it ac
     const { differences } = await reconcile(world.db, new Date(0), new Date())
     assert.deepEqual(differences, [], `BERTH_TEST_SEED=${seed}`)
   }
-  for (let kills = 0; kills < depth({ short: 4, long: 60 }); kills += 1) {
+  for (let kills = 0; kills < depth({ short: 2, long: 60 }); kills += 1) {
     const last = await killAfter({ database, workspaces, volume_id, began_ms }, 20 + Math.floor(random() * 10), Math.floor(random() * 12))
     assert.ok((await used()) >= last, `BERTH_TEST_SEED=${seed}: ${last} were acknowledged`)
     await check()

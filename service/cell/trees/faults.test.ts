@@ -91,7 +91,7 @@ test('a process that is killed at any step of a publication leaves the revision 
 })
 
 test('what was acknowledged is there, whole, whenever the process is killed', async () => {
-  for (let round = 0; round < depth({ short: 3, long: 30 }); round++) {
+  for (let round = 0; round < depth({ short: 2, long: 30 }); round++) {
     const id = await bed.open()
     const { child, lines, acknowledged } = writer(id, '')
     while (acknowledged.length < 3 + round) await once(lines, 'line')
@@ -178,7 +178,7 @@ test('a clock that jumps takes nothing away that is named, and orders nothing', 
 test('of fifty that publish on one revision at once, in two processes, one wins each time', async () => {
   const id = await bed.open()
   const [one, other] = [bed.second(), bed.second()]
-  for (let base = 0; base < depth({ short: 4, long: 40 }); base++) {
+  for (let base = 0; base < depth({ short: 2, long: 40 }); base++) {
     const all = await Promise.allSettled(
       Array.from({ length: 50 }, (_, i) => write(id, 'race', `${base} ${i}`, i % 2 === 0 ? one : other, base)),
     )

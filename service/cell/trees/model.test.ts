@@ -174,7 +174,7 @@ test('whatever was done, a tree is what the model says, and so are its digest, i
         last.digest,
       )
     }),
-    { numRuns: depth({ short: 300, long: 5000 }) },
+    { numRuns: depth({ short: 120, long: 5000 }) },
   )
 })
 
