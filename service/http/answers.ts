@@ -1,4 +1,3 @@
-import type { ValidateFunction } from 'ajv/dist/2020.js'
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import Type from 'typebox'
 import { detailsOf } from '../../contract/details.ts'
@@ -7,17 +6,17 @@ import { declares, errorsOf, type Errors } from '../../contract/route-errors.ts'
 import { contentOf, type Route } from '../../contract/route.ts'
 import type { Failure } from '../lib/fail.ts'
 import type { Reply } from './call.ts'
-import { compileAnswers, compileSchema } from './checks.ts'
+import { answersOf, type Validator, validatorOf } from './checks.ts'
 
-/** What a route declares to answer, compiled for checking. */
+/** What a route declares to answer. */
 export interface Declared {
   route: Route
-  answers: Map<number, ValidateFunction | null>
+  answers: Map<number, Validator | null>
   errors: Errors
 }
 
-export function compileDeclared(route: Route): Declared {
-  return { route, answers: compileAnswers(route), errors: errorsOf(route) }
+export function declaredOf(route: Route): Declared {
+  return { route, answers: answersOf(route), errors: errorsOf(route) }
 }
 
 type JsonReply = Extract<Reply, { status: number }>
@@ -74,15 +73,15 @@ export function checkRefusal(declared: Declared, failure: Failure): Failure | Er
   return new Error(`${declared.route.id} does not declare ${failure.code} ${failure.reason ?? 'without reason'}`, { cause: failure })
 }
 
-const compiled = new Map<string, ValidateFunction>()
+const validators = new Map<string, Validator>()
 
 /** What is wrong with details that the contract names; null where nothing is. */
 function wrongDetails(surface: Surface, code: string, reason: string | null, details: Record<string, unknown>): string | null {
   const name = `${surface} ${code} ${reason ?? ''}`
-  const validate = compiled.get(name) ?? compileSchema(Type.Object({ ...detailsOf(surface, code, reason) }, { additionalProperties: true }))
-  compiled.set(name, validate)
+  const validate = validators.get(name) ?? validatorOf(Type.Object({ ...detailsOf(surface, code, reason) }, { additionalProperties: true }))
+  validators.set(name, validate)
   const told: unknown = JSON.parse(JSON.stringify(details)) // as the wire has it: what is undefined is absent
   return validate(told)
     ? null
-    : `${name.trim()} ${JSON.stringify(validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`))}`
+    : `${name.trim()} ${JSON.stringify(validate.errors.map(({ instancePath, message }) => `${instancePath} ${message}`))}`
 }

@@ -1,4 +1,4 @@
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { type AnySchema, Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import ajvFormats from 'ajv-formats'
 import type { TSchema } from 'typebox'
 import type { Surface } from '../../contract/errors.ts'
@@ -19,16 +19,23 @@ interface Finding extends Issue {
   unknown_name: boolean
 }
 
-/** The compiled checks of one route. */
+/** Tells whether a value fits a schema. */
+export interface Validator {
+  (value: unknown): boolean
+  /** Of the last value; none where it fits. */
+  readonly errors: readonly ErrorObject[]
+}
+
+/** The checks of one route. */
 export interface Checks {
-  params: ValidateFunction | null
-  query: ValidateFunction | null
+  params: Validator | null
+  query: Validator | null
   /** Names of the query parameters that the route declares: no other is accepted. */
   query_names: readonly string[]
-  headers: ValidateFunction | null
+  headers: Validator | null
   /** In the place of `body`. */
   check_body: NonNullable<Route['check_body']> | null
-  body: ValidateFunction | null
+  body: Validator | null
 }
 
 const bodies = createAjv({})
@@ -49,29 +56,35 @@ function isStorable(date: Date): boolean {
   return date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999 // false of an invalid date
 }
 
-export function compileChecks(route: Route): Checks {
+/** Compiles a schema at its first value: a process meets few of the contract's schemas, and all of them take it a second. */
+function validator(ajv: Ajv2020, schema: AnySchema): Validator {
+  let compiled: ValidateFunction | undefined
+  const fits = (value: unknown) => (compiled ??= ajv.compile(schema))(value)
+  return Object.defineProperty(fits, 'errors', { get: () => compiled?.errors ?? [] }) as typeof fits & Validator
+}
+
+export function checksOf(route: Route): Checks {
   return {
-    params: route.params === undefined ? null : parameters.compile(route.params),
-    query: route.query === undefined ? null : parameters.compile(route.query),
+    params: route.params === undefined ? null : validator(parameters, route.params),
+    query: route.query === undefined ? null : validator(parameters, route.query),
     query_names: Object.keys(propertiesOf(route.query)),
-    headers: route.headers === undefined ? null : bodies.compile(route.headers),
+    headers: route.headers === undefined ? null : validator(bodies, route.headers),
     check_body: route.check_body ?? null,
     body:
-      route.body === 'bytes' || route.method === 'GET' || route.check_body !== undefined ? null : bodies.compile(route.body ?? EMPTY_BODY),
+      route.body === 'bytes' || route.method === 'GET' || route.check_body !== undefined
+        ? null
+        : validator(bodies, route.body ?? EMPTY_BODY),
   }
 }
 
 /** Checks of the bodies that a route answers, by status. */
-export function compileAnswers(route: Route): Map<number, ValidateFunction | null> {
-  const compiled = new Map<number, ValidateFunction | null>()
-  for (const [status, answer] of Object.entries(route.answers)) {
-    compiled.set(Number(status), answer.schema === undefined ? null : bodies.compile(answer.schema))
-  }
-  return compiled
+export function answersOf(route: Route): Map<number, Validator | null> {
+  const answers = Object.entries(route.answers)
+  return new Map(answers.map(([status, { schema }]) => [Number(status), schema === undefined ? null : validator(bodies, schema)]))
 }
 
-export function compileSchema(schema: TSchema): ValidateFunction {
-  return bodies.compile(schema)
+export function validatorOf(schema: TSchema): Validator {
+  return validator(bodies, schema)
 }
 
 /** Refuses what is wrong with a request, every issue at once. Query strings are converted to their types in place. */
@@ -111,12 +124,12 @@ export function propertiesOf(schema: unknown): object {
   return (schema as { properties?: object } | undefined)?.properties ?? {}
 }
 
-function findingsOf(where: Finding['in'], validate: ValidateFunction | null, value: unknown): Finding[] {
+function findingsOf(where: Finding['in'], validate: Validator | null, value: unknown): Finding[] {
   if (validate === null) return []
   const unfit = where === 'body' ? unfitShape(value) : null
   if (unfit !== null) return [{ in: 'body', path: '', message: unfit, unknown_name: true }]
   if (validate(value)) return []
-  return (validate.errors ?? []).slice(0, ISSUES_MAX).map((error) => ({ in: where, ...issueOf(error) }))
+  return validate.errors.slice(0, ISSUES_MAX).map((error) => ({ in: where, ...issueOf(error) }))
 }
 
 function ownFindings(judge: NonNullable<Route['check_body']>, body: unknown): Finding[] {

@@ -1,23 +1,23 @@
 import { detailsOf } from '../../contract/details.ts'
 import type { Surface } from '../../contract/errors.ts'
-import { compileSchema } from './checks.ts'
+import { validatorOf } from './checks.ts'
 
 type Details = Record<string, unknown>
 type Fits = (value: unknown) => boolean
 
-const compiled = new Map<string, Map<string, Fits>>()
+const known = new Map<string, Map<string, Fits>>()
 
 /**
  * Of details that somebody else has said: those that are as the contract declares them, and names that it does not know.
- * @param reason is one of the code's, and both are known: each pair is compiled once.
+ * @param reason is one of the code's, and both are known: each pair has its checks once.
  */
 export function fittingDetails(surface: Surface, code: string, reason: string | null, details: Details): Details {
   const name = `${surface} ${code} ${reason ?? ''}`
-  const checks = compiled.get(name) ?? checksOf(surface, code, reason)
-  compiled.set(name, checks)
+  const checks = known.get(name) ?? checksOf(surface, code, reason)
+  known.set(name, checks)
   return Object.fromEntries(Object.entries(details).filter(([each, value]) => checks.get(each)?.(value) ?? true))
 }
 
 function checksOf(surface: Surface, code: string, reason: string | null): Map<string, Fits> {
-  return new Map(Object.entries(detailsOf(surface, code, reason)).map(([name, schema]) => [name, compileSchema(schema)]))
+  return new Map(Object.entries(detailsOf(surface, code, reason)).map(([name, schema]) => [name, validatorOf(schema)]))
 }

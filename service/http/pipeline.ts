@@ -10,9 +10,9 @@ import type { Ids } from '../lib/ids.ts'
 import { outliveErrors } from '../lib/outlive.ts'
 import { methodsOf } from './methods.ts'
 import { refuseKind, refuseRole, refuseStale, refuseToolless } from './access.ts'
-import { checkRefusal, compileDeclared, type Declared } from './answers.ts'
+import { checkRefusal, declaredOf, type Declared } from './answers.ts'
 import type { Arrival, Bound, Call, PersonPrincipal, Reply, Who } from './call.ts'
-import { compileChecks, propertiesOf } from './checks.ts'
+import { checksOf, propertiesOf } from './checks.ts'
 import { answerBrokenRequest } from './client-error.ts'
 import { EDGE_REQUEST_ID, EDGE_RETRY_SECONDS, type Edge } from './edge.ts'
 import { coercionsOf } from './coerce.ts'
@@ -301,12 +301,12 @@ function entryOf<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, bound: Boun
     ...bound,
     parser: {
       surface: options.surface,
-      checks: compileChecks(route),
+      checks: checksOf(route),
       coercions: { params: coercionsOf(route.params), query: coercionsOf(route.query) },
       header_names: Object.keys(propertiesOf(route.headers)),
       fingerprints: options.idempotency?.keys ?? null,
     },
-    declared: options.validate_answers ? compileDeclared(route) : null,
+    declared: options.validate_answers ? declaredOf(route) : null,
   }
 }
 

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import { LIMITS } from '../../contract/limits.ts'
 import { TOOL_TOKEN_TYPE, ToolTokenClaims } from '../../contract/tool-token.ts'
-import { compileSchema } from '../../service/http/checks.ts'
+import { validatorOf } from '../../service/http/checks.ts'
 import { seeder, world, type World } from './support.ts'
 
 let w: World
@@ -24,7 +24,7 @@ test('a token verifies with the published keys and carries exactly its claims', 
     audience: body.cell_endpoint,
   })
   assert.deepEqual(protectedHeader, { alg: 'ES256', typ: TOOL_TOKEN_TYPE, kid: body.kid })
-  assert.ok(compileSchema(ToolTokenClaims)(payload))
+  assert.ok(validatorOf(ToolTokenClaims)(payload))
   const { iat = 0, exp = 0, jti: _jti, ...claims } = payload
   assert.equal(exp - iat, LIMITS.credential.tool_token_seconds)
   assert.deepEqual(claims, {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Route } from '../../contract/route.ts'
-import { compileAnswers } from '../../service/http/checks.ts'
+import { answersOf } from '../../service/http/checks.ts'
 import { declaredLines } from '../ledger/lines.ts'
 import { observedLines } from '../ledger/observations.ts'
 import { depth } from '../support/depth.ts'
@@ -22,7 +22,7 @@ export async function fuzz(
   send: (request: Fuzzed, signal: AbortSignal) => Promise<Response>,
 ): Promise<void> {
   const declared = new Set(declaredLines([route]))
-  const schemas = compileAnswers(route)
+  const schemas = answersOf(route)
   const seed = testSeed()
   const property = fc.asyncProperty(requestsOf(route, ids), async (request) => {
     const response = await send(request, AbortSignal.timeout(ANSWER_MS))

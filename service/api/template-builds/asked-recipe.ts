@@ -2,10 +2,10 @@ import { policyIssues } from '../../../contract/egress/check.ts'
 import { recipeIssues, type RecipeIssue } from '../../../contract/recipes/check.ts'
 import { translateDockerfile } from '../../../contract/recipes/dockerfile.ts'
 import { BUILD_ARCHITECTURE, Recipe, type TemplateBuildRequest } from '../../../contract/schemas/recipes.ts'
-import { compileSchema } from '../../http/checks.ts'
+import { validatorOf } from '../../http/checks.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
-const isRecipe = compileSchema(Recipe)
+const isRecipe = validatorOf(Recipe)
 const ISSUES_MAX = 20
 
 export interface AskedRecipe {
@@ -39,7 +39,7 @@ function translated(text: string, build_args: TemplateBuildRequest['build_args']
   if ('problems' in found) throw refused(found.problems.map(({ line, message }) => unread('dockerfile', `line ${line}: ${message}`)))
   const { recipe, warnings } = found
   if (isRecipe(recipe)) return { recipe, warnings: warnings.map(({ line, message }) => `line ${line}: ${message}`) }
-  throw refused((isRecipe.errors ?? []).map(({ instancePath, message = '' }) => unread('dockerfile', `${instancePath} ${message}`)))
+  throw refused(isRecipe.errors.map(({ instancePath, message = '' }) => unread('dockerfile', `${instancePath} ${message}`)))
 }
 
 /** @param pathOf where in the request something of the recipe stands. */

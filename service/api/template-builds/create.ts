@@ -10,7 +10,7 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { BuildPlan, BuildUpload } from '../../core/templates/build-plan.ts'
 import { planBuild } from '../../core/templates/recipe-plan.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
-import { compileSchema } from '../../http/checks.ts'
+import { validatorOf } from '../../http/checks.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { maySeeOrganization, notFound, type Owned } from '../auth/scope.ts'
@@ -30,7 +30,7 @@ type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsC
 
 /** What unpacks a base that is an upload, and says of it what an upload does not say. */
 const PLATFORM_BASE = 'base'
-const isSettings = compileSchema(TemplateSettings)
+const isSettings = validatorOf(TemplateSettings)
 
 /** POST …/templates/{slug}/builds: all that the build needs is looked up here, and never again. */
 export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply> {
@@ -98,7 +98,7 @@ function ceilingOf({ egress_ceiling }: TemplateBuildRequest, of_base: EgressPoli
 function refuseSettings(settings: TemplateSettings): void {
   const problem = isSettings(settings)
     ? templateSettingsProblems(settings)[0]
-    : isSettings.errors?.map(({ instancePath, message = '' }) => `${instancePath} ${message}`)[0]
+    : isSettings.errors.map(({ instancePath, message = '' }) => `${instancePath} ${message}`)[0]
   if (problem !== undefined) throw fail('validation_failed', 'invalid_settings', `With those of the base: ${problem}`)
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Type, type Static, type TSchema } from 'typebox'
 import { CELL_CODES, CELL_REASONS, type CellCode } from '../../../contract/errors.ts'
-import { compileSchema } from '../../http/checks.ts'
+import { validatorOf } from '../../http/checks.ts'
 import { fittingDetails } from '../../http/fitting-details.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import { AgentTrouble } from './agent-trouble.ts'
@@ -14,7 +14,7 @@ export interface Shape<T> {
 }
 
 export function shape<S extends TSchema>(schema: S): Shape<Static<S>> {
-  const holds = compileSchema(schema)
+  const holds = validatorOf(schema)
   const names = Object.keys((schema as { properties?: object }).properties ?? {})
   return {
     parse(value) {

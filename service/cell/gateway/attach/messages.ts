@@ -1,6 +1,5 @@
-import type { ValidateFunction } from 'ajv/dist/2020.js'
 import type { Static, TSchema } from 'typebox'
-import { check, compileSchema } from '../../../http/checks.ts'
+import { check, type Validator, validatorOf } from '../../../http/checks.ts'
 import { parseJson } from '../../../http/read-body.ts'
 import { fail } from '../../../lib/fail.ts'
 
@@ -11,7 +10,7 @@ type Message<S extends Record<string, TSchema>> = { [Type in keyof S]: Static<S[
  * is bad_request (4400), a bad value of a known field validation_failed (4422).
  */
 export function messageReader<const S extends Record<string, TSchema>>(schemas: S): (message: Buffer) => Message<S> {
-  const checks = new Map<unknown, ValidateFunction>(Object.entries(schemas).map(([type, schema]) => [type, compileSchema(schema)]))
+  const checks = new Map<unknown, Validator>(Object.entries(schemas).map(([type, schema]) => [type, validatorOf(schema)]))
   return (message) => {
     const parsed = parseJson(message)
     if (parsed === undefined) throw fail('bad_request', null, 'The message is not JSON')

@@ -2,7 +2,7 @@ import { compactVerify, type CryptoKey } from 'jose'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { TOOL_TOKEN_TYPE, ToolTokenClaims } from '../../../../contract/tool-token.ts'
 import type { ToolCaller } from '../../../http/call.ts'
-import { compileSchema } from '../../../http/checks.ts'
+import { validatorOf } from '../../../http/checks.ts'
 import { isUuid } from '../../../lib/ids.ts'
 import type { VerificationKeys } from './keys.ts'
 
@@ -12,7 +12,7 @@ const KID = /^[A-Za-z0-9_-]{1,100}$/
 /** Of the clocks of api and cell, which may be two computers. */
 const CLOCK_SKEW_SECONDS = 5
 
-const isClaims = compileSchema(ToolTokenClaims)
+const isClaims = validatorOf(ToolTokenClaims)
 
 /**
  * Verifies signature and claims of a tool token (App, "Tool token"); not whether it is revoked. What it says costs little to read, and
