@@ -8,7 +8,7 @@ import type { Route } from '../../contract/route.ts'
 import { NEVER_ANSWERED, SPECIFIED, type Closed } from './closed-sets.ts'
 import { EXCEPTIONS } from './exceptions.ts'
 import { declaredLines, ROUTES } from './lines.ts'
-import { OBSERVED_VARIABLE, WHOLE_VARIABLE } from './observations.ts'
+import { OBSERVED_VARIABLE, WHOLE_VARIABLE } from './exchange.ts'
 import { PENDING_LINES } from './pending.ts'
 
 const EXCEPTIONS_MAX = 20

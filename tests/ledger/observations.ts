@@ -1,28 +1,9 @@
 import { APP_CODES, CELL_CODES, type CodeRule } from '../../contract/errors.ts'
 import { pathsOf, patternOf } from '../../contract/route.ts'
+import { type Exchange, streamsEvents } from './exchange.ts'
 import { lineOf, ROUTES } from './lines.ts'
 
-/** Names the folder into which every test process writes what it observed. */
-export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
-/** Set when nothing of the suite was left out: only then can the ledger be complete. */
-export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
-
-/** One answer as a client saw it. */
-export interface Exchange {
-  method: string
-  /** With its query. */
-  path: string
-  status: number
-  content_type: string
-  /** The body of a refusal, the end of a stream of events, a message of a WebSocket; else ''. */
-  text: string
-}
-
 const PATTERNS = ROUTES.flatMap((route) => pathsOf(route).map(({ path }) => ({ route, path, pattern: patternOf(path) })))
-
-export function streamsEvents(content_type: string): boolean {
-  return /^(application\/x-ndjson|text\/event-stream|websocket)/.test(content_type)
-}
 
 /** The lines of the ledger that an answer is; none when it is no declared route's, or not of our making. */
 export function observedLines({ method, path, status, content_type, text }: Exchange): string[] {

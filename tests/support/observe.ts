@@ -3,18 +3,23 @@
 import { channel } from 'node:diagnostics_channel'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { appendFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { OBSERVED_VARIABLE, observedLines, streamsEvents, type Exchange } from '../ledger/observations.ts'
+import { OBSERVED_VARIABLE, streamsEvents, type Exchange } from '../ledger/exchange.ts'
 
 /** An error event is the last of its stream, and short. */
 const TEXT_CHARACTERS_MAX = 1 << 16
 
 const directory = process.env[OBSERVED_VARIABLE]
 const noted = new Set<string>()
+const require = createRequire(import.meta.url)
+let observations: typeof import('../ledger/observations.ts') | undefined
 
 function note(exchange: Exchange): void {
   if (directory === undefined) return
-  const fresh = observedLines(exchange).filter((line) => !noted.has(line))
+  // It loads every route of the contract, which takes half a second: most files have it by then, and many have no exchange.
+  observations ??= require('../ledger/observations.ts') as typeof import('../ledger/observations.ts')
+  const fresh = observations.observedLines(exchange).filter((line) => !noted.has(line))
   for (const line of fresh) noted.add(line)
   if (fresh.length > 0) appendFileSync(join(directory, `${process.pid}.txt`), `${fresh.join('\n')}\n`)
 }
