@@ -18,5 +18,8 @@ export const PORT_LIMITS = {
   unconfirmed_seconds: 30, // Berth's own: so long a proxy passes open streams on while it cannot ask
   asks_waiting_max: 6000, // Berth's own: requests that wait for their workspace
   asks_per_workspace_max: 500, // Berth's own
+  looks_max: 256, // Berth's own: machines that are asked at once where their apps listen, of one proxy
+  look_seconds_max: 2, // Berth's own
+  addresses_max: 16, // Berth's own: on which an app is said to listen
   frame_bytes_max: 64 << 10, // Berth's own: of what proxy and cell say to each other
 } as const

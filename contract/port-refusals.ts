@@ -19,6 +19,11 @@ export const PORT_REFUSALS = {
   too_many_requests: { status: 429, by: 'both', means: 'More at once than is served' },
   header_too_large: { status: 431, by: 'proxy', means: 'The head of the request is too large' },
   app_unreachable: { status: 502, by: 'proxy', means: 'The app broke the connection off' },
+  app_listens_elsewhere: {
+    status: 502,
+    by: 'proxy',
+    means: 'The app listens on loopback only, or on another address that no visitor reaches',
+  },
   app_bad_answer: { status: 502, by: 'proxy', means: 'What the app answered is not HTTP' },
   allowance_exhausted: { status: 503, by: 'cell', means: 'The workspace sleeps, and the allowance of its organization is used up' },
   entitlement_required: { status: 503, by: 'cell', means: 'The workspace sleeps, and the plan of its organization refuses starts' },

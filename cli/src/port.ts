@@ -14,7 +14,7 @@ export const port: Run = async ({ workspace, flags, print, say }, [name = '', te
   if (flags['close'] === true) return void (await ws.ports.close(number))
   await ws.ports.expose(number)
   if (flags['link'] === true) return void print((await ws.ports.link(number)).url)
-  const server = await forward(ws, number, Number(flags['local'] ?? 0))
+  const server = await forward(ws, number, Number(flags['local'] ?? 0), say)
   const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   print(at)
   say(`${at} is port ${number} of ${name}. Ctrl-C ends it.`)
@@ -25,7 +25,8 @@ export const port: Run = async ({ workspace, flags, print, say }, [name = '', te
 }
 
 /** A server of this computer whose requests are the workspace's. */
-async function forward(ws: Workspace, port: number, local: number): Promise<http.Server> {
+async function forward(ws: Workspace, port: number, local: number, say: (line: string) => void): Promise<http.Server> {
+  const tell = refusalTeller(say)
   let token = await ws.ports.token(port, { ttl_seconds: TOKEN_SECONDS })
   const renew = setInterval(
     () => {
@@ -45,6 +46,7 @@ async function forward(ws: Workspace, port: number, local: number): Promise<http
   const server = http.createServer((request, response) => {
     const asked = ask(request)
     asked.on('response', (answer) => {
+      tell(answer)
       response.writeHead(answer.statusCode ?? 502, answer.headers)
       answer.pipe(response).on('error', () => answer.destroy())
     })
@@ -59,7 +61,12 @@ async function forward(ws: Workspace, port: number, local: number): Promise<http
       other.pipe(socket).pipe(other)
       for (const each of [socket, other]) each.on('error', () => void [socket, other].forEach((both) => both.destroy()))
     })
-    asked.on('response', () => socket.destroy())
+    // No upgrade, but an answer: the app refuses it, or the service says why no app was reached.
+    asked.on('response', (answer) => {
+      tell(answer)
+      socket.write(`HTTP/1.1 ${answer.statusCode ?? 502} ${answer.statusMessage ?? ''}\r\n${pairsOf(closing(answer.rawHeaders))}\r\n`)
+      answer.pipe(socket).on('error', () => answer.destroy())
+    })
     asked.on('error', () => socket.destroy())
     asked.end()
   })
@@ -69,6 +76,46 @@ async function forward(ws: Workspace, port: number, local: number): Promise<http
   })
   return server
 }
+
+/** Of the service's own answers, as many bytes are read. */
+const REFUSAL_BYTES_MAX = 16_384
+
+/** Says each refusal of the service once until another one comes: a page that asks again and again says it once. */
+function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) => void {
+  let last = ''
+  return (answer) => {
+    const reason = answer.headers['x-service-reason']
+    if (typeof reason !== 'string') return
+    let text = ''
+    answer.on('data', (chunk: Buffer) => {
+      if (text.length < REFUSAL_BYTES_MAX) text += chunk.toString()
+    })
+    answer.on('end', () => {
+      const line = `${answer.statusCode ?? ''} ${reason}: ${messageOf(text)}`
+      if (line !== last) say(line)
+      last = line
+    })
+  }
+}
+
+/** The sentence of a refusal, which a program gets as JSON and a browser as a page. */
+function messageOf(text: string): string {
+  const page = /<p>([^<]*)<\/p>/.exec(text)?.[1]
+  if (page !== undefined) return page.replaceAll('&#39;', "'")
+  try {
+    return (JSON.parse(text) as { error: { message: string } }).error.message
+  } catch {
+    return 'The workspace did not answer'
+  }
+}
+
+/** Without what belongs to the connection to the service: this one ends with the body. */
+function closing(raw: readonly string[]): string[] {
+  const kept = raw.flatMap((each, at) => (at % 2 === 0 && !HOP.has(each.toLowerCase()) ? [each, raw[at + 1] ?? ''] : []))
+  return [...kept, 'Connection', 'close']
+}
+
+const HOP: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 
 function passed({ host: _other, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
   return headers

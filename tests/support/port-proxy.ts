@@ -12,6 +12,7 @@ export interface Said {
   cut?: { lease: number; reason: string; status: number }
   settle?: { id: number }
   known?: { id: number }
+  listeners?: { id: number; addresses: string[] | null }
 }
 
 /** The proxy's side of the conversation with a cell, without a proxy. */
@@ -58,7 +59,7 @@ export async function portProxy(path: string): Promise<PortProxy> {
     if (found === undefined) throw new Error(`the cell closed the connection before ${what}`)
     return found
   }
-  say({ hello: { version: 2, port_host: 'ports.test' } })
+  say({ hello: { version: 3, port_host: 'ports.test' } })
   const proxy: PortProxy = {
     settles: true,
     said,

@@ -20,6 +20,8 @@ export interface StartupGuests {
   /** Asked at each look, by a name such as `migrate`, `web` or `web.ready`. */
   behave: (name: string, exec: AgentExec) => Course
   values: () => Promise<Record<string, string>>
+  /** Where the guest says that something listens on a port. */
+  listeners: (port: number) => Promise<string[]>
 }
 
 export function startupGuests(): StartupGuests {
@@ -29,6 +31,7 @@ export function startupGuests(): StartupGuests {
     canceled: [],
     behave: () => ({ exit: 0 }),
     values: () => Promise.resolve({}),
+    listeners: () => Promise.resolve([]),
     secrets: {
       valuesFor: async () => ({ values: await guests.values(), authority: null }),
       trust: { bring: () => Promise.resolve(false) },
@@ -55,7 +58,8 @@ export function startupGuests(): StartupGuests {
     return exec
   }
   const linkTo = (workspace_id: string): AgentLink => {
-    const link: Pick<AgentLink, 'startExec' | 'getExec' | 'cancelExec' | 'openOutput'> = {
+    const link: Pick<AgentLink, 'startExec' | 'getExec' | 'cancelExec' | 'openOutput' | 'listListeners'> = {
+      listListeners: (port) => guests.listeners(port),
       async startExec(exec) {
         if (!sessions.has(exec.session_id)) guests.started.push({ ...exec, workspace_id })
         sessions.set(exec.session_id, exec)

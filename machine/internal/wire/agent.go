@@ -19,10 +19,11 @@ const AgentPort = 65100
 //	7: lists and searches that go on from a cursor, recursive lists
 //	8: watches of directories
 //	9: searches and pages of changes that leave to the disk what only the disk has
+//	10: addresses on which something listens
 //
 // Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
 const (
-	AgentProtocol    = 9
+	AgentProtocol    = 10
 	AgentProtocolMin = 1
 	ProtocolFit      = 3
 	ProtocolVolumes  = 4
@@ -63,6 +64,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	POST   /pty/{id}/resize PtySize             -> PtyRecord
 //	POST   /pty/{id}/input  PtyInput            -> PtyRecord
 //	POST   /pty/{id}/attach?offset=             -> 101, then frames both ways (see FrameInput)
+//	GET    /listeners?port=                     -> Listeners
 //	GET    /processes?limit=                    -> ProcessList
 //	POST   /processes/{pid}/signal {"signal":"SIGTERM"} -> 204; 404 process_not_found
 //	POST   /git/clone      GitCloneRequest      -> 201 GitHead

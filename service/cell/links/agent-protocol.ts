@@ -2,7 +2,7 @@ import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
 /** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 9 } as const
+export const AGENT_PROTOCOLS = { oldest: 1, current: 10 } as const
 
 interface Later {
   since: number
@@ -27,6 +27,7 @@ const LATER: Partial<Record<keyof AgentLink, Later>> = {
   patchFile: later(2, 'file_patch'),
   listChanges: later(2, 'changes'),
   readFacts: later(9, 'changes'),
+  listListeners: later(10, 'listeners'),
   listProcesses: later(2, 'processes'),
   signalProcess: later(2, 'processes'),
   cloneRepository: later(2, 'git'),

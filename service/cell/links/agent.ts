@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../contract/limits.ts'
@@ -75,6 +75,9 @@ const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
 /** 10,000 files of 1,600 bytes each; or the matches of a search, half of it. One of a third more values took a busy computer 270 ms. */
 const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
+/** The longest address of IPv6. */
+const ADDRESS_MAX = 45
+
 const session = shape(ExecSession)
 const stdin = shape(ExecStdin)
 const terminal = shape(TerminalSession)
@@ -85,6 +88,9 @@ const fileList = shape(Type.Object({ ...FileList.properties, next_cursor: Type.O
 const tarResult = shape(TarResult)
 const searchResult = shape(
   Type.Object({ ...SearchResult.properties, next_cursor: Type.Optional(next_cursor), on_disk: Type.Optional(Type.Boolean()) }),
+)
+const listeners = shape(
+  Type.Object({ addresses: Type.Array(Type.String({ maxLength: ADDRESS_MAX }), { maxItems: LIMITS.port.addresses_max }) }),
 )
 const processList = shape(ProcessList)
 const process = shape(Process)
@@ -156,6 +162,8 @@ export interface AgentLink {
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<ChangesFound>
   /** What lies at paths, in their order; null: nothing. Asked of the reader of a disk alone. */
   readFacts(paths: string[], bounds: Bounds): Promise<(Facts | null)[]>
+  /** Addresses on which something listens on this port. */
+  listListeners(port: number, bounds: Bounds): Promise<string[]>
   listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
   signalProcess(pid: string, signal: string, bounds: Bounds): Promise<void>
   cloneRepository(asked: AgentClone, bounds: Bounds): Promise<GitHead>
@@ -365,6 +373,11 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     commitChanges: (asked, bounds) => work('/git/commit', asked, gitCommitted, bounds),
     openBrowser: (what, visit, bounds) => stream(timed(`/browser/${what}`, visit), bounds),
+    async listListeners(port, bounds) {
+      const { addresses } = await get(`/listeners?${query({ port })}`, listeners, bounds, REFUSAL)
+      if (!addresses.every((each) => isIP(each) !== 0)) throw new AgentTrouble('nonsense', 'The agent named an address that is none')
+      return addresses
+    },
     async listProcesses(limit, bounds) {
       const { processes, truncated } = await get(`/processes?${query({ limit })}`, processList, bounds, LIST)
       return { processes: processes.map((each) => process.parse(each)), truncated }

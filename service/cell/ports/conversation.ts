@@ -7,6 +7,7 @@ import { admitVisitor, type Admittance, type VisitDeps } from './admission.ts'
 import type { CredentialBook } from './credentials.ts'
 import type { Ask, FromProxy, ToProxy } from './frames.ts'
 import { createLeases, grantFrame, type Lease, type Leases } from './leases.ts'
+import type { Look } from './looks.ts'
 import { Refusal, refusalOf, told } from './refusal.ts'
 import type { FoundCredential } from './store.ts'
 import type { UseLedger } from './use.ts'
@@ -19,6 +20,7 @@ export interface ConversationDeps extends VisitDeps {
   /** How long contact with the database has been lost: what might be revoked is not served then. */
   databaseLostMs(): number
   nextLease(): number
+  look: Look
   metrics?: PortMetrics
   log: Logger
 }
@@ -33,8 +35,8 @@ export interface Conversation {
   close(): void
 }
 
-/** Two adds `known`, `settle` and `settled`: a proxy of one is told none of them. */
-const VERSIONS: ReadonlySet<number> = new Set([1, 2])
+/** Two adds `known`, `settle` and `settled`: a proxy of one is told none of them. Three adds `look`, which a proxy begins. */
+const VERSIONS: ReadonlySet<number> = new Set([1, 2, 3])
 const SETTLE_MS = LIMITS.port.settle_seconds_max * 1000
 
 /** @param end closes the connection. */
@@ -88,6 +90,10 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
       leases.cut(lease, refusalOr(deps, error).reason)
     }
   }
+  const look = async (id: number, lease: Lease | undefined) => {
+    const addresses = lease === undefined ? null : await deps.look(lease)
+    if (!closed) say({ listeners: { id, addresses } })
+  }
   const ofLease = (id: number, work: (lease: Lease) => void): boolean => {
     const lease = leases.get(id)
     if (lease !== undefined) work(lease) // else it was cut meanwhile, which is on its way
@@ -122,6 +128,10 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
       if ('tally' in frame) {
         deps.metrics?.tallied(frame.tally, frame.tally.connections - connections)
         connections = frame.tally.connections
+        return true
+      }
+      if ('look' in frame) {
+        void look(frame.look.id, leases.get(frame.look.lease))
         return true
       }
       if ('release' in frame) return ofLease(frame.release.lease, (lease) => leases.release(lease))

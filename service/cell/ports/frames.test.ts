@@ -18,3 +18,8 @@ test('a tally is what has a count for each reason that there is; other reasons a
   assert.deepEqual(parseFrame('{"tally":{"connections":0,"turned_away":0,"refused":null}}'), none)
   assert.equal(parseFrame('{"tally":{"connections":-1,"turned_away":0,"refused":{}}}'), null)
 })
+
+test('a look names its lease', () => {
+  assert.deepEqual(parseFrame('{"look":{"id":1,"lease":2}}'), { look: { id: 1, lease: 2 } })
+  for (const bad of ['{"look":{"id":1}}', '{"look":{"id":-1,"lease":2}}', '{"look":null}']) assert.equal(parseFrame(bad), null)
+})

@@ -44,6 +44,8 @@ export type FromProxy =
   | { tally: Tally }
   /** What a settle asked for has happened. */
   | { settled: { id: number } }
+  /** The port of a lease refuses connections: where does its app listen? */
+  | { look: { id: number; lease: number } }
 
 /** Where a machine is. The number names it and no other: connections of one are none of another. */
 export interface Place {
@@ -69,6 +71,8 @@ export type ToProxy =
   | { cut: { lease: number; reason: PortRefusal; status: number } }
   /** Say so when every stream of what was cut before has ended. */
   | { settle: { id: number } }
+  /** The answer to a look; null: the machine cannot say. */
+  | { listeners: { id: number; addresses: readonly string[] | null } }
 
 /** null: it is no frame, and whoever says it is not the proxy. What is not known is looked over. */
 export function parseFrame(line: string): FromProxy | null {
@@ -92,6 +96,8 @@ export function parseFrame(line: string): FromProxy | null {
       return isCount(body['id']) ? { abort: { id: body['id'] } } : null
     case 'settled':
       return isCount(body['id']) ? { settled: { id: body['id'] } } : null
+    case 'look':
+      return isCount(body['id']) && isCount(body['lease']) ? { look: { id: body['id'], lease: body['lease'] } } : null
     case 'tally':
       return tallyOf(body)
     default:

@@ -8,6 +8,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { PortRefusal } from '../../../contract/port-refusals.ts'
+import type { AgentLinks } from '../links/agent.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { PortMetrics } from '../metrics.ts'
@@ -15,6 +16,7 @@ import { openWorkspaceChanges } from './changes.ts'
 import { createConversation, type Conversation } from './conversation.ts'
 import { openCredentialBook } from './credentials.ts'
 import type { Lease } from './leases.ts'
+import { createLooks } from './looks.ts'
 import { resumeForVisitor } from './resume-store.ts'
 import { listenForProxies } from './socket.ts'
 import { readCredentials, readRemaining } from './store.ts'
@@ -29,6 +31,7 @@ export interface PortsDeps {
   ids: Ids
   table: LiveTable
   waking: Waking
+  agents: Pick<AgentLinks, 'of'>
   log: Logger
   metrics?: PortMetrics
 }
@@ -60,6 +63,7 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
     changes,
     use,
     visits: createVisits(deps),
+    look: createLooks(deps),
     databaseLostMs: table.databaseLostMs,
     nextLease: () => (last_lease += 1),
     resume: (visit: { workspace_id: string; port: number }) => resumeForVisitor(deps, visit, clock.now()),

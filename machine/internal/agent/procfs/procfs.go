@@ -3,6 +3,7 @@
 package procfs
 
 import (
+	"io"
 	"log"
 	"os"
 	"strconv"
@@ -43,6 +44,22 @@ func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 			visit(pid, func(file string) ([]byte, error) { return read(root, name+"/"+file) })
 		}
 	}
+}
+
+// Read hands a file of /proc to a reader. What belongs to a process, as net does, is the agent's own.
+func Read(path string, reader func(io.Reader) error) error {
+	root, err := open()
+	if err != nil {
+		return err
+	}
+	defer closeRoot(root)
+	fd, err := unix.Openat(int(root.Fd()), path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	return reader(file)
 }
 
 func open() (*os.File, error) {

@@ -69,6 +69,7 @@ func (m *machine) handler() http.Handler {
 		"POST /files/search":     m.postSearch,
 		"GET /changes":           m.getChanges,
 
+		"GET /listeners":               m.getListeners,
 		"GET /processes":               m.getProcesses,
 		"POST /processes/{pid}/signal": m.postProcessSignal,
 		"POST /git/clone":              m.postGitClone,

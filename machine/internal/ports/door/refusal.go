@@ -36,6 +36,7 @@ var refusals = map[string]Refusal{
 	"too_many_requests":     {429, "too_many_requests", "There are too many requests from here or for this port.", 1},
 	"app_unreachable":       {502, "app_unreachable", "The workspace runs, and its app could not be reached.", 1},
 	"app_bad_answer":        {502, "app_bad_answer", "The app answered something that is not HTTP, or ended in the middle.", 0},
+	"app_listens_elsewhere": {502, "app_listens_elsewhere", "The app listens on addresses that no visitor reaches. It has to listen on 0.0.0.0.", 0},
 	"unavailable":           {503, "unavailable", "The service cannot decide this right now.", 1},
 	"app_not_listening":     {504, "app_not_listening", "The workspace runs, and nothing listens on this port. An app has to listen on 0.0.0.0.", 1},
 	"app_timeout":           {504, "app_timeout", "The app did not answer in time.", 0},

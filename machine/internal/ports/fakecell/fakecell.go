@@ -57,6 +57,7 @@ type Cell struct {
 
 	decide   func(Ask) any
 	ready    func(lease uint64) any
+	look     func(lease uint64) []string
 	listener net.Listener
 
 	mu    sync.Mutex
@@ -115,6 +116,13 @@ func (c *Cell) OnBusy(ready func(lease uint64) any) {
 	c.ready = ready
 }
 
+// OnLook says on which addresses the app of a lease listens; without it no look is answered. Nil is an answer too: nobody can say.
+func (c *Cell) OnLook(look func(lease uint64) []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.look = look
+}
+
 // Asked is the number of questions so far.
 func (c *Cell) Asked() int {
 	c.mu.Lock()
@@ -150,6 +158,9 @@ func (c *Cell) converse(conn net.Conn) {
 		if text, isBusy := frame["busy"]; isBusy {
 			c.answerBusy(text)
 		}
+		if text, isLook := frame["look"]; isLook {
+			c.answerLook(text)
+		}
 		c.Frames <- frame
 	}
 }
@@ -162,6 +173,17 @@ func (c *Cell) answerBusy(text json.RawMessage) {
 	c.mu.Unlock()
 	if ready != nil {
 		c.Send(ready(busy.Lease))
+	}
+}
+
+func (c *Cell) answerLook(text json.RawMessage) {
+	var asked struct{ ID, Lease uint64 }
+	_ = json.Unmarshal(text, &asked)
+	c.mu.Lock()
+	look := c.look
+	c.mu.Unlock()
+	if look != nil {
+		c.Send(map[string]any{"listeners": map[string]any{"id": asked.ID, "addresses": look(asked.Lease)}})
 	}
 }
 

@@ -49,7 +49,7 @@ func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 	}
 	if u == nil {
 		var refusal *door.Refusal
-		if u, refusal = dial(ctx, e.use.Target, e.server.options.Times.Write); refusal != nil {
+		if u, refusal = dial(ctx, e.use, e.server.options.Times.Write); refusal != nil {
 			return refusal
 		}
 	}

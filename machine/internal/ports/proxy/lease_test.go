@@ -44,7 +44,7 @@ func await(t testing.TB, cell *fakecell.Cell, word string) (value struct {
 
 func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
 	w := newWorld(t, answering(t, ok).Addr())
-	if hello := await(t, w.cell, "hello"); hello.Version != 2 || hello.PortHost != portHost {
+	if hello := await(t, w.cell, "hello"); hello.Version != 3 || hello.PortHost != portHost {
 		t.Fatal(hello)
 	}
 	answer := w.exchange(request("GET /"))

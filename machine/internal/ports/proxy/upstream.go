@@ -147,11 +147,13 @@ func (u *upstream) acknowledge() {
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 }
 
-// dial tries until the port accepts or the context ends.
-func dial(ctx context.Context, target question.Target, write time.Duration) (*upstream, *door.Refusal) {
+// dial tries until the port accepts, the app is found to listen where no visitor can reach it, or the context ends.
+func dial(ctx context.Context, use *question.Use, write time.Duration) (*upstream, *door.Refusal) {
 	dialer := net.Dialer{Timeout: dialMax}
+	target := use.Target
 	address := net.JoinHostPort(target.Address, strconv.Itoa(target.Port))
 	why := door.Refuse("app_unreachable")
+	app := newWhereabouts(use)
 	for pause := redialMin; ; pause = min(2*pause, redialMax) {
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
@@ -159,13 +161,16 @@ func dial(ctx context.Context, target question.Target, write time.Duration) (*up
 		}
 		if errors.Is(err, unix.ECONNREFUSED) {
 			why = door.Refuse("app_not_listening")
+			if elsewhere := app.refused(ctx); elsewhere != nil {
+				return nil, elsewhere
+			}
 		} else if ctx.Err() == nil {
 			why = door.Refuse("app_unreachable")
 		}
 		select {
 		case <-ctx.Done():
 			return nil, why
-		case <-time.After(pause):
+		case <-time.After(app.pause(pause)):
 		}
 	}
 }

@@ -26,6 +26,8 @@ func (l *Link) receive(frame received) error {
 		l.receiveCut(frame.Cut)
 	case frame.Settle != nil:
 		l.settle(frame.Settle)
+	case frame.Listeners != nil:
+		l.receiveListeners(frame.Listeners)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	protocolVersion = 2
+	protocolVersion = 3
 	frameMax        = 64 << 10
 )
 
@@ -27,6 +27,7 @@ type sent struct {
 	Abort   *abortFrame   `json:"abort,omitempty"`
 	Tally   *Tally        `json:"tally,omitempty"`
 	Settled *settleFrame  `json:"settled,omitempty"`
+	Look    *lookFrame    `json:"look,omitempty"`
 
 	written chan struct{} // nothing is sent: closed when everything before has left
 }
@@ -80,6 +81,8 @@ type received struct {
 	Refuse   *refuseFrame   `json:"refuse"`
 	Cut      *cutFrame      `json:"cut"`
 	Settle   *settleFrame   `json:"settle"`
+
+	Listeners *listenersFrame `json:"listeners"`
 }
 
 type grantFrame struct {
@@ -124,6 +127,18 @@ type cutFrame struct {
 // The cell asks whether every stream of what it has cut before has ended, and is told when.
 type settleFrame struct {
 	ID uint64 `json:"id"`
+}
+
+// The cell is asked on which addresses of a lease's machine something listens on its port.
+type lookFrame struct {
+	ID    uint64 `json:"id"`
+	Lease uint64 `json:"lease"`
+}
+
+// Addresses is null where the machine cannot say.
+type listenersFrame struct {
+	ID        uint64   `json:"id"`
+	Addresses []string `json:"addresses"`
 }
 
 var errProtocol = errors.New("the cell sent a frame that is none")

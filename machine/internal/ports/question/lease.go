@@ -233,6 +233,7 @@ func (l *Link) lookAfter(now time.Time) {
 		}
 	}
 	l.refused.forget(now)
+	l.forgetLooks(now)
 }
 
 func (l *Link) report(lease *Lease, now time.Time) {

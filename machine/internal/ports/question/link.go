@@ -50,6 +50,8 @@ type Link struct {
 	refused   negatives
 	cutting   map[chan struct{}]struct{} // streams that are being ended
 	budgets   budgets
+	looks     map[Target]*look // the last one of each
+	looking   map[uint64]*look // those without an answer, by the id of the question
 	// toldConnections is what the cell of this session knows.
 	toldConnections int
 }
@@ -72,6 +74,8 @@ func NewLink(options Options) *Link {
 		granted:   map[uint64]*Lease{},
 		budgets:   newBudgets(),
 		cutting:   map[chan struct{}]struct{}{},
+		looks:     map[Target]*look{},
+		looking:   map[uint64]*look{},
 	}
 }
 
@@ -196,6 +200,10 @@ func (l *Link) end(s *session) {
 	}
 	clear(l.asked)
 	clear(l.granted)
+	for id, each := range l.looking {
+		delete(l.looking, id)
+		close(each.done)
+	}
 	for _, lease := range l.leases {
 		if len(lease.users) == 0 {
 			l.finish(lease, door.Refuse("unavailable"))

@@ -1,0 +1,99 @@
+package question
+
+import (
+	"context"
+	"net/netip"
+	"time"
+)
+
+const (
+	lookMax  = 2 * time.Second        // for the cell's answer
+	lookKept = 100 * time.Millisecond // one look serves all requests that meet the same port in this time
+)
+
+// look is one question of the cell to a machine: where does something listen on this port?
+type look struct {
+	target Target
+	began  time.Time
+	done   chan struct{} // closed with the answer
+	// addresses is nil where the machine cannot say.
+	addresses []netip.Addr
+}
+
+// Listeners asks on which addresses the app of this request listens. It returns nil where the machine cannot say, and an empty list where
+// nothing listens.
+func (u *Use) Listeners(ctx context.Context) []netip.Addr {
+	l := u.lease.link
+	found := l.lookAt(u)
+	if found == nil {
+		return nil
+	}
+	timer := time.NewTimer(lookMax)
+	defer timer.Stop()
+	select {
+	case <-found.done:
+		return found.addresses
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// lookAt begins a look, or returns a recent one.
+func (l *Link) lookAt(u *Use) *look {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if recent := l.looks[u.Target]; recent != nil && now.Sub(recent.began) < lookKept {
+		return recent
+	}
+	if l.session == nil || u.lease.state != granted {
+		return nil
+	}
+	l.lastID++
+	begun := &look{target: u.Target, began: now, done: make(chan struct{})}
+	l.looks[u.Target], l.looking[l.lastID] = begun, begun
+	l.send(sent{Look: &lookFrame{l.lastID, u.lease.id}})
+	return begun
+}
+
+func (l *Link) receiveListeners(listeners *listenersFrame) {
+	found := l.looking[listeners.ID]
+	if found == nil {
+		return
+	}
+	delete(l.looking, listeners.ID)
+	found.addresses = parseAddresses(listeners.Addresses)
+	close(found.done)
+}
+
+// parseAddresses returns nil for what has an address that is none: it comes out of a guest.
+func parseAddresses(texts []string) []netip.Addr {
+	if texts == nil {
+		return nil
+	}
+	addresses := make([]netip.Addr, 0, len(texts))
+	for _, text := range texts {
+		address, err := netip.ParseAddr(text)
+		if err != nil || address.Zone() != "" {
+			return nil
+		}
+		addresses = append(addresses, address.Unmap())
+	}
+	return addresses
+}
+
+// forgetLooks ends looks that have no answer, and those that no request may share any more.
+func (l *Link) forgetLooks(now time.Time) {
+	for id, each := range l.looking {
+		if now.Sub(each.began) > lookMax {
+			delete(l.looking, id)
+			close(each.done)
+		}
+	}
+	for target, each := range l.looks {
+		if now.Sub(each.began) > lookMax {
+			delete(l.looks, target)
+		}
+	}
+}

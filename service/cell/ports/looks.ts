@@ -1,0 +1,31 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { AgentLinks } from '../links/agent.ts'
+import { UNCOUNTED } from '../links/answer-room.ts'
+import type { MachineTable } from '../machines/table.ts'
+import type { Lease } from './leases.ts'
+
+export interface LookDeps {
+  table: Pick<MachineTable, 'get'>
+  agents: Pick<AgentLinks, 'of'>
+}
+
+/** Where an app listens; null: its machine cannot say. */
+export type Look = (lease: Lease) => Promise<readonly string[] | null>
+
+/** Looks into machines for one proxy. A guest that does not answer costs its own visitors one of the bounded places, for a bounded time. */
+export function createLooks({ table, agents }: LookDeps): Look {
+  let under_way = 0
+  return async ({ found: { workspace_id, port }, over }) => {
+    const entry = table.get(workspace_id)
+    if (under_way >= LIMITS.port.looks_max || entry === undefined || entry.machine === null) return null
+    under_way += 1
+    try {
+      const signal = AbortSignal.any([over, AbortSignal.timeout(LIMITS.port.look_seconds_max * 1000)])
+      return await agents.of(workspace_id, entry.machine, entry.gone).listListeners(port, { signal, room: UNCOUNTED })
+    } catch {
+      return null // the visitor waits, as one does whose app is still starting
+    } finally {
+      under_way -= 1
+    }
+  }
+}
