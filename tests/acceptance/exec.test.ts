@@ -49,6 +49,16 @@ const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex
 const bytesOf = (events: OutputEvent[]) =>
   Buffer.concat(events.filter(({ stream }) => stream === 'stdout').map(({ data }) => Buffer.from(data ?? '', 'base64')))
 
+test('a command opens its own stdin, stdout and stderr by name, for each user', async () => {
+  const argv = ['bash', '-c', 'cat /dev/stdin > /dev/stdout && tee /dev/stderr <<< again > /proc/self/fd/1']
+  const body = { stdin: 'in\n' }
+  // The second command of a user may run on pipes that were made for the first one.
+  for (const user of ['user', 'user', 'root', 'nobody', 'user']) {
+    const { stdout, stderr, exit } = await client.run(workspace, argv, { ...body, user })
+    assert.deepEqual({ user, stdout, stderr, exit_code: exit.exit_code }, { user, stdout: 'in\nagain\n', stderr: 'again\n', exit_code: 0 })
+  }
+})
+
 test("the request's environment lies over the guest's, and its PATH finds the program", async () => {
   const { stdout } = await client.run(workspace, ['env'], { env: { LANG: 'POSIX', TOP: 'request', PATH: '/usr/bin' } })
   assert.deepEqual(stdout.trim().split('\n').sort(), [

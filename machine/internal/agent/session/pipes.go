@@ -11,6 +11,7 @@ import (
 type pipes struct {
 	stdin, stdout, stderr [2]int // -1 where there is none, or none any more
 	taps                  [2]*tap
+	uid, gid              int // of their inodes: -1 until giveTo
 }
 
 var noPipe = [2]int{-1, -1}
@@ -34,13 +35,18 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	return p, nil
 }
 
-// restockPipes has some wait for the next command. Without them it makes its own, or says why not.
-func (m *Manager) restockPipes() {
+// restockPipes keeps pipes ready for the next command, which most likely runs as the same user. Without them it makes its own, or says why
+// not.
+func (m *Manager) restockPipes(uid, gid uint32) {
 	if len(m.spare) > 0 {
 		return
 	}
 	p, err := m.pump.newPipes()
 	if err != nil {
+		return
+	}
+	if err := p.giveTo(uid, gid); err != nil {
+		p.abandon()
 		return
 	}
 	select {
@@ -50,8 +56,27 @@ func (m *Manager) restockPipes() {
 	}
 }
 
+// giveTo makes the user the owner of the command's ends. Programs open /dev/stdin, /dev/stdout and /dev/stderr by name, which asks for the
+// rights of the pipe's inode: the agent's, mode 0600.
+func (p *pipes) giveTo(uid, gid uint32) error {
+	fds := []int{p.stdin[0]}
+	if p.uid != int(uid) || p.gid != int(gid) {
+		fds = append(fds, p.stdout[1], p.stderr[1])
+	}
+	for _, fd := range fds {
+		if fd < 0 {
+			continue
+		}
+		if err := unix.Fchown(fd, int(uid), int(gid)); err != nil {
+			return err
+		}
+	}
+	p.uid, p.gid = int(uid), int(gid)
+	return nil
+}
+
 func (p *pump) newPipes() (*pipes, error) {
-	made := &pipes{stdin: noPipe, stdout: noPipe, stderr: noPipe}
+	made := &pipes{stdin: noPipe, stdout: noPipe, stderr: noPipe, uid: -1, gid: -1}
 	for i, pipe := range []*[2]int{&made.stdout, &made.stderr} {
 		err := unix.Pipe2(pipe[:], unix.O_CLOEXEC)
 		if err == nil {

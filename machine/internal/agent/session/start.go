@@ -59,6 +59,10 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 		if err != nil {
 			return fmt.Sprintf("The workspace is at a resource limit: %v", err)
 		}
+		if err := p.giveTo(user.UID, user.GID); err != nil {
+			p.abandon()
+			return fmt.Sprintf("The user %q could not be given the command's pipes: %v", c.User, err)
+		}
 		err = m.startOn(p, s, c, command)
 		if err == nil {
 			return ""
@@ -82,7 +86,7 @@ func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Comma
 	command.Stdin, command.Stdout, command.Stderr = p.stdin[0], p.stdout[1], p.stderr[1]
 	command.Meanwhile = func() {
 		p.closeTheirs()
-		m.restockPipes()
+		m.restockPipes(command.UID, command.GID)
 	}
 	started, err := m.guest.Start(command)
 	if err != nil {
