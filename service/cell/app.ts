@@ -18,6 +18,7 @@ import type { MachineHost } from './links/hostd.ts'
 import { answerProxy } from './links/secret-proxy.ts'
 import { connectHostd } from './links/hostd-client.ts'
 import { askActivity, askAlive, type AskActivity } from './machines/ask-activity.ts'
+import { createQuestions } from './machines/questions.ts'
 import { registerCell } from './machines/cells-store.ts'
 import { createMachineTable } from './machines/live-table.ts'
 import { createParking } from './machines/parking.ts'
@@ -127,6 +128,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, guests, secrets, trees, executions, log }
   const watched: WatchedMachines = new Map()
   const showResidency = residencyViewer({ table, parking, park_after: config.park_after, started_at: clock.now() }, watched)
+  const questions = createQuestions()
+  const ask_activity = parts.ask_activity ?? askActivity
   const engine = startEngine({
     cell: {
       ...cell,
@@ -139,7 +142,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     egress,
     database: config.database,
     endpoint: config.cell_endpoint,
-    ask_activity: parts.ask_activity ?? askActivity,
+    ask_activity,
+    questions,
     park_after: config.park_after,
     watched,
     // A host of a test's own has guests that nobody can ask.
@@ -150,7 +154,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint, cors_origins = [] } = config
     const parts = { table, host, agents, waking: parking, showResidency, secrets, trees, executions, db, listener, clock, ids, log }
-    gateway = await startGateway({ ...parts, listen, cell_id, issuer, endpoint, cors_origins })
+    gateway = await startGateway({ ...parts, ask_activity: questions.counted(ask_activity), listen, cell_id, issuer, endpoint, cors_origins })
     ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     const enforcers = revocationEnforcers({ table, engine, ports })
     closing.signal.addEventListener('abort', startConfirming({ cell_id, db, listener, log }, enforcers), { once: true })

@@ -15,7 +15,7 @@ import { startEvictor } from './machines/evictor.ts'
 import { startIdleClock } from './machines/idle-clock.ts'
 import { startProbe } from './machines/probe.ts'
 import { isWorkspace } from './links/subject.ts'
-import { createQuestions } from './machines/questions.ts'
+import type { Questions } from './machines/questions.ts'
 import { startResidencyClock, type WatchedMachines } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
@@ -48,6 +48,8 @@ export interface EngineOptions {
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
+  /** Counts the cell's own calls to agents: they are not the guest's use of processor and network. */
+  questions: Questions
   /** Absent: nobody is asked whether it still lives. */
   ask_alive?: AskAlive
   park_after: ParkAfter
@@ -91,8 +93,7 @@ interface Term {
 export function startEngine(options: EngineOptions): Engine {
   const { cell } = options
   const first = Promise.withResolvers<void>()
-  const questions = createQuestions()
-  const { watched = new Map() as WatchedMachines } = options
+  const { questions, watched = new Map() as WatchedMachines } = options
   const closing = new AbortController()
   let term: Term | null = null
   let closed = false

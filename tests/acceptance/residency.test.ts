@@ -87,6 +87,23 @@ test('an unused machine stands still, its workspace runs on, and the next call g
   assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
 })
 
+test('a caller that reads how idle a machine is, again and again, does not keep it resident', async () => {
+  const { workspace, frozen } = await open('asked')
+  const reading = new AbortController()
+  const reads = (async () => {
+    while (!reading.signal.aborted) {
+      assert.equal((await client.tool(workspace, '/idle')).status, 200)
+      await new Promise((resolve) => setTimeout(resolve, 250))
+    }
+  })()
+  try {
+    await Promise.race([frozen(), reads])
+  } finally {
+    reading.abort()
+    await reads
+  }
+})
+
 /** Two a second: until then it is resident. It lasts far longer than is looked, which may begin late on a busy computer. */
 const TALKS = 50
 const CONNECTS = `import socket, time

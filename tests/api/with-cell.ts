@@ -9,6 +9,7 @@ import { flushActivity } from '../../service/cell/machines/flush.ts'
 import { look } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
+import { createQuestions } from '../../service/cell/machines/questions.ts'
 import type { PortsDeps } from '../../service/cell/ports/ports.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
@@ -88,6 +89,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     database: w.database.options('berth_cell'),
     endpoint: 'http://one.cell.test',
     ask_activity,
+    questions: createQuestions(),
     park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
   })
   await engine.ready

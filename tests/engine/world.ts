@@ -15,6 +15,7 @@ import { createMachineTable, type LiveTable } from '../../service/cell/machines/
 import type { Comparing } from '../../service/cell/machines/watch.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
 import { createRoom, type Room } from '../../service/cell/room/room.ts'
+import { createQuestions } from '../../service/cell/machines/questions.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
@@ -163,6 +164,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       database: database.options('berth_cell'),
       endpoint: 'http://127.0.0.1:1',
       ask_activity,
+      questions: createQuestions(),
       park_after,
       ...(comparing === undefined ? {} : { comparing }),
     })

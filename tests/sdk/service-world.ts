@@ -4,6 +4,7 @@ import { createExecutions } from '../../service/cell/executions/executions.ts'
 import { startGateway } from '../../service/cell/gateway/server.ts'
 import { createAgentLinks, openLink } from '../../service/cell/links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../service/cell/links/agent-protocol.ts'
+import { askActivity } from '../../service/cell/machines/ask-activity.ts'
 import type { LiveMachine } from '../../service/cell/machines/table.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
@@ -47,6 +48,7 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
     agents: { ...links, of: (id, live, gone) => links.of(id, machine(live), gone), greet: () => undefined },
     waking: parking,
     showResidency: inUse,
+    ask_activity: askActivity,
     secrets: {
       valuesFor: () => Promise.resolve({ values: {}, authority: null }),
       valueForGit: () => Promise.reject(new Error('no secrets here')),

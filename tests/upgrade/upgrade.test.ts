@@ -8,6 +8,7 @@ import { createFakeHost } from '../../service/cell/links/fake/host.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable } from '../../service/cell/machines/live-table.ts'
 import { createParking } from '../../service/cell/machines/parking.ts'
+import { createQuestions } from '../../service/cell/machines/questions.ts'
 import { createRoom } from '../../service/cell/room/room.ts'
 import { createTrees } from '../../service/cell/trees/trees.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
@@ -151,6 +152,7 @@ for (const release of releases()) {
       database: database.options('berth_cell'),
       endpoint: 'http://one.cell.test',
       ask_activity: async () => null,
+      questions: createQuestions(),
       park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
     })
     try {

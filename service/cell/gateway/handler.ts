@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
+import type { AskActivity } from '../machines/ask-activity.ts'
 import type { ShowResidency } from '../machines/show-residency.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
@@ -16,6 +17,7 @@ export interface GatewayDeps {
   ids: Ids
   waking: Waking
   showResidency: ShowResidency
+  ask_activity: AskActivity
   secrets: Secrets
   trees: Trees
   executions: Executions

@@ -34,6 +34,7 @@ import type { AgentLinks } from '../links/agent.ts'
 import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
 import type { AnswerRooms } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
+import type { AskActivity } from '../machines/ask-activity.ts'
 import type { ShowResidency } from '../machines/show-residency.ts'
 import type { Waking } from '../machines/parking.ts'
 import { tickEvery } from '../machines/ticking.ts'
@@ -94,6 +95,8 @@ export interface GatewayOptions {
   agents: AgentLinks
   waking: Waking
   showResidency: ShowResidency
+  /** Counted as the cell's own: a caller that reads how idle a machine is does not keep it awake. */
+  ask_activity: AskActivity
   secrets: Secrets
   trees: Trees
   executions: Executions
@@ -175,6 +178,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       ids,
       waking: options.waking,
       showResidency: options.showResidency,
+      ask_activity: options.ask_activity,
       secrets: options.secrets,
       trees: options.trees,
       executions: options.executions,

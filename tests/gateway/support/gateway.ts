@@ -7,6 +7,7 @@ import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
 import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
 import type { Places } from '../../../service/cell/gateway/gate/places.ts'
 import type { Signatures } from '../../../service/cell/gateway/gate/signatures.ts'
+import { askActivity } from '../../../service/cell/machines/ask-activity.ts'
 import type { Waking } from '../../../service/cell/machines/parking.ts'
 import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
 import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
@@ -148,6 +149,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     ),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
     showResidency: inUse,
+    ask_activity: askActivity,
     trees,
     executions,
     db: database.cell,

@@ -4,18 +4,18 @@ import type { Awake } from '../../../../contract/schemas/cell/idle.ts'
 import { countsUntil, idleFrom, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from '../../../core/workspaces/idle.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { SeenUse } from '../../machines/activity.ts'
-import { askActivity, type BusyCommand } from '../../machines/ask-activity.ts'
+import type { BusyCommand } from '../../machines/ask-activity.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { readIdleEvidence, type IdleEvidence } from './store.ts'
 
 type Kept = Omit<Static<typeof Awake>, 'since' | 'until'> & { since: Date | null; until: Date | null }
 
 /** What the row says, with what this process saw since and what the guest says of its commands. */
-export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table, showResidency }, ticket) => {
+export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table, showResidency, ask_activity }, ticket) => {
   const { id, machine } = ticket.entry
   const found = await readIdleEvidence(db, id)
   if (found === null) throw fail('not_found', null, 'There is no such workspace')
-  const said = machine?.state === 'running' ? await askActivity(machine) : null
+  const said = machine?.state === 'running' ? await ask_activity(machine) : null
   const use = table.seen(id)
   const commands = commandsThatCount(said?.commands ?? [], found.facts, use, call.now)
   const facts = withSeen(found.facts, use, commands)
