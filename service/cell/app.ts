@@ -154,7 +154,15 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint, cors_origins = [] } = config
     const parts = { table, host, agents, waking: parking, showResidency, secrets, trees, executions, db, listener, clock, ids, log }
-    gateway = await startGateway({ ...parts, ask_activity: questions.counted(ask_activity), listen, cell_id, issuer, endpoint, cors_origins })
+    gateway = await startGateway({
+      ...parts,
+      ask_activity: questions.counted(ask_activity),
+      listen,
+      cell_id,
+      issuer,
+      endpoint,
+      cors_origins,
+    })
     ports = await startPorts({ ...parts, cell_id, metrics: metrics.ports }, config.ports_socket)
     const enforcers = revocationEnforcers({ table, engine, ports })
     closing.signal.addEventListener('abort', startConfirming({ cell_id, db, listener, log }, enforcers), { once: true })
