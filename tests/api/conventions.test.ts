@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import type { AppRoute } from '../../contract/route.ts'
+import { propertiesOf } from '../../service/http/checks.ts'
 import { upload } from '../generated/app-world.ts'
 import { sample } from '../generated/samples.ts'
 import { readyExport } from '../support/exports.ts'
@@ -129,7 +130,7 @@ test('every list takes limits of 1 to 200, of files to 1000, and only cursors of
   const foreign = (await w.get('/v1/workspaces?limit=1')).body.next_cursor as string
   await layerList(w.database.superuser, '0'.repeat(64), ['a'])
   assert.equal((await w.post('/v1/templates/drafted/draft', { base: 'base@1' })).status, 202)
-  const lists = APP_ROUTES.filter((route) => 'cursor' in ((route.query as { properties?: object } | undefined)?.properties ?? {}))
+  const lists = APP_ROUTES.filter((route) => 'cursor' in propertiesOf(route.query))
   // Packages are asked of a mirror, which is not here.
   for (const route of lists.filter(({ id }) => id !== 'template-packages.list')) {
     const path = fill(route.id.startsWith('draft-') ? route.path.replace('{slug}', 'drafted') : route.path, (name) => own[name] ?? '')

@@ -120,8 +120,9 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
     const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
     if (method !== 'GET' || !names.some((name) => ['organization_id', 'project_id', 'workspace_id'].includes(name))) continue
     const at = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => named[name] ?? w.ids.next())
-    const required = ((query as { required?: string[] } | undefined)?.required ?? []).map((name) => `${name}=1`).join('&')
-    assert.deepEqual(refusal(await w.get(`${at}?${required}`, { as: owner.token })), [404, 'not_found'], path)
+    const { required = [] }: { required?: string[] } = query ?? {}
+    const asked = required.map((name) => `${name}=1`).join('&')
+    assert.deepEqual(refusal(await w.get(`${at}?${asked}`, { as: owner.token })), [404, 'not_found'], path)
   }
   const over = await w.ended(deleted.body.id, { as: owner.token })
   assert.deepEqual([over.state, over.result], ['succeeded', { workspaces: 2, volumes: 1, secrets: 2, templates: 2 }])

@@ -9,6 +9,7 @@ import type { Route } from '../../contract/route.ts'
 import { DETAILS } from '../../contract/details.ts'
 import { APP_CODES, APP_REASONS, CELL_CODES, CELL_REASONS } from '../../contract/errors.ts'
 import { API_ROUTES, ANSWERS } from '../../service/api/routes.ts'
+import { propertiesOf } from '../../service/http/checks.ts'
 import { named } from '../support/pipeline-routes.ts'
 
 const routes: readonly Route[] = [...APP_ROUTES, ...CELL_ROUTES]
@@ -91,12 +92,11 @@ test('the gateway describes each request header that a call of it reads', () => 
 })
 
 test('every list says where it goes on', () => {
-  const properties = ({ answers }: Route) =>
-    (answers[200]?.schema as { properties?: Record<string, { type?: string }> } | undefined)?.properties
-  const lists = routes.filter((route) => properties(route)?.['data']?.type === 'array')
+  const properties = ({ answers }: Route) => propertiesOf(answers[200]?.schema) as Partial<Record<string, { type?: string }>>
+  const lists = routes.filter((route) => properties(route)['data']?.type === 'array')
   assert.ok(lists.length > 20, `${lists.length}`)
   assert.deepEqual(
-    lists.filter((route) => !('next_cursor' in (properties(route) ?? {}))).map(({ id }) => id),
+    lists.filter((route) => !('next_cursor' in properties(route))).map(({ id }) => id),
     [],
   )
 })
@@ -137,5 +137,5 @@ test('details are declared of codes and reasons that there are', () => {
 })
 
 function hasToken({ schema }: { schema?: object }): boolean {
-  return 'tool_token' in ((schema as { properties?: object } | undefined)?.properties ?? {})
+  return 'tool_token' in propertiesOf(schema)
 }

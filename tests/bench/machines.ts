@@ -73,11 +73,15 @@ async function measureOpen(service: Service, row: Row, body: Record<string, unkn
       await service.slots_ready()
       if (warm) await service.slots_fitted() // for what was opened lately
       warm = true
-      return timed(async () => {
-        const workspace = await client.open(`bench-${row.name}-${n++}`, body)
-        opened.push(workspace.id)
-        await client.run(workspace, TRUE)
-      }).finally(() => Promise.all(opened.splice(0).map((id) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' }))))
+      try {
+        return await timed(async () => {
+          const workspace = await client.open(`bench-${row.name}-${n++}`, body)
+          opened.push(workspace.id)
+          await client.run(workspace, TRUE)
+        })
+      } finally {
+        await Promise.all(opened.splice(0).map((id) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })))
+      }
     }
     const reference = () => timed(() => raw.runsc('run', '--bundle', bundle, `bench-${n++}`))
     await measure(row, { reference, subject }, { samples_max: 3, warm_ups: 30 })

@@ -5,6 +5,7 @@ import { LIMITS } from '../../contract/limits.ts'
 import { patternOf, type AppRoute } from '../../contract/route.ts'
 import type { Issue } from '../../contract/schemas/error.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
+import { propertiesOf } from '../../service/http/checks.ts'
 import { seeder, world, type World } from '../api/support.ts'
 import { ask, ownIds, routesWithBody, said, usualCaller, type Ids } from './app-world.ts'
 import { idsOf, sampleOf } from './samples.ts'
@@ -66,7 +67,7 @@ for (const route of APP_ROUTES.filter(({ query }) => query !== undefined)) {
 for (const route of APP_ROUTES) {
   test(`${route.id} refuses query parameters that it does not know, and names the one that was meant`, async () => {
     const { method, path, json } = sampleOf(route, own)
-    const names = Object.keys((route.query as { properties?: object } | undefined)?.properties ?? {})
+    const names = Object.keys(propertiesOf(route.query))
     const slips = names.map((name) => `${name}s`)
     const search = new URLSearchParams(['nonsense', ...slips].map((name): [string, string] => [name, '1']))
     const as = usualCaller(w, route, own)

@@ -2,9 +2,12 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { CLONE } from '../setup/packages.mjs'
 
+/** Lasts as long as the packages do. */
+export const CACHE = join(CLONE, 'node_modules', '.cache', 'berth')
+
 /** Runs a program of node_modules in the clone; throws what it printed when it fails. */
-export function succeeds(name, args) {
+export function succeeds(program, args) {
   const options = { cwd: CLONE, encoding: 'utf8', maxBuffer: 64 << 20 }
-  const { status, stdout, stderr, error } = spawnSync(process.execPath, [join(CLONE, 'node_modules', '.bin', name), ...args], options)
-  if (status !== 0) throw new Error(`${name} found:\n${stdout}${stderr}${error?.message ?? ''}`)
+  const { status, stdout, stderr, error } = spawnSync(process.execPath, [join(CLONE, 'node_modules', program), ...args], options)
+  if (status !== 0) throw new Error(`${program} found:\n${stdout}${stderr}${error?.message ?? ''}`)
 }

@@ -1,6 +1,10 @@
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { succeeds } from './command.mjs'
+import { CACHE, succeeds } from './command.mjs'
+
+/** By content: a clone and a merge write other times. */
+const CACHED = ['--cache', '--cache-strategy', 'content', '--cache-location', join(CACHE, 'prettier.json')]
 
 test('every file is written as prettier writes it', { timeout: 300_000 }, () =>
-  succeeds('prettier', ['--check', '--log-level', 'warn', '.']),
+  succeeds('prettier/bin/prettier.cjs', ['--check', '--log-level', 'warn', ...CACHED, '.']),
 )

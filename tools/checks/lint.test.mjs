@@ -1,0 +1,5 @@
+import { test } from 'node:test'
+import { succeeds } from './command.mjs'
+
+// It begins each time anew: a finding in one file may have its cause in another.
+test('the linter finds nothing', { timeout: 600_000 }, () => succeeds('oxlint/bin/oxlint', ['--deny-warnings', '.']))
