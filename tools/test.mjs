@@ -17,9 +17,14 @@ const log = (line) => process.stdout.write(`${line}\n`)
 await report(async () => {
   const { settings, rest } = loadSettings()
   mkdirSync(settings.cache_dir, { recursive: true })
-  const { node } = await installPackages({ settings, log })
-  await ensurePackages(TEST_DEBIAN_PACKAGES, { log })
-  const python = await pythonForTests({ settings, log })
+  const { node, more: python } = await installPackages({
+    settings,
+    log,
+    async more() {
+      await ensurePackages(TEST_DEBIAN_PACKAGES, { log })
+      return pythonForTests({ settings, log })
+    },
+  })
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], {
     cwd: CLONE,
     env: { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, ...python },

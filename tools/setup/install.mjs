@@ -24,13 +24,13 @@ export async function install({ settings, log, embedded_postgres = settings.data
   return { ...built, node, postgres_bin }
 }
 
-/** Its first part: all that what needs no machine needs. Returns `{ node }`. */
-export async function installPackages({ settings, log }) {
+/** Its first part: all that what needs no machine needs. `more` comes after Debian's packages. Returns `{ node, more }`. */
+export async function installPackages({ settings, log, more = async () => undefined }) {
   await checkHost()
   await checkGo({ settings })
-  await ensureNodeModules({ log })
-  await ensureDebianPackages({ log })
-  return { node: findNode() }
+  // They mostly wait for the network. Debian's packages come one after the other: two of apt would want one lock.
+  const [, told] = await bothEnded(ensureNodeModules({ log }), ensureDebianPackages({ log }).then(more))
+  return { node: findNode(), more: told }
 }
 
 /** Its second part, which takes minutes when nothing is in the cache. Returns `{ binaries, runsc, templates, late_templates }`. */
