@@ -183,6 +183,11 @@ function told(error: unknown, json: boolean): number {
     if (error.next) process.stderr.write(`Try: ${severalLines(error.next)}\n`)
     return error.exit_code
   }
+  if (isUnchosen(error)) {
+    const { choice_of, named } = error
+    say(`Say which ${choice_of} is meant: give --${choice_of} ID, or set BERTH_${choice_of.toUpperCase()}. There are ${named.join(', ')}`)
+    return 2
+  }
   if (!isBerthError(error)) {
     say(error instanceof Error ? error.message : String(error))
     return 1
@@ -200,6 +205,11 @@ function told(error: unknown, json: boolean): number {
   return 1
 }
 
+/** A person's session that has several projects or organizations, of which none is chosen. */
+function isUnchosen(error: unknown): error is Error & { choice_of: string; named: readonly string[] } {
+  return error instanceof Error && 'choice_of' in error && 'named' in error
+}
+
 /** By what it has, as a CliError. */
 function isBerthError(error: unknown): error is BerthError {
   return error instanceof Error && 'code' in error && 'requestId' in error
@@ -207,6 +217,7 @@ function isBerthError(error: unknown): error is BerthError {
 
 function nextAfter({ code, operationId }: BerthError): string | null {
   if (code === 'unauthenticated') return 'berth login'
+  if (code === 'step_up_required') return 'berth step-up, which asks for the password; for 10 minutes nothing else does'
   if (code === 'connection_failed') return 'berth me --url http://127.0.0.1:8080, and see that the service runs'
   if (operationId !== null) return `berth api GET /v1/operations/${operationId}`
   return code === 'allowance_exhausted' || code === 'entitlement_required' ? 'berth usage' : null

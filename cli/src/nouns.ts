@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { wire } from '../../sdk/typescript/src/main.ts'
 import { type CliCommand, type Context, usageError } from './command.ts'
 import { readProfiles, writeProfile } from './profile.ts'
+import { stepUp } from './step-up.ts'
 
 type Shown = readonly [value: unknown, columns?: readonly string[]]
 
@@ -72,6 +73,14 @@ export const NOUNS: CliCommand[] = [
       say(`Profile ${profile} is in ${writeProfile(profile, { url, api_key, ...meant })}`)
       return undefined
     },
+  ),
+  command(
+    'step-up',
+    '',
+    "confirm the password of a person's session: for 10 minutes sensitive actions, such as `berth keys create`, are allowed",
+    [0, 0],
+    stepUp,
+    { 'password-stdin': { type: 'boolean', says: 'read the password from standard input' } },
   ),
   command('profiles', '', 'list profiles', [0, 0], async () => [
     Object.entries(readProfiles()).map(([name, { url }]) => ({ name, url })),

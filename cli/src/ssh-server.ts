@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
@@ -23,15 +22,14 @@ mv "${FOLDER}/.$$" "${FOLDER}/$1"`
 /** Brings the server into a workspace where it is not there, for one user. @returns its path there */
 export async function bringServer(ws: Workspace, user: string): Promise<string> {
   const servers = packedServers()
-  const name = nameOf(servers)
+  const { name } = servers
   const { exitCode, stdout, stderr, error } = await ws.exec(['sh', '-c', `id -u; ${LOOK}`, 'sh', name], { user })
   const [uid = '', machine = ''] = stdout.split('\n')
   const there = `/tmp/.berth-ssh-${uid}/${name}`
   if (exitCode === 0) return there
   if (exitCode !== MISSING) throw new CliError(`The workspace could not be made ready for ssh: ${error ?? stderr.trim()}`)
+  const packed = packedFor(servers, machine)
   const command = await ws.start(['sh', '-c', TAKE, 'sh', name], { user, stdin_open: true })
-  const packed = servers.get(ARCHITECTURES[machine] ?? '')
-  if (packed === undefined) throw new CliError(`There is no ssh server for a workspace on ${machine}`)
   for (let at = 0; at < packed.length; at += PIECE_BYTES) await command.write(packed.subarray(at, at + PIECE_BYTES))
   await command.end()
   const result = await command.result()
@@ -39,22 +37,26 @@ export async function bringServer(ws: Workspace, user: string): Promise<string> 
   return there
 }
 
-/** By architecture. They lie in the folder of the command line, or where its sources are built. */
-function packedServers(): Map<string, Buffer> {
+/** What the build has written beside the command line, or where its sources are built. */
+interface PackedServers {
+  folder: string
+  /** Each version has a name of its own, so that it never replaces a server that runs. */
+  name: string
+}
+
+function packedServers(): PackedServers {
   const self = path.dirname(realpathSync(process.argv[1] ?? ''))
   for (const folder of [self, path.join(self, '../dist')]) {
-    const found = Object.values(ARCHITECTURES).flatMap((each) => {
-      const file = path.join(folder, `guestssh-${each}.gz`)
-      return existsSync(file) ? [[each, readFileSync(file)] as const] : []
-    })
-    if (found.length > 0) return new Map(found)
+    const file = path.join(folder, 'guestssh.name')
+    if (existsSync(file)) return { folder, name: readFileSync(file, 'utf8').trim() }
   }
   throw new CliError('This command line came without its ssh server', { next: 'npm run build:clients, in the clone' })
 }
 
-/** Each version has a name of its own, so that it never replaces a server that runs. */
-function nameOf(servers: ReadonlyMap<string, Buffer>): string {
-  const hash = createHash('sha256')
-  for (const packed of servers.values()) hash.update(packed)
-  return hash.digest('hex').slice(0, 16)
+/** Read where a workspace has no server yet: a connection to one that has it needs its name alone. */
+function packedFor({ folder }: PackedServers, machine: string): Buffer {
+  const architecture = ARCHITECTURES[machine]
+  const file = path.join(folder, `guestssh-${architecture ?? ''}.gz`)
+  if (architecture === undefined || !existsSync(file)) throw new CliError(`There is no ssh server for a workspace on ${machine}`)
+  return readFileSync(file)
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { Output } from './command.ts'
 import { judge, type Finding } from './doctor-checks.ts'
@@ -8,9 +9,14 @@ const MARKS: Record<Finding['level'], string> = { ok: 'ok    ', notice: 'notice'
 /** Says what is on this computer and what is wrong, and changes nothing. @returns the exit code: 1 when something is wrong. */
 export async function doctor(argv: string[], places: DoctorPlaces, output: Output): Promise<number> {
   const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean', default: false } } })
-  const findings = judge(places, await gather(places))
+  const findings = existsSync(places.data_dir) ? judge(places, await gather(places)) : [missing(places)]
   const healthy = findings.every(({ level }) => level !== 'wrong')
   if (values.json) output.line(JSON.stringify({ healthy, instance: places.instance, findings }, null, 2))
   else for (const { check, level, text } of findings) output.line(`${MARKS[level]}  ${check.padEnd(13)} ${text}`)
   return healthy ? 0 : 1
+}
+
+/** Without the folder there is no installation here, and every other finding would speak of its absence in other words. */
+function missing({ data_dir }: DoctorPlaces): Finding {
+  return { check: 'data_dir', level: 'wrong', text: `${data_dir} is not there: nothing is installed at it, or data_dir names another folder` }
 }

@@ -61,6 +61,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'templates draft discard': 'berth templates draft discard greeter',
   usage: 'berth usage demo',
   members: 'berth members',
+  'step-up': 'berth step-up',
   'keys list': 'berth keys list',
   'keys create': 'berth keys create nightly exec files',
   'keys revoke': 'berth keys revoke 01900000-0000-7000-8000-000000000000',

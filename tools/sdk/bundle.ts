@@ -1,6 +1,7 @@
 // `npm run build:clients`: the packages as JavaScript, for platforms that do not run TypeScript, and as they are published.
 import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -52,6 +53,7 @@ export async function bundleCli(outfile: string): Promise<void> {
 
 /** What `berth ssh` brings into workspaces, for each architecture that they may have. */
 export function buildGuestSsh(folder: string): void {
+  const hash = createHash('sha256')
   const env = { ...process.env, CGO_ENABLED: '0', GOOS: 'linux', GOFLAGS: '', GOWORK: 'off' }
   for (const architecture of ['amd64', 'arm64']) {
     const file = path.join(folder, `guestssh-${architecture}`)
@@ -61,9 +63,13 @@ export function buildGuestSsh(folder: string): void {
       env: { ...env, GOARCH: architecture },
       stdio: ['ignore', 'ignore', 'inherit'],
     })
-    writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }))
+    const packed = gzipSync(readFileSync(file), { level: 9 })
+    hash.update(packed)
+    writeFileSync(`${file}.gz`, packed)
     rmSync(file)
   }
+  // Of the servers of all architectures: a connection reads this instead of them.
+  writeFileSync(path.join(folder, 'guestssh.name'), hash.digest('hex').slice(0, 16))
 }
 
 interface Library {

@@ -130,7 +130,11 @@ function onlyOne(choices: readonly { id: string; name: string }[], noun: 'projec
   if (first === undefined) throw new TypeError(`This person's session has no ${noun}`)
   if (second === undefined) return first.id
   const named = choices.slice(0, CHOICES_MAX).map(({ id, name }) => `${name} (${id})`)
-  throw new TypeError(
-    `Say which ${noun} is meant: set BERTH_${noun.toUpperCase()}, or give \`${noun}\` to the constructor. There are ${named.join(', ')}`,
+  throw Object.assign(
+    new TypeError(
+      `Say which ${noun} is meant: set BERTH_${noun.toUpperCase()}, or give \`${noun}\` to the constructor. There are ${named.join(', ')}`,
+    ),
+    // The command line says the same in words of a shell.
+    { choice_of: noun, named },
   )
 }
