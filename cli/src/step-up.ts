@@ -38,7 +38,8 @@ function askForPassword(): Promise<string> {
     let typed = ''
     hear = (keys) => {
       for (const key of keys) {
-        if (key === INTERRUPT || (key === END && typed === '')) return reject(new CliError('No password was given', { exit_code: INTERRUPTED }))
+        if (key === INTERRUPT || (key === END && typed === ''))
+          return reject(new CliError('No password was given', { exit_code: INTERRUPTED }))
         if (key === '\r' || key === '\n' || key === END) return resolve(typed)
         typed = key === BACKSPACE || key === '\b' ? [...typed].slice(0, -1).join('') : typed + key
       }

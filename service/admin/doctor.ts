@@ -18,5 +18,9 @@ export async function doctor(argv: string[], places: DoctorPlaces, output: Outpu
 
 /** Without the folder there is no installation here, and every other finding would speak of its absence in other words. */
 function missing({ data_dir }: DoctorPlaces): Finding {
-  return { check: 'data_dir', level: 'wrong', text: `${data_dir} is not there: nothing is installed at it, or data_dir names another folder` }
+  return {
+    check: 'data_dir',
+    level: 'wrong',
+    text: `${data_dir} is not there: nothing is installed at it, or data_dir names another folder`,
+  }
 }
