@@ -19,7 +19,7 @@ const AgentPort = 65100
 //	7: lists and searches that go on from a cursor, recursive lists
 //	8: watches of directories
 //	9: searches and pages of changes that leave to the disk what only the disk has
-//	10: addresses on which something listens
+//	10: addresses on which something listens, lists of commands and of terminals
 //
 // Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
 const (
@@ -40,6 +40,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	POST   /claim          ClaimRequest         -> Incarnation        (slot key; hostd only)
 //	POST   /exec?follow=   ExecRequest          -> 201 or 200 ExecRecord; 409 operation_id_reused; with follow=true a 201 may be frames
 //	                                               from offset 0, the record first, which its content type says
+//	GET    /exec?state=&limit=&cursor=          -> ExecList, newest first; state: running or ended
 //	GET    /exec/{id}                           -> ExecRecord; 404 session_not_found
 //	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames (below)
 //	POST   /exec/{id}/signal   {"signal":"SIGTERM"}  -> ExecRecord
@@ -59,6 +60,7 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //	POST   /files/search   SearchRequest        -> SearchResult
 //	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary=&on_disk_from= -> Changes; of the disk against its template, layered disks only
 //	POST   /pty           PtyRequest            -> PtyRecord (201 made, 200 existed)
+//	GET    /pty?state=&limit=&cursor=           -> PtyList, as that of commands
 //	GET    /pty/{id}                            -> PtyRecord
 //	DELETE /pty/{id}                            -> PtyRecord (SIGHUP, SIGKILL after the grace)
 //	POST   /pty/{id}/resize PtySize             -> PtyRecord
@@ -160,6 +162,33 @@ type ExecRecord struct {
 	Stdin *Stdin `json:"stdin,omitempty"`
 }
 
+// ExecListed is what a list tells of a command: nothing that would have to be looked up on the disk beside its record.
+type ExecListed struct {
+	SessionID     string   `json:"session_id"`
+	Argv          []string `json:"argv"`
+	ArgvTruncated bool     `json:"argv_truncated"`
+	Cwd           string   `json:"cwd"`
+	User          string   `json:"user"`
+	State         string   `json:"state"`
+	PID           *int     `json:"pid"`
+	ExitCode      *int     `json:"exit_code"`
+	TermSignal    *string  `json:"term_signal"`
+	TimedOut      bool     `json:"timed_out"`
+	Reason        *string  `json:"reason,omitempty"`
+	StartedAt     *string  `json:"started_at"`
+	EndedAt       *string  `json:"ended_at"`
+	Error         *string  `json:"error"` // its beginning, where it is long
+	StdoutBytes   int64    `json:"stdout_bytes"`
+	StderrBytes   int64    `json:"stderr_bytes"`
+	Stdin         *Stdin   `json:"stdin,omitempty"`
+}
+
+// ExecList is one page. NextCursor is null on the last.
+type ExecList struct {
+	Commands   []ExecListed `json:"commands"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
 // Stdin is how far a command's stdin came. Offset counts the bytes that its pipe has taken; the command may not have read them yet.
 type Stdin struct {
 	Offset int64 `json:"offset"`
@@ -207,6 +236,30 @@ type PtyRecord struct {
 	Error      *string `json:"error"`
 	Bytes      int64   `json:"output_bytes"`
 	Available  int64   `json:"output_available_from"`
+}
+
+// PtyListed is what a list tells of a terminal.
+type PtyListed struct {
+	SessionID     string   `json:"session_id"`
+	Argv          []string `json:"argv"`
+	ArgvTruncated bool     `json:"argv_truncated"`
+	Cwd           string   `json:"cwd"`
+	User          string   `json:"user"`
+	State         string   `json:"state"`
+	PID           *int     `json:"pid"`
+	PtySize
+	ExitCode   *int    `json:"exit_code"`
+	TermSignal *string `json:"term_signal"`
+	StartedAt  *string `json:"started_at"`
+	EndedAt    *string `json:"ended_at"`
+	Error      *string `json:"error"`
+	Bytes      int64   `json:"output_bytes"`
+}
+
+// PtyList is one page.
+type PtyList struct {
+	Terminals  []PtyListed `json:"terminals"`
+	NextCursor *string     `json:"next_cursor"`
 }
 
 // Output is a stream of frames, each: kind (1 byte), reserved (3 bytes, zero), length (uint32, big endian),

@@ -22,6 +22,7 @@ const (
 func (m *machine) ptyRoutes() map[string]handle {
 	return map[string]handle{
 		"POST /pty":             m.postPty,
+		"GET /pty":              m.getPtys,
 		"GET /pty/{id}":         m.onTerminal(showPty),
 		"DELETE /pty/{id}":      m.onTerminal(closePty),
 		"POST /pty/{id}/resize": m.onTerminal(resizePty),

@@ -50,6 +50,7 @@ func (m *machine) handler() http.Handler {
 		"POST /volumes":          m.postVolumes,
 		"GET /activity":          m.getActivity,
 		"POST /exec":             m.postExec,
+		"GET /exec":              m.getExecs,
 		"GET /exec/{id}":         m.getExec,
 		"GET /exec/{id}/output":  m.getOutput,
 		"POST /exec/{id}/signal": m.postSignal,

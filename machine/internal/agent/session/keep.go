@@ -10,6 +10,7 @@ import (
 
 // index counts what earlier boots left, oldest first.
 func (m *Manager) index() {
+	defer close(m.indexed)
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
 		return
@@ -28,12 +29,14 @@ func (m *Manager) index() {
 	}
 	sort.Slice(old, func(i, j int) bool { return old[i].at.Before(old[j].at) })
 	mine := m.knownDirs()
-	var dirs []string
+	var all, dirs []string
 	for _, f := range old {
+		all = append(all, f.dir)
 		if !mine[f.dir] {
 			dirs = append(dirs, f.dir)
 		}
 	}
+	m.begins.earlier(all)
 	m.keep.Earlier(dirs)
 }
 

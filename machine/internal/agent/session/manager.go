@@ -50,6 +50,10 @@ type Manager struct {
 	processesMax atomic.Uint64
 	processes    sync.Map // *Session -> pid of its leader, while it runs
 	lastEnded    atomic.Pointer[string]
+	recordsMax   int
+	begins       begins
+	indexed      chan struct{} // closed when what earlier boots left is counted
+	learning     sync.Mutex
 
 	mu      sync.Mutex
 	known   map[string]*Session // running, and the last ended ones
@@ -70,7 +74,8 @@ func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits)
 		return nil, err
 	}
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, spare: make(chan *pipes, 1), late: lateSeconds * time.Second,
-		known: map[string]*Session{}, keep: output.NewKeeper(outputBytesDefault, cachedMax)}
+		known: map[string]*Session{}, keep: output.NewKeeper(outputBytesDefault, cachedMax),
+		recordsMax: sessionMax, begins: begins{at: map[string]int64{}}, indexed: make(chan struct{})}
 	m.SetLimits(limits)
 	go m.index()
 	return m, nil
@@ -177,10 +182,11 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 // book has what a session retains count as that of the one that ended last.
 func (m *Manager) book(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
-	for _, dir := range m.keep.Beyond(sessionMax) {
+	for _, dir := range m.keep.Beyond(m.recordsMax) {
 		// What stays behind is found by the next boot's index: the record goes last.
 		_ = os.RemoveAll(dir)
 		_ = os.Remove(dir + recordSuffix)
+		m.begins.forget(dir)
 	}
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -23,14 +24,14 @@ func dirName(sessionID string) string {
 }
 
 // readRecord returns what the record says last. One whose first line never became whole is lost: the command may have run all the same when
-// the computer lost its power.
+// the computer lost its power. No sessionID: the caller knows the directory alone.
 func readRecord(dir, sessionID string) (entry, error) {
 	last, err := record.Last[wire.ExecRecord](dir + recordSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return entry{}, err
 	}
 	if last.Record.State == record.Starting || last.Record.State == "" {
-		last.Record.SessionID = sessionID
+		last.Record.SessionID = cmp.Or(sessionID, last.Record.SessionID)
 		last.Record.State = record.Lost
 		if last.Record.Argv == nil {
 			last.Record.Argv = []string{} // of a torn line nobody knows what it was

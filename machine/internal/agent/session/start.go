@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/agent/listing"
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
@@ -30,6 +31,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 		return err
 	}
 	s.log = log // nil takes writes without effect
+	m.begins.began(s.dir, listing.At(s.record.StartedAt, nil))
 	m.keep.Began(s.stdout, s.stderr)
 	if why := m.spawn(s, c); why != "" {
 		s.failedToStart(why)

@@ -1,0 +1,144 @@
+package session
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/berth-dev/berth/machine/internal/agent/listing"
+	"github.com/berth-dev/berth/machine/internal/agent/record"
+	"github.com/berth-dev/berth/machine/internal/wire"
+)
+
+// begins says when each command began whose record is kept, by its directory. Records of earlier boots are read when a list is asked
+// for first: a claim does not wait for them.
+type begins struct {
+	mu sync.Mutex
+	at map[string]int64 // unread: of an earlier boot
+}
+
+const unread = -1
+
+func (b *begins) began(dir string, at int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at[dir] = at
+}
+
+// earlier counts commands of earlier boots.
+func (b *begins) earlier(dirs []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, dir := range dirs {
+		if _, known := b.at[dir]; !known {
+			b.at[dir] = unread
+		}
+	}
+}
+
+func (b *begins) forget(dir string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.at, dir)
+}
+
+func (b *begins) unread() (dirs []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for dir, at := range b.at {
+		if at == unread {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// places are those of all commands whose begin is known.
+func (b *begins) places() []listing.Place {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	places := make([]listing.Place, 0, len(b.at))
+	for dir, at := range b.at {
+		if at != unread {
+			places = append(places, listing.Place{At: at, Name: filepath.Base(dir)})
+		}
+	}
+	return places
+}
+
+// List is one page of all commands whose records are kept.
+func (m *Manager) List(q listing.Query) wire.ExecList {
+	known := m.decided()
+	places := m.placesFor(q, known)
+	rows, next := listing.Page(q, places, func(place listing.Place) (wire.ExecListed, bool) {
+		r, ok := m.recordAt(known, filepath.Join(m.dir, place.Name))
+		if !ok || !q.Wants(r.State) {
+			return wire.ExecListed{}, false
+		}
+		return listed(r), true
+	})
+	return wire.ExecList{Commands: rows, NextCursor: next}
+}
+
+// placesFor reads nothing where running commands alone are wanted: memory has all of them.
+func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listing.Place {
+	if q.State != listing.Running {
+		m.learnBegins()
+		return m.begins.places()
+	}
+	var places []listing.Place
+	for dir, s := range known {
+		if s.running() {
+			r := s.Record()
+			places = append(places, listing.Place{At: listing.At(r.StartedAt, r.EndedAt), Name: filepath.Base(dir)})
+		}
+	}
+	return places
+}
+
+// learnBegins reads when commands of earlier boots began. One whose record never became whole has no id that could be told.
+func (m *Manager) learnBegins() {
+	<-m.indexed
+	m.learning.Lock() // of two lists one reads
+	defer m.learning.Unlock()
+	for _, dir := range m.begins.unread() {
+		e, err := readRecord(dir, "")
+		if at := listing.At(e.Record.StartedAt, e.Record.EndedAt); err == nil && e.Record.SessionID != "" && at > 0 {
+			m.begins.began(dir, at)
+		} else {
+			m.begins.forget(dir)
+		}
+	}
+}
+
+// decided are the sessions in memory whose start is decided, by directory.
+func (m *Manager) decided() map[string]*Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	decided := make(map[string]*Session, len(m.known))
+	for _, s := range m.known {
+		select {
+		case <-s.ready:
+			if s.startErr == nil {
+				decided[s.dir] = s
+			}
+		default:
+		}
+	}
+	return decided
+}
+
+// recordAt is that of a session in memory, else what its file says.
+func (m *Manager) recordAt(known map[string]*Session, dir string) (r wire.ExecRecord, ok bool) {
+	if s := known[dir]; s != nil {
+		return s.Record(), true
+	}
+	e, err := readRecord(dir, "")
+	return e.Record, err == nil && e.Record.SessionID != "" && e.Record.State != record.Running
+}
+
+func listed(r wire.ExecRecord) wire.ExecListed {
+	argv, isCut := listing.CutArgv(r.Argv)
+	return wire.ExecListed{SessionID: r.SessionID, Argv: argv, ArgvTruncated: isCut, Cwd: r.Cwd, User: r.User, State: r.State, PID: r.PID,
+		ExitCode: r.ExitCode, TermSignal: r.TermSignal, TimedOut: r.TimedOut, Reason: r.Reason, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
+		Error: listing.CutError(r.Error), StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes, Stdin: r.Stdin}
+}
