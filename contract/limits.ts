@@ -248,6 +248,8 @@ export const LIMITS = {
     kill_grace_ms_default: 5000, // Berth's own
     kill_grace_ms_max: 60_000, // Berth's own
     session_id_characters_max: 128,
+    records_kept_max: 10_000, // Berth's own: of commands that have ended; sessionMax of machine/internal/agent/session
+    argv_listed_bytes: 512, // Berth's own: what a list tells of a command; argvBytesMax of machine/internal/agent/listing
   },
   execution: {
     id_characters_min: 8,
@@ -354,6 +356,7 @@ export const LIMITS = {
   },
   terminal: {
     size_max: 1000, // Berth's own: columns, rows
+    records_kept_max: 1000, // Berth's own: of terminals that have ended; keptMax of machine/internal/agent/pty
     cols_default: 80, // Berth's own
     rows_default: 24, // Berth's own
     input_bytes_max: 64 << 10, // Berth's own: typed at once

@@ -7,6 +7,7 @@ import { offset, said, shown, shownShape, type Tool, tool, workspace } from './m
 const WAIT_SECONDS_MAX = 50
 const WAIT_SECONDS = 30
 const TIMEOUT_SECONDS = 3600
+const COMMANDS_MAX = 50
 
 const waitSeconds = z
   .number()
@@ -14,7 +15,7 @@ const waitSeconds = z
   .max(WAIT_SECONDS_MAX)
   .optional()
   .describe(`Waits so long for the end: ${WAIT_SECONDS} where it is absent, ${WAIT_SECONDS_MAX} at most`)
-const id = z.string().describe('Id of the command, as exec has said it')
+const id = z.string().describe('Id of the command, as exec or list_commands has said it')
 
 const ENDING = {
   id: z.string(),
@@ -112,6 +113,55 @@ export const EXEC_TOOLS: Tool[] = [
     async (budget, { workspace: name, id: command_id, signal }) => {
       const { state } = await (await budget.find(name)).command(command_id).signal(signal)
       return said({ id: command_id, state })
+    },
+  ),
+  tool(
+    {
+      set: 'exec',
+      name: 'list_commands',
+      title: 'List commands',
+      description: 'The commands that were run in a workspace, the newest first, with the ids that exec_output and exec_signal take.',
+      input: { workspace, state: z.enum(['running', 'ended']).optional().describe('Both where it is absent') },
+      output: {
+        commands: z.array(
+          z.object({
+            id: z.string(),
+            command: z.string().nullable(),
+            state: z.string(),
+            exit_code: z.number().nullable(),
+            started_at: z.string().nullable(),
+            ended_at: z.string().nullable(),
+          }),
+        ),
+        more: z.boolean().describe('There are older ones'),
+      },
+      effect: 'reads',
+    },
+    async (budget, { workspace: name, state }) => {
+      const ws = await budget.find(name)
+      const query = { limit: COMMANDS_MAX, ...(state === undefined ? {} : { state }) }
+      if (ws.view.mode === 'file_first') {
+        const { data, next_cursor } = await ws.executions(query).page()
+        const commands = data.map(({ execution_id, argv, exit_code, created_at: started_at, finished_at: ended_at, ...row }) => ({
+          id: execution_id,
+          command: argv?.join(' ') ?? null,
+          state: row.state,
+          exit_code,
+          started_at,
+          ended_at,
+        }))
+        return said({ commands, more: next_cursor !== null })
+      }
+      const { data, next_cursor } = await ws.commands(query).page()
+      const commands = data.map(({ session_id, argv, state: how, exit_code, started_at, ended_at }) => ({
+        id: session_id,
+        command: argv.join(' '),
+        state: how,
+        exit_code,
+        started_at,
+        ended_at,
+      }))
+      return said({ commands, more: next_cursor !== null })
     },
   ),
   tool(

@@ -1,4 +1,4 @@
-import type { OpenOptions } from '../../sdk/typescript/src/main.ts'
+import type { OpenOptions, RunsQuery } from '../../sdk/typescript/src/main.ts'
 import { type CliCommand, type Context, namedValue, type Run, usageError } from './command.ts'
 
 const WORKSPACE_COLUMNS = ['key', 'observed_state', 'mode', 'template.slug', 'id']
@@ -93,6 +93,56 @@ const logs: Run = async ({ workspace, flags }, [name = '', session = '']) => {
   return follow(ws.command(session), { ...offsets, follow: flags['no-follow'] !== true })
 }
 
+const STATE_FLAG = { state: { type: 'string', value: 'STATE', says: 'running or ended; both where it is not said' } } as const
+const COMMAND_COLUMNS = ['id', 'state', 'exit_code', 'started_at', 'ended_at', 'command']
+const PROCESS_COLUMNS = ['pid', 'ppid', 'user', 'state', 'cpu_ms', 'memory_bytes', 'name', 'session_id']
+const ROWS_MAX = 200
+
+function stateOf({ state }: Context['flags']): RunsQuery {
+  if (state === undefined) return { limit: ROWS_MAX }
+  if (state !== 'running' && state !== 'ended') throw usageError(`--state takes running or ended, not ${String(state)}`)
+  return { state, limit: ROWS_MAX }
+}
+
+const lineOf = (argv: readonly string[] | null, is_cut: boolean) => (argv === null ? null : `${argv.join(' ')}${is_cut ? ' …' : ''}`)
+
+const listCommands: Run = async ({ workspace, flags, print, say }, [name = '']) => {
+  const ws = await workspace(name)
+  const query = stateOf(flags)
+  if (ws.view.mode === 'file_first') {
+    const { data, next_cursor } = await ws.executions(query).page()
+    const rows = data.map(({ execution_id: id, argv, argv_truncated, created_at, finished_at, ...row }) => ({
+      id,
+      ...row,
+      started_at: created_at,
+      ended_at: finished_at,
+      command: lineOf(argv, argv_truncated),
+    }))
+    print(rows, COMMAND_COLUMNS)
+    if (next_cursor !== null) say(MORE)
+    return 0
+  }
+  const { data, next_cursor } = await ws.commands(query).page()
+  print(
+    data.map(({ session_id: id, argv, argv_truncated, ...row }) => ({ id, ...row, command: lineOf(argv, argv_truncated) })),
+    COMMAND_COLUMNS,
+  )
+  if (next_cursor !== null) say(MORE)
+  return 0
+}
+
+const listTerminals: Run = async ({ workspace, flags, print, say }, [name = '']) => {
+  const { data, next_cursor } = await (await workspace(name)).terminals(stateOf(flags)).page()
+  print(
+    data.map(({ session_id: id, argv, argv_truncated, ...row }) => ({ id, ...row, command: lineOf(argv, argv_truncated) })),
+    COMMAND_COLUMNS,
+  )
+  if (next_cursor !== null) say(MORE)
+  return 0
+}
+
+const MORE = `There are more; these are the newest ${ROWS_MAX}`
+
 export const WORKSPACES: CliCommand[] = [
   {
     name: 'open',
@@ -155,12 +205,28 @@ export const WORKSPACES: CliCommand[] = [
     [2, 2],
   ),
   {
+    name: 'commands',
+    takes: 'WORKSPACE',
+    does: 'list the commands of a workspace, the newest first, with the ids that logs, signal and cancel take',
+    flags: STATE_FLAG,
+    words: [1, 1],
+    run: listCommands,
+  },
+  {
+    name: 'terminals',
+    takes: 'WORKSPACE',
+    does: 'list the terminals of a workspace, the newest first, with the ids that shell --id takes',
+    flags: STATE_FLAG,
+    words: [1, 1],
+    run: listTerminals,
+  },
+  {
     name: 'ps',
     takes: 'WORKSPACE',
     does: 'list the processes of a workspace',
     words: [1, 1],
     async run({ workspace, print }, [name = '']) {
-      print((await (await workspace(name)).processes.list()).processes, ['pid', 'ppid', 'user', 'state', 'cpu_ms', 'memory_bytes', 'name'])
+      print((await (await workspace(name)).processes.list()).processes, PROCESS_COLUMNS)
       return 0
     },
   },

@@ -24,4 +24,7 @@ export interface ExecutionsTable {
   error: NullableJson<ExecutionError>
   created_at: Date
   finished_at: Date | null
+  argv: string[] | null
+  argv_truncated: Generated<boolean>
+  cwd: string | null
 }

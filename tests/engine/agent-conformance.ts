@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 
 /** What a command prints, and how it ends by itself; null: it runs until it is cancelled. */
 export interface Played {
@@ -135,6 +136,32 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       const { stdin } = (await (await agent.ask('GET', '/exec/input')).json()) as { stdin: object }
       assert.deepEqual(stdin, { offset: 5, open: false })
       assert.equal((await agent.ask('POST', '/exec/input/cancel')).status, 200)
+    })
+
+    test('commands are listed newest first, in pages, by their state, as much of each as a list tells', async () => {
+      for (const id of ['listed-1', 'listed-2']) {
+        await started(id, { stdout: 'x', stderr: '', exit_code: 4 })
+        assert.equal((await framesOf(`/exec/${id}/output`)).at(-1)?.kind, FRAME.exit)
+        await setTimeout(5) // the next one begins in a later millisecond
+      }
+      await started('listed-3', { stdout: '', stderr: '', exit_code: null })
+      interface Page {
+        commands: Record<string, unknown>[]
+        next_cursor: string | null
+      }
+      const list = async (query: string) => (await (await agent.ask('GET', `/exec?${query}`)).json()) as Page
+      const first = await list('limit=2')
+      assert.deepEqual(first.commands.map(({ session_id }) => session_id), ['listed-3', 'listed-2']) // prettier-ignore
+      const next = await list(`limit=1&cursor=${first.next_cursor}`)
+      assert.equal(next.commands[0]?.['session_id'], 'listed-1')
+      const [running, ended] = first.commands
+      const told = RECORD.filter((field) => !field.endsWith('_available_from'))
+      assert.deepEqual(Object.keys(ended ?? {}).sort(), [...told, 'argv_truncated'].sort())
+      assert.deepEqual([running?.['state'], ended?.['state'], ended?.['exit_code'], ended?.['stdout_bytes']], ['running', 'exited', 4, 1])
+      const of = async (state: string) => (await list(`state=${state}&limit=200`)).commands.map(({ session_id }) => session_id)
+      assert.deepEqual([(await of('running')).includes('listed-3'), (await of('ended')).includes('listed-3')], [true, false])
+      assert.deepEqual([(await of('running')).includes('listed-2'), (await of('ended')).includes('listed-2')], [false, true])
+      assert.equal((await agent.ask('POST', '/exec/listed-3/cancel')).status, 200)
     })
 
     test('a command that was never started is session_not_found for every call', async () => {

@@ -24,6 +24,8 @@ const call = (method: string, path: string, json?: unknown) => bench.call(method
 /** What the first agents did not know. */
 const LATER: [method: string, path: string, feature: string, json?: unknown][] = [
   ['POST', '/pty', 'pty', { session_id: 't' }],
+  ['GET', '/exec', 'command_list'],
+  ['GET', '/pty', 'command_list'],
   ['GET', '/pty/t', 'pty'],
   ['DELETE', '/pty/t', 'pty'],
   ['POST', '/pty/t/resize', 'pty', { cols: 80, rows: 24 }],

@@ -55,6 +55,7 @@ for (const point of POINTS) {
       workspace_id: bench.workspace_id,
       execution_id: id,
       fingerprint: 'same',
+      shown: { argv: ['true'], argv_truncated: false, cwd: HOME },
       command: async () => ({ exec: { argv: ['true'], cwd: HOME, user: 'user', env: {} }, output_limit_bytes: 100 }),
     }
     const [met, goes_on] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

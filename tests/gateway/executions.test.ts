@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { LIMITS } from '../../contract/limits.ts'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'
+import type { ExecutionList, ListedExecution } from '../../contract/schemas/cell/lists.ts'
+import { shownArgv } from '../../service/cell/gateway/executions/rules.ts'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { executionCalls, outOf } from './support/executions.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
@@ -254,4 +257,29 @@ test('what an earlier process left under way is lost, and comes too late to publ
   assert.equal(await revision(), before)
   const rows = await bench.database.superuser.selectFrom('machines').selectAll().where('kind', '=', 'execution').execute()
   assert.deepEqual(rows, [])
+})
+
+test('commands are listed newest first, in pages, by their state, with what was asked and without what they wrote', async () => {
+  const ids = [fresh(), fresh(), fresh()]
+  const asked = { argv: ['sh', '-c', 'true'], cwd: HOME, env: { KEY: 'a value that is secret' } }
+  for (const execution_id of ids) await run({ execution_id, ...asked })
+  const list = async (query: string) => (await (await bench.call('GET', `/executions?${query}`)).json()) as ExecutionList
+  const first = await list('limit=2')
+  assert.deepEqual(first.data.map(({ execution_id }) => execution_id), [ids[2], ids[1]]) // prettier-ignore
+  const next = await list(`limit=1&cursor=${first.next_cursor}`)
+  assert.equal(next.data[0]?.execution_id, ids[0])
+  const { argv, argv_truncated, cwd, state, exit_code, ...rest } = first.data[0] as ListedExecution
+  assert.deepEqual([argv, argv_truncated, cwd, state, exit_code], [asked.argv, false, HOME, 'succeeded', 0])
+  assert.ok(!('stdout' in rest) && !JSON.stringify(first).includes('secret'))
+  assert.deepEqual((await list('state=running')).data, [])
+  assert.equal((await list('state=ended&limit=1')).data[0]?.execution_id, ids[2])
+  for (const cursor of ['x', Buffer.from('5 no').toString('base64url')])
+    assert.equal(await refusalOf(await bench.call('GET', `/executions?cursor=${cursor}`)), '400 bad_request')
+})
+
+test('of a long command a list tells the beginning, cut between two characters', () => {
+  assert.deepEqual(shownArgv(['echo', '', 'ü']), { argv: ['echo', '', 'ü'], argv_truncated: false })
+  const long = shownArgv(['echo', 'ü'.repeat(400)])
+  assert.deepEqual([long.argv_truncated, long.argv[1]], [true, 'ü'.repeat(253)])
+  assert.equal(shownArgv(Array.from({ length: 2000 }, () => '')).argv.length, LIMITS.exec.argv_listed_bytes - 1)
 })

@@ -14,6 +14,7 @@ const NEED_PYTHON = [
   'tests/sdk/histories.test.ts',
   'tests/sdk/version-check.test.ts',
   'tests/acceptance/clients.test.ts',
+  'tests/acceptance/command-lists.test.ts',
   'tests/acceptance/sdk-methods-python.test.ts',
   'tests/acceptance/tasks.test.ts',
   'tests/acceptance/template-drafts.test.ts',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { errorOf } from '../../sdk/typescript/src/errors.ts'
-import { Berth, CommandError, DiskFullError, RateLimitedError } from '../../sdk/typescript/src/main.ts'
+import { Berth, CommandError, DeadlineError, DiskFullError, RateLimitedError } from '../../sdk/typescript/src/main.ts'
 import { mayRepeat } from '../../sdk/typescript/src/retry.ts'
 import { createDouble, type Program } from '../../sdk/typescript/src/testing/double.ts'
 import { generatorOf } from '../support/seed.ts'
@@ -46,6 +46,90 @@ test('the double runs commands of a file-first workspace as executions', async (
   assert.deepEqual([result.stdout, result.ok, result.execution?.tree_revision, result.execution?.changed.length], ['marked\n', true, 1, 1])
   assert.equal((await ws.exec(['nothing'], { check: false })).state, 'failed_to_start')
   await assert.rejects(ws.exec(['nothing']), CommandError)
+})
+
+test('a command that is aborted while it is started is cancelled', async () => {
+  const leaving = new AbortController()
+  const reason = new Error('enough')
+  const { options, berth: calm } = createDouble()
+  const berth = new Berth({
+    ...options,
+    async fetch(input, init) {
+      const request = new Request(input, init)
+      request.signal.throwIfAborted()
+      const answer = await options.fetch(request)
+      if (request.method !== 'POST' || !request.url.endsWith('/exec')) return answer
+      leaving.abort(reason) // the command runs, and no answer has said so
+      throw reason
+    },
+  })
+  const ws = await berth.open('aborted', { template: 'base' })
+  await assert.rejects(ws.exec(['sleep', '600'], { session_id: 'left', signal: leaving.signal }), reason)
+  const other = await calm.workspace(ws.id)
+  assert.equal((await other.command('left').result()).exitCode, -1)
+  const [before] = (await other.commands().page()).data
+  const gone = AbortSignal.abort(reason)
+  await assert.rejects(ws.exec(['sleep', '600'], { session_id: 'never', signal: gone }), reason)
+  assert.deepEqual((await other.commands().page()).data[0], before)
+})
+
+test('an error whose time is over names what goes on, and says how to find it again', async () => {
+  const { options, berth: calm } = createDouble()
+  const there = await calm.open('deadlines', { template: 'base' })
+  let is_hanging: RegExp = /^$/
+  const fetch: typeof globalThis.fetch = (input, init) => {
+    const { url, signal } = new Request(input, init)
+    if (!is_hanging.test(url)) return options.fetch(input, init)
+    return new Promise((_resolve, reject) => {
+      const alive = setTimeout(() => reject(new Error('it was never aborted')), 60_000) // the timer of a deadline keeps no process alive
+      signal.addEventListener('abort', () => {
+        clearTimeout(alive)
+        reject(new Error('it was aborted'))
+      })
+    })
+  }
+  const berth = new Berth({ ...options, fetch })
+  const ws = await berth.workspace(there.id)
+  const hangs = async (at: RegExp, call: () => Promise<unknown>) => {
+    is_hanging = at
+    const error = await call().catch((thrown: unknown) => thrown)
+    is_hanging = /^$/
+    assert.ok(error instanceof DeadlineError, String(error))
+    const { sessionId, operationId, buildId, message } = error
+    return { sessionId, operationId, buildId, message }
+  }
+  const none = { sessionId: null, operationId: null, buildId: null }
+  const over = 'The time for this call is over; '
+  const waitMs = 100
+  const may_run = (id: string, noun: string) => ({
+    ...none,
+    sessionId: id,
+    message: `${over}command ${id} may still run: ws.${noun}("${id}") finds it again`,
+  })
+  const command = { session_id: 'c', waitMs }
+  assert.deepEqual(await hangs(/\/exec$/, () => ws.start(['true'], command)), may_run('c', 'command'))
+  assert.deepEqual(await hangs(/\/exec$/, () => ws.exec(['true'], command)), may_run('c', 'command'))
+  assert.deepEqual(await hangs(/\/output/, () => ws.exec(['true'], command)), may_run('c', 'command'))
+  assert.deepEqual(await hangs(/\/output/, () => ws.command('c').output({ waitMs }).next()), may_run('c', 'command'))
+  assert.deepEqual(await hangs(/\/pty$/, () => ws.shell({ session_id: 't', waitMs })), may_run('t', 'terminal'))
+  const tree = await calm.open('deadlines-of-a-tree', { template: 'base', mode: 'file_first' })
+  const execution = { execution_id: 'execution', waitMs }
+  assert.deepEqual(
+    await hangs(/\/exec$/, async () => (await berth.workspace(tree.id)).exec(['true'], execution)),
+    may_run('execution', 'execution'),
+  )
+  assert.deepEqual(await hangs(/\/operations\//, () => berth.waitForOperation('o', { waitMs })), {
+    ...none,
+    operationId: 'o',
+    message: `${over}operation o goes on: waitForOperation waits for it`,
+  })
+  const build = { ...none, buildId: 'b', message: `${over}build b goes on: templates.waitForBuild waits for it` }
+  assert.deepEqual(await hangs(/template-builds/, () => berth.templates.waitForBuild('b', { waitMs })), build)
+  assert.deepEqual(await hangs(/template-builds/, () => berth.templates.buildLog('b', { waitMs }).next()), build)
+  assert.deepEqual(await hangs(/\/open$/, () => berth.open('k', { waitMs })), {
+    ...none,
+    message: `${over}the open of k may go on: open the same key again`,
+  })
 })
 
 test('what is written while a request is on its way goes with the next one, in order and once', async () => {

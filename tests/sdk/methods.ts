@@ -58,6 +58,21 @@ const STEPS: Step[] = [
     },
   },
   {
+    fact: 'a command and a terminal whose ids are lost are found in lists',
+    async run(_berth, ws) {
+      const { id } = await ws.start(['sleep', '600'])
+      const [newest] = (await ws.commands({ state: 'running', limit: 1 }).page()).data
+      assert.deepEqual([newest?.session_id, newest?.argv, newest?.cwd, newest?.ended_at], [id, ['sleep', '600'], '/home/user', null])
+      await ws.command(id).cancel()
+      await ws.command(id).result()
+      assert.ok((await ws.commands({ limit: 2 }).all()).some(({ session_id, state }) => session_id === id && state !== 'running'))
+      assert.ok(!(await ws.commands({ state: 'running' }).all()).some(({ session_id }) => session_id === id))
+      const shell = await ws.shell({ argv: ['cat'] })
+      assert.ok((await ws.terminals({ state: 'running' }).all()).some(({ session_id }) => session_id === shell.id))
+      await shell.close()
+    },
+  },
+  {
     fact: 'standard input that is open is written and ended',
     async run(_berth, ws) {
       const command = await ws.start(['cat'], { stdin_open: true })
@@ -215,6 +230,8 @@ const STEPS: Step[] = [
       assert.equal((await ws.tree.restore(1)).tree_revision, 3)
       const { id } = await ws.exec(['cat', '/home/user/file'])
       assert.equal((await ws.execution(id)).state, 'succeeded')
+      const [newest] = (await ws.executions({ state: 'ended', limit: 1 }).page()).data
+      assert.deepEqual([newest?.execution_id, newest?.argv, newest?.exit_code], [id, ['cat', '/home/user/file'], 0])
       await (await ws.fork(unique('tree-fork'))).delete()
       await ws.delete()
     },

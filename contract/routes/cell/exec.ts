@@ -14,6 +14,7 @@ import {
   OutputEvent,
 } from '../../schemas/cell/session.ts'
 import { Execution } from '../../schemas/cell/execution.ts'
+import { CommandList, RunListQuery } from '../../schemas/cell/lists.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const WorkspaceParams = Type.Object({ workspace_id: Uuid() })
@@ -48,6 +49,20 @@ export const execStart = cellRoute({
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision', 'not_supported_for_mode'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
+})
+
+export const execList = cellRoute({
+  id: 'exec.list',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/exec',
+  summary: `The commands of the workspace, newest first: all that run, and the last ${LIMITS.exec.records_kept_max} that have ended`,
+  access: toolToken('exec'),
+  modes: ['processful'],
+  machine: 'asked',
+  params: WorkspaceParams,
+  query: RunListQuery,
+  answers: { 200: { schema: CommandList, description: 'One page' } },
+  errors: { conflict: ['guest_feature_unavailable'] },
 })
 
 export const execGet = cellRoute({

@@ -1,8 +1,10 @@
 import { Type } from 'typebox'
 import { toolToken } from '../../access.ts'
+import { LIMITS } from '../../limits.ts'
 import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { Execution, ExecutionId } from '../../schemas/cell/execution.ts'
+import { ExecutionList, RunListQuery } from '../../schemas/cell/lists.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 export const executionsGet = cellRoute({
@@ -18,4 +20,17 @@ export const executionsGet = cellRoute({
     202: { schema: Execution, description: 'It is queued or running' },
   },
   errors: { not_found: ALONE },
+})
+
+export const executionsList = cellRoute({
+  id: 'executions.list',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/executions',
+  summary: `The commands of a file-first workspace, newest first: those of the last ${LIMITS.execution.kept_days} days`,
+  access: toolToken('exec'),
+  modes: ['file_first'],
+  params: Type.Object({ workspace_id: Uuid() }),
+  query: RunListQuery,
+  answers: { 200: { schema: ExecutionList, description: 'One page' } },
+  errors: {},
 })

@@ -4,6 +4,7 @@ import { toolToken } from '../../access.ts'
 import { ALONE } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { ExecParams, Offset } from '../../schemas/cell/session.ts'
+import { RunListQuery, TerminalList } from '../../schemas/cell/lists.ts'
 import {
   TERMINAL_MESSAGES,
   TerminalEvent,
@@ -40,6 +41,20 @@ export const ptyOpen = cellRoute({
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
+})
+
+export const ptyList = cellRoute({
+  id: 'pty.list',
+  method: 'GET',
+  path: '/v1/workspaces/{workspace_id}/pty',
+  summary: `The terminals of the workspace, newest first: all that are open, and the last ${LIMITS.terminal.records_kept_max} that have ended`,
+  access: toolToken('pty'),
+  modes: ['processful'],
+  machine: 'asked',
+  params: WorkspaceParams,
+  query: RunListQuery,
+  answers: { 200: { schema: TerminalList, description: 'One page' } },
+  errors: { conflict: ['guest_feature_unavailable'] },
 })
 
 export const ptyGet = cellRoute({

@@ -105,11 +105,18 @@ class DeadlineError(BerthError):
     """The time that the caller gave was over: code ``deadline_exceeded``. The request may still take effect."""
 
     def __init__(
-        self, message: str = "The time for this call is over", *, operation_id: str | None = None, session_id: str | None = None
+        self,
+        message: str = "The time for this call is over",
+        *,
+        operation_id: str | None = None,
+        session_id: str | None = None,
+        build_id: str | None = None,
     ) -> None:
         super().__init__(message, code="deadline_exceeded", retryable=True, operation_id=operation_id)
-        #: The command, execution or terminal that the call waited for. ``ws.command(id)`` finds a command again.
+        #: The command, execution or terminal that the call waited for: ``ws.command(id)``, ``ws.execution(id)``, ``ws.terminal(id)``.
         self.session_id = session_id
+        #: The build that the call waited for: ``berth.templates.wait_for_build(id)``.
+        self.build_id = build_id
 
 
 class OperationError(BerthError):

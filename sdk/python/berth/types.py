@@ -239,6 +239,11 @@ class CodeRequest(TypedDict):
     code: str
 
 
+class CommandList(TypedDict):
+    data: list[ListedCommand]
+    next_cursor: Union[str, None]
+
+
 class CopyStep(TypedDict):
     copy: list[str]
     #: An absolute path: a directory where it ends with / or several are copied, else what the one is to be called
@@ -550,6 +555,11 @@ class Execution(TypedDict):
     finished_at: Union[str, None]
 
 
+class ExecutionList(TypedDict):
+    data: list[ListedExecution]
+    next_cursor: Union[str, None]
+
+
 class Export(TypedDict):
     id: str
     organization_id: Union[str, None]
@@ -857,6 +867,77 @@ class Issue(TypedDict):
 
 class KeepaliveAnswer(TypedDict):
     keepalive_until: str
+
+
+class ListedCommand(TypedDict):
+    session_id: str
+    argv: list[str]
+    cwd: str
+    user: str
+    pid: Union[int, None]
+    state: Literal["running", "exited", "failed_to_start", "lost"]
+    exit_code: Union[int, None]
+    term_signal: Union[str, None]
+    timed_out: bool
+    #: It failed, and a process of it had been ended: the workspace was about to be out of memory, or had more processes than it may
+    reason: NotRequired[Literal["out_of_memory", "process_limit"]]
+    started_at: Union[str, None]
+    ended_at: Union[str, None]
+    error: Union[str, None]
+    stdout_bytes: int
+    stderr_bytes: int
+    stdin: NotRequired[ExecStdin]
+    #: argv is longer: its first 512 bytes are told
+    argv_truncated: bool
+
+
+class ListedExecutionErrorDetails(TypedDict):
+    reason: Literal["exec_failed_to_start", "start_failed", "layout_unsupported", "guest_feature_unavailable", "invalid_name", "disk_full", "too_many_changes", "tree_moved", "blob_missing", "blob_corrupt", "internal_error", "lease_expired", "host_unreachable", "host_restarted"]
+
+
+class ListedExecutionError(TypedDict):
+    code: str
+    message: str
+    #: Whether the same command may succeed under another execution_id
+    retryable: bool
+    details: ListedExecutionErrorDetails
+
+
+class ListedExecution(TypedDict):
+    execution_id: str
+    argv: Union[list[str], None]
+    #: argv is longer: its first 512 bytes are told
+    argv_truncated: bool
+    cwd: Union[str, None]
+    state: Literal["queued", "running", "succeeded", "failed", "lost"]
+    #: That it runs on
+    base_revision: int
+    tree_revision: Union[int, None]
+    exit_code: Union[int, None]
+    term_signal: Union[str, None]
+    timed_out: bool
+    error: Union[ListedExecutionError, None]
+    created_at: str
+    finished_at: Union[str, None]
+
+
+class ListedTerminal(TypedDict):
+    session_id: str
+    argv: list[str]
+    cwd: str
+    user: str
+    pid: Union[int, None]
+    cols: int
+    rows: int
+    state: Literal["running", "exited", "failed_to_start", "lost"]
+    exit_code: Union[int, None]
+    term_signal: Union[str, None]
+    started_at: Union[str, None]
+    ended_at: Union[str, None]
+    error: Union[str, None]
+    output_bytes: int
+    #: argv is longer: its first 512 bytes are told
+    argv_truncated: bool
 
 
 class LoginRequest(TypedDict):
@@ -2021,6 +2102,11 @@ class TemplateVersionList(TypedDict):
 class TerminalInput(TypedDict):
     #: base64 of at most 65536 bytes
     data: str
+
+
+class TerminalList(TypedDict):
+    data: list[ListedTerminal]
+    next_cursor: Union[str, None]
 
 
 class TerminalSession(TypedDict):

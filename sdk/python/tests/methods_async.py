@@ -68,6 +68,20 @@ async def commands(berth: Any, ws: Any, person: Any) -> None:
     same((await left.result()).ok, False)
 
 
+async def lists(berth: Any, ws: Any, person: Any) -> None:
+    """a command and a terminal whose ids are lost are found in lists"""
+    command = await ws.start(LONG)
+    newest = (await ws.commands(state="running", limit=1).page())["data"][0]
+    same((newest["session_id"], newest["argv"], newest["ended_at"]), (command.id, LONG, None))
+    await command.cancel()
+    await command.result()
+    assert command.id in [each["session_id"] for each in await ws.commands(limit=2).all()]
+    assert command.id not in [each["session_id"] for each in await ws.commands(state="running").all()]
+    shell = await ws.shell(["cat"])
+    assert shell.id in [each["session_id"] for each in await ws.terminals(state="running").all()]
+    await shell.close()
+
+
 async def stdin(berth: Any, ws: Any, person: Any) -> None:
     """standard input that is open is written and ended"""
     command = await ws.start(["cat"], stdin_open=True)
@@ -220,6 +234,8 @@ async def trees(berth: Any, ws: Any, person: Any) -> None:
     same((await tree.tree.restore(1))["tree_revision"], 3)
     ran = await tree.exec(["cat", "/home/user/file"])
     same((await tree.execution(ran.id))["state"], "succeeded")
+    newest = (await tree.executions(state="ended", limit=1).page())["data"][0]
+    same((newest["execution_id"], newest["argv"], newest["exit_code"]), (ran.id, ["cat", "/home/user/file"], 0))
     fork = await tree.fork(unique("tree-fork"))
     await fork.delete()
     await tree.delete()
@@ -374,7 +390,7 @@ async def people(berth: Any, ws: Any, person: Any) -> None:
 
 
 STEPS = [
-    *(opened, told, commands, stdin, terminals, files, watches, tars, git, browser, processes, idleness, ports, lifecycle),
+    *(opened, told, commands, lists, stdin, terminals, files, watches, tars, git, browser, processes, idleness, ports, lifecycle),
     *(sessions, clients, trees, secrets, egress, volumes, builds, drafts, saved, recipes, records, people),
 ]
 

@@ -69,6 +69,20 @@ def commands(berth: Any, ws: Any, person: Any) -> None:
     same((left.result()).ok, False)
 
 
+def lists(berth: Any, ws: Any, person: Any) -> None:
+    """a command and a terminal whose ids are lost are found in lists"""
+    command = ws.start(LONG)
+    newest = (ws.commands(state="running", limit=1).page())["data"][0]
+    same((newest["session_id"], newest["argv"], newest["ended_at"]), (command.id, LONG, None))
+    command.cancel()
+    command.result()
+    assert command.id in [each["session_id"] for each in ws.commands(limit=2).all()]
+    assert command.id not in [each["session_id"] for each in ws.commands(state="running").all()]
+    shell = ws.shell(["cat"])
+    assert shell.id in [each["session_id"] for each in ws.terminals(state="running").all()]
+    shell.close()
+
+
 def stdin(berth: Any, ws: Any, person: Any) -> None:
     """standard input that is open is written and ended"""
     command = ws.start(["cat"], stdin_open=True)
@@ -221,6 +235,8 @@ def trees(berth: Any, ws: Any, person: Any) -> None:
     same((tree.tree.restore(1))["tree_revision"], 3)
     ran = tree.exec(["cat", "/home/user/file"])
     same((tree.execution(ran.id))["state"], "succeeded")
+    newest = (tree.executions(state="ended", limit=1).page())["data"][0]
+    same((newest["execution_id"], newest["argv"], newest["exit_code"]), (ran.id, ["cat", "/home/user/file"], 0))
     fork = tree.fork(unique("tree-fork"))
     fork.delete()
     tree.delete()
@@ -375,7 +391,7 @@ def people(berth: Any, ws: Any, person: Any) -> None:
 
 
 STEPS = [
-    *(opened, told, commands, stdin, terminals, files, watches, tars, git, browser, processes, idleness, ports, lifecycle),
+    *(opened, told, commands, lists, stdin, terminals, files, watches, tars, git, browser, processes, idleness, ports, lifecycle),
     *(sessions, clients, trees, secrets, egress, volumes, builds, drafts, saved, recipes, records, people),
 ]
 

@@ -124,6 +124,9 @@ class Threads(unittest.TestCase):
             joined.write(b"later", False, None)
 
 
+_WORK: list[asyncio.Task[object]] = []
+
+
 class Notebooks(unittest.IsolatedAsyncioTestCase):
     async def test_loop(self) -> None:
         """the client for threads does its work while an event loop runs"""
@@ -143,6 +146,127 @@ class Notebooks(unittest.IsolatedAsyncioTestCase):
                 await work
             result = await ws.command("left").result()
             self.assertEqual((result.ok, result.exit_code), (False, -1))
+
+    async def test_cancelled_start(self) -> None:
+        """a command whose task is cancelled while it is started is cancelled, also where the client is closed at once"""
+        async with berth.AsyncBerth() as client:
+            ws = await client.open(f"cancelled-start-{uuid.uuid4()}", template="base")
+            started = asyncio.Event()
+            call = ws._gateway.call
+
+            async def unanswered(asked: Request, wait_seconds: float | None = None) -> object:
+                answer = await call(asked, wait_seconds)
+                if asked.path == "/exec":
+                    started.set()
+                    await asyncio.sleep(600)
+                return answer
+
+            ws._gateway.call = unanswered  # type: ignore[method-assign]
+            work = asyncio.create_task(ws.exec(test_async.LONG, session_id="starting"))
+            await started.wait()
+            work.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await work
+        async with berth.AsyncBerth() as client:
+            again = await client.workspace(ws.id)
+            result = await again.command("starting").result(wait_seconds=60)
+            self.assertEqual((result.ok, result.exit_code), (False, -1))
+
+    async def test_cancelled_before(self) -> None:
+        """an exec whose task is cancelled before it begins starts nothing"""
+        async with berth.AsyncBerth() as client:
+            ws = await client.open(f"cancelled-before-{uuid.uuid4()}", template="base")
+            work = asyncio.create_task(ws.exec(test_async.LONG, session_id="never"))
+            work.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await work
+            self.assertEqual(await ws.commands().all(), [])
+
+    async def test_left(self) -> None:
+        """a started command goes on when the task that waits for it is cancelled, and when the client is closed"""
+        async with berth.AsyncBerth() as client:
+            ws = await client.open(f"left-{uuid.uuid4()}", template="base")
+            command = await ws.start(test_async.LONG, session_id="goes-on")
+            begun = asyncio.Event()
+            work = asyncio.create_task(command.result(on_output=lambda _: begun.set()))
+            await begun.wait()
+            work.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await work
+        async with berth.AsyncBerth() as client:
+            again = await client.workspace(ws.id)
+            running = await again.commands(state="running").all()
+            self.assertEqual([each["session_id"] for each in running], ["goes-on"])
+            await again.command("goes-on").cancel()
+
+    def test_run(self) -> None:
+        """a command whose program is ended with its event loop is cancelled"""
+
+        async def program() -> str:
+            client = berth.AsyncBerth()
+            ws = await client.open(f"run-{uuid.uuid4()}", template="base")
+            begun = asyncio.Event()
+            # No task waits for it: asyncio.run cancels it at its end.
+            _WORK.append(asyncio.create_task(ws.exec(test_async.LONG, session_id="ended", on_output=lambda _: begun.set())))
+            await begun.wait()
+            return ws.id
+
+        id = asyncio.run(program())
+        with berth.Berth() as client:
+            self.assertEqual(client.workspace(id).command("ended").result(wait_seconds=60).exit_code, -1)
+
+    def test_interrupted(self) -> None:
+        """with threads, a command that Ctrl-C meets while it is started, or while it runs, is cancelled before the client is closed"""
+
+        def interrupts(_: object) -> None:
+            raise KeyboardInterrupt
+
+        with berth.Berth() as client:
+            ws = client.open(f"interrupted-{uuid.uuid4()}", template="base")
+            call = ws._gateway.call
+
+            def interrupted(asked: Request, wait_seconds: float | None = None) -> object:
+                answer = call(asked, wait_seconds)
+                if asked.path == "/exec":
+                    raise KeyboardInterrupt
+                return answer
+
+            with self.assertRaises(KeyboardInterrupt):
+                ws.exec(test_sync.LONG, session_id="running", on_output=interrupts)
+            ws._gateway.call = interrupted  # type: ignore[method-assign]
+            with self.assertRaises(KeyboardInterrupt):
+                ws.exec(test_sync.LONG, session_id="starting")
+        with berth.Berth() as client:
+            again = client.workspace(ws.id)
+            for id in ("running", "starting"):
+                self.assertEqual(again.command(id).result(wait_seconds=60).exit_code, -1, id)
+
+    def test_deadlines(self) -> None:
+        """an error whose time is over names what goes on, and says how to find it again"""
+        with berth.Berth() as client:
+            ws = client.open(f"deadlines-{uuid.uuid4()}", template="base")
+            with self.assertRaises(berth.DeadlineError) as over:
+                ws.exec(test_sync.LONG, session_id="goes-on", wait_seconds=1)
+            self.assertEqual(over.exception.session_id, "goes-on")
+            self.assertIn('ws.command("goes-on") finds it again', str(over.exception))
+            with self.assertRaises(berth.DeadlineError) as over:
+                list(ws.command("goes-on").output(wait_seconds=0.5))
+            self.assertEqual(over.exception.session_id, "goes-on")
+            ws.command("goes-on").cancel()
+            late = {"wait_seconds": 0.0}
+            with self.assertRaises(berth.DeadlineError) as over:
+                ws.shell(["cat"], session_id="screen", **late)
+            self.assertEqual(over.exception.session_id, "screen")
+            self.assertIn('ws.terminal("screen") finds it again', str(over.exception))
+            with self.assertRaises(berth.DeadlineError) as over:
+                client.wait_for_operation("o", **late)
+            self.assertEqual(over.exception.operation_id, "o")
+            for waits in (lambda: client.templates.wait_for_build("b", **late), lambda: list(client.templates.build_log("b", **late))):
+                with self.assertRaises(berth.DeadlineError) as over:
+                    waits()
+                self.assertEqual(over.exception.build_id, "b")
+            with self.assertRaisesRegex(berth.DeadlineError, "open the same key again"):
+                client.open("some-key", **late)
 
     async def test_shared(self) -> None:
         """many calls on a suspended workspace resume it once, and each runs once"""

@@ -70,7 +70,7 @@ export function createApp({ url, apiKey, fetch, project, organization, onAnswer,
         }
       } catch (error) {
         if (!(error instanceof DeadlineError)) throw error
-        const message = `The time for this call is over; operation ${operation_id} goes on`
+        const message = `The time for this call is over; operation ${operation_id} goes on: waitForOperation waits for it`
         throw new DeadlineError(message, { operation_id, cause: error })
       } finally {
         wait.end()

@@ -1,6 +1,6 @@
 import { type App, createApp, OPERATION_MS } from './app.ts'
 import { withCaps } from './caps.ts'
-import { BerthError } from './errors.ts'
+import { BerthError, DeadlineError } from './errors.ts'
 import type { Manner } from './gateway.ts'
 import { type List, listOf } from './list.ts'
 import { egressOf, keysOf, membersOf, organizationsOf, projectsOf, secretsOf, usageOf, volumesOf, type WorkspaceQuery } from './nouns.ts'
@@ -168,7 +168,9 @@ export class Berth {
     for (;;) {
       // A short wait: an open that takes longer says by its operation what it waits for.
       const request = { method: 'POST', path: '/v1/workspaces/open', json, headers: PREFER_SHORT_WAIT, key: true }
-      const answer = await this.#app.send(request, deadline, readJson<OpenResponse>)
+      const answer = await this.#app.send(request, deadline, readJson<OpenResponse>).catch((error: unknown) => {
+        throw openAgain(error, json.key)
+      })
       if (answer.operation === null || answer.operation.state === 'succeeded') {
         if (answer.tool_token !== null || answer.workspace.ready) return answer
       }
@@ -180,6 +182,12 @@ export class Berth {
   #workspace(view: View, manner: Manner, token: OpenResponse['tool_token']): Workspace {
     return new Workspace(this.#app, this.#socket, view, manner, token)
   }
+}
+
+/** The request may have begun what no answer has named yet: the key finds it. */
+function openAgain(error: unknown, key: string): unknown {
+  if (!(error instanceof DeadlineError) || error.operationId !== null) return error
+  return new DeadlineError(`The time for this call is over; the open of ${key} may go on: open the same key again`, { cause: error })
 }
 
 const PREFER_SHORT_WAIT = { prefer: 'wait=2' }

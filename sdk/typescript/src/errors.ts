@@ -96,17 +96,21 @@ export class ConnectionError extends BerthError {
 /** The time that the caller gave was over: code `deadline_exceeded`. The request may still take effect. */
 export class DeadlineError extends BerthError {
   override readonly name = 'DeadlineError'
-  /** The command, execution or terminal that the call waited for. `ws.command(id)` finds a command again. */
+  /** The command, execution or terminal that the call waited for: `ws.command(id)`, `ws.execution(id)`, `ws.terminal(id)`. */
   readonly sessionId: string | null
-  constructor(message: string, { operation_id, session_id = null, ...options }: DeadlineOptions = {}) {
+  /** The build that the call waited for: `berth.templates.waitForBuild(id)`. */
+  readonly buildId: string | null
+  constructor(message: string, { operation_id, session_id = null, build_id = null, ...options }: DeadlineOptions = {}) {
     super({ status: 0, code: 'deadline_exceeded', message, retryable: true, request_id: null, operation_id }, options)
     this.sessionId = session_id
+    this.buildId = build_id
   }
 }
 
 interface DeadlineOptions extends ErrorOptions {
   operation_id?: string | undefined
   session_id?: string | null
+  build_id?: string | null
 }
 
 /** An operation ended otherwise than well; code and details are the operation's. */

@@ -1,5 +1,5 @@
 import { type Bytes, fromBase64, joined, toBase64, utf8 } from './bytes.ts'
-import { BerthError, ConnectionError, DeadlineError, errorOf } from './errors.ts'
+import { BerthError, ConnectionError, DeadlineError, errorOf, NotFoundError } from './errors.ts'
 import { type ErrorEvent, eventsOf } from './events.ts'
 import type { Gateway } from './gateway.ts'
 import { guestPath } from './guest-path.ts'
@@ -177,10 +177,10 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
         if (!follow) return
         throw new ConnectionError('The stream broke off')
       } catch (error) {
-        if (!(error instanceof BerthError) || deadline.signal.aborted) throw error
-        if ((await this.#gateway.repair(error, deadline)) && attempt < IMMEDIATE_REPEATS_MAX) continue
-        if (!mayRepeat(error, 'read')) throw error
-        await pause(waitBefore(attempt, error.retryAfterMs), deadline)
+        if (!(error instanceof BerthError) || deadline.signal.aborted) throw named(error, this.id)
+        await this.#putRight(error, attempt, deadline).catch((thrown: unknown) => {
+          throw named(thrown, this.id)
+        })
       }
     }
   }
@@ -192,13 +192,9 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     ...options
   }: Pick<ExecOptions, 'check' | 'onOutput'> & Omit<OutputOptions, 'follow'> = {}): Promise<CommandResult> {
     const parts = { stdout: [] as Bytes[], stderr: [] as Bytes[] }
-    try {
-      for await (const chunk of this.output(options)) {
-        parts[chunk.stream].push(chunk.bytes)
-        onOutput?.(chunk)
-      }
-    } catch (error) {
-      throw named(error, this.id)
+    for await (const chunk of this.output(options)) {
+      parts[chunk.stream].push(chunk.bytes)
+      onOutput?.(chunk)
     }
     if (this.#ending === null) throw new TypeError('A command whose output has ended has an ending')
     const result = resultOf(this.id, this.#ending, joined(parts.stdout), joined(parts.stderr), null)
@@ -208,6 +204,12 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   /** Cancels it where it still runs. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#ending === null) await this.cancel()
+  }
+
+  async #putRight(error: BerthError, attempt: number, deadline: Deadline): Promise<void> {
+    if ((await this.#gateway.repair(error, deadline)) && attempt < IMMEDIATE_REPEATS_MAX) return
+    if (!mayRepeat(error, 'read')) throw error
+    await pause(waitBefore(attempt, error.retryAfterMs), deadline)
   }
 
   #events(next: Readonly<Record<'stdout' | 'stderr', number>>, follow: boolean, deadline: Deadline): AsyncGenerator<StreamEvent> {
@@ -234,10 +236,10 @@ function takenFrom(
   return chunk
 }
 
-/** Starts a command. However often the request is sent, it runs once. */
+/** Starts a command. However often the request is sent, it runs once. A caller that leaves meanwhile does not end it. */
 export async function startCommand(gateway: Gateway, command: CommandLine, options: ExecOptions = {}): Promise<Command> {
   const { signal, waitMs } = options
-  const session_id = options.session_id ?? `sdk-${crypto.randomUUID()}`
+  const session_id = options.session_id ?? newId()
   const json = { ...requestOf(command, options), session_id }
   const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const }
   const record = await gateway.call<ExecSession>(request, { signal, waitMs }).catch((error: unknown) => {
@@ -248,29 +250,55 @@ export async function startCommand(gateway: Gateway, command: CommandLine, optio
   return new Command(gateway, session_id, record, stdin_bytes)
 }
 
-/** Runs a command to its end, on either mode of workspace. An aborted one is cancelled. */
+/**
+ * Runs a command to its end, on either mode of workspace. An abort by `signal` cancels a command of a workspace with a machine. Nothing else
+ * does: it goes on when `waitMs` is over, when a connection breaks, and when the program ends.
+ */
 export async function runCommand(gateway: Gateway, line: CommandLine, options: ExecOptions = {}): Promise<CommandResult> {
   if (gateway.view.mode === 'file_first') return runExecution(gateway, line, options)
   const { signal, waitMs, check, onOutput } = options
-  const command = await startCommand(gateway, line, options)
+  const has_left = signal?.aborted === true // before anything was sent
+  const session_id = options.session_id ?? newId()
   try {
+    const command = await startCommand(gateway, line, { ...options, session_id })
     return await command.result({ signal, waitMs, check, ...(onOutput ? { onOutput } : {}) })
   } catch (error) {
     // The caller has left, so the answer of the cancel reaches no caller.
-    if (signal?.aborted) void command.cancel({ waitMs: 30_000 }).catch(() => undefined)
+    if (signal?.aborted && !has_left) void cancelLeft(new Command(gateway, session_id)).catch(() => undefined)
     throw error
   }
 }
 
+const CANCEL_MS = 30_000
+const START_SEEN_MS = 5000
+
+/** Cancels a command whose caller has left. A start that was under way then may reach the workspace later than the first cancel. */
+async function cancelLeft(command: Command): Promise<void> {
+  const deadline = deadlineOf(undefined, CANCEL_MS)
+  const until = performance.now() + START_SEEN_MS
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return void (await command.cancel({ waitMs: CANCEL_MS }))
+    } catch (error) {
+      if (!(error instanceof NotFoundError) || performance.now() > until) return
+      await pause(waitBefore(attempt, null), deadline).catch(() => undefined)
+    }
+  }
+}
+
+function newId(): string {
+  return `sdk-${crypto.randomUUID()}`
+}
+
 async function runExecution(gateway: Gateway, command: CommandLine, options: ExecOptions): Promise<CommandResult> {
   const { signal, waitMs, check, onOutput, session_id: _ignored, ...rest } = options
-  const execution_id = options.execution_id ?? `sdk-${crypto.randomUUID()}`
+  const execution_id = options.execution_id ?? newId()
   const json = { ...requestOf(command, rest), execution_id }
   // The answer comes when the command has ended.
   const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const, attempt_ms: FOREVER_MS }
   const deadline = deadlineOf(signal, waitMs ?? FOREVER_MS)
   const execution = await gateway.send(request, deadline, readJson<Execution>).catch((error: unknown) => {
-    throw named(error, execution_id)
+    throw named(error, execution_id, 'execution')
   })
   const [stdout, stderr] = [fromBase64(execution.stdout), fromBase64(execution.stderr)]
   const { state, exit_code, term_signal, timed_out, error } = execution
@@ -300,10 +328,12 @@ function checked(result: CommandResult, check: boolean | undefined): CommandResu
   return result
 }
 
-/** The command goes on after the caller's time is over, so the error names it. */
-function named(error: unknown, session_id: string): unknown {
+/** What was begun goes on after the caller's time is over, so the error names it and says how to find it again. */
+export function named(error: unknown, session_id: string, noun: 'command' | 'execution' | 'terminal' = 'command'): unknown {
   if (!(error instanceof DeadlineError) || error.sessionId !== null) return error
-  return new DeadlineError(`The time for this call is over; command ${session_id} may still run`, { session_id, cause: error })
+  const message = `The time for this call is over; command ${session_id} may still run: ws.${noun}("${session_id}") finds it again`
+  const { operationId } = error
+  return new DeadlineError(message, { session_id, ...(operationId === null ? {} : { operation_id: operationId }), cause: error })
 }
 
 function bytesOf(stdin: string | Uint8Array = ''): Uint8Array {

@@ -216,6 +216,11 @@ export type CodeRequest = {
   code: string
 }
 
+export type CommandList = {
+  data: ListedCommand[]
+  next_cursor: string | null
+}
+
 export type CopyStep = {
   copy: string[]
   /** An absolute path: a directory where it ends with / or several are copied, else what the one is to be called */
@@ -503,6 +508,11 @@ export type Execution = {
   } | null
   created_at: string
   finished_at: string | null
+}
+
+export type ExecutionList = {
+  data: ListedExecution[]
+  next_cursor: string | null
 }
 
 export type Export = {
@@ -798,6 +808,73 @@ export type Issue = {
 
 export type KeepaliveAnswer = {
   keepalive_until: string
+}
+
+export type ListedCommand = {
+  session_id: string
+  argv: string[]
+  cwd: string
+  user: string
+  pid: number | null
+  state: 'running' | 'exited' | 'failed_to_start' | 'lost'
+  exit_code: number | null
+  term_signal: string | null
+  timed_out: boolean
+  /** It failed, and a process of it had been ended: the workspace was about to be out of memory, or had more processes than it may */
+  reason?: 'out_of_memory' | 'process_limit'
+  started_at: string | null
+  ended_at: string | null
+  error: string | null
+  stdout_bytes: number
+  stderr_bytes: number
+  stdin?: ExecStdin
+  /** argv is longer: its first 512 bytes are told */
+  argv_truncated: boolean
+}
+
+export type ListedExecution = {
+  execution_id: string
+  argv: string[] | null
+  /** argv is longer: its first 512 bytes are told */
+  argv_truncated: boolean
+  cwd: string | null
+  state: 'queued' | 'running' | 'succeeded' | 'failed' | 'lost'
+  /** That it runs on */
+  base_revision: number
+  tree_revision: number | null
+  exit_code: number | null
+  term_signal: string | null
+  timed_out: boolean
+  error: {
+    code: string
+    message: string
+    /** Whether the same command may succeed under another execution_id */
+    retryable: boolean
+    details: {
+      reason: 'exec_failed_to_start' | 'start_failed' | 'layout_unsupported' | 'guest_feature_unavailable' | 'invalid_name' | 'disk_full' | 'too_many_changes' | 'tree_moved' | 'blob_missing' | 'blob_corrupt' | 'internal_error' | 'lease_expired' | 'host_unreachable' | 'host_restarted'
+    }
+  } | null
+  created_at: string
+  finished_at: string | null
+}
+
+export type ListedTerminal = {
+  session_id: string
+  argv: string[]
+  cwd: string
+  user: string
+  pid: number | null
+  cols: number
+  rows: number
+  state: 'running' | 'exited' | 'failed_to_start' | 'lost'
+  exit_code: number | null
+  term_signal: string | null
+  started_at: string | null
+  ended_at: string | null
+  error: string | null
+  output_bytes: number
+  /** argv is longer: its first 512 bytes are told */
+  argv_truncated: boolean
 }
 
 export type LoginRequest = {
@@ -1898,6 +1975,11 @@ export type TemplateVersionList = {
 export type TerminalInput = {
   /** base64 of at most 65536 bytes */
   data: string
+}
+
+export type TerminalList = {
+  data: ListedTerminal[]
+  next_cursor: string | null
 }
 
 export type TerminalSession = {

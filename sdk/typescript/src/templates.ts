@@ -1,6 +1,6 @@
 import { type App, OPERATION_MS, PREFER_WAIT } from './app.ts'
 import { draftsOf, type Start } from './drafts.ts'
-import { BerthError } from './errors.ts'
+import { BerthError, DeadlineError } from './errors.ts'
 import { type List, listOf } from './list.ts'
 import type { Of } from './nouns.ts'
 import { type Deadline, mayRepeat, pause, waitBefore } from './retry.ts'
@@ -95,23 +95,31 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
     /** What a build says, until it has said all. */
     async *buildLog(build_id: string, { offset = 0, ...options }: CallOptions & { offset?: number } = {}): AsyncGenerator<string, void> {
       const deadline = deadlineFor(options, BUILD_MS)
-      for (let at = offset; ;) {
-        const request = { method: 'GET', path: build(build_id, '/log'), query: { offset: at } }
-        const { text, next_offset, complete } = await app.send(request, deadline, readJson<wire.TemplateBuildLog>)
-        if (text !== '') yield text
-        if (complete) return
-        if (next_offset === at) await pause(LOG_MS, deadline)
-        at = next_offset
+      try {
+        for (let at = offset; ;) {
+          const request = { method: 'GET', path: build(build_id, '/log'), query: { offset: at } }
+          const { text, next_offset, complete } = await app.send(request, deadline, readJson<wire.TemplateBuildLog>)
+          if (text !== '') yield text
+          if (complete) return
+          if (next_offset === at) await pause(LOG_MS, deadline)
+          at = next_offset
+        }
+      } catch (error) {
+        throw goesOn(error, build_id)
       }
     },
     /** Returns when it is over, however it ended. */
     async waitForBuild(build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> {
       const deadline = deadlineFor(options, BUILD_MS)
-      for (let attempt = 0; ; attempt += 1) {
-        const request = { method: 'GET', path: build(build_id), headers: PREFER_WAIT }
-        const seen = await app.send(request, deadline, readJson<wire.TemplateBuild>)
-        if (seen.completed_at !== null) return seen
-        await pause(waitBefore(attempt, null), deadline)
+      try {
+        for (let attempt = 0; ; attempt += 1) {
+          const request = { method: 'GET', path: build(build_id), headers: PREFER_WAIT }
+          const seen = await app.send(request, deadline, readJson<wire.TemplateBuild>)
+          if (seen.completed_at !== null) return seen
+          await pause(waitBefore(attempt, null), deadline)
+        }
+      } catch (error) {
+        throw goesOn(error, build_id)
       }
     },
     /** It makes no version then. */
@@ -121,6 +129,13 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
     test: async (slug: string, number: number, request: wire.TestInstanceRequest = {}, options?: Of): Promise<Workspace> =>
       start(version(slug, number, '/test-instances'), { project_id: options?.project ?? (await app.projectId()), ...request }, options),
   }
+}
+
+/** The build goes on after the caller's time is over, so the error names it. */
+function goesOn(error: unknown, build_id: string): unknown {
+  if (!(error instanceof DeadlineError)) return error
+  const message = `The time for this call is over; build ${build_id} goes on: templates.waitForBuild waits for it`
+  return new DeadlineError(message, { build_id, cause: error })
 }
 
 async function sendParts(

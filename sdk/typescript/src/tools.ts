@@ -134,6 +134,6 @@ export function treeOf(gateway: Gateway) {
   }
 }
 
-function callOf(gateway: Gateway): Pick<App, 'call'> {
+export function callOf(gateway: Gateway): Pick<App, 'call'> {
   return { call: (request, options) => gateway.call(request, options) }
 }

@@ -15,6 +15,9 @@ import type {
   EgressVersion,
   Execution,
   ForkRequest,
+  ListedCommand,
+  ListedExecution,
+  ListedTerminal,
   Operation,
   OperationAndWorkspace,
   SaveAsTemplateRequest,
@@ -33,13 +36,21 @@ import type {
   WorkspaceSecrets,
 } from './schemas.ts'
 import { openTerminal, type ShellOptions, Terminal } from './shell.ts'
-import { browserOf, changesOf, gitOf, idleOf, processesOf, treeOf } from './tools.ts'
+import { browserOf, callOf, changesOf, gitOf, idleOf, processesOf, treeOf } from './tools.ts'
 import { type CallOptions, deadlineFor, type Request } from './transport.ts'
 
 /** Of a call that begins an operation. */
 export interface OperationOptions extends CallOptions {
   /** false: returns when the operation is accepted, not when it is over. */
   wait?: boolean
+}
+
+/** Of a list of commands or terminals. */
+export interface RunsQuery {
+  /** `running`: those that have not ended. `ended`: all others. Absent: both. */
+  state?: 'running' | 'ended'
+  /** Of one page. */
+  limit?: number
 }
 
 /** One workspace: its tools, and what can be done with it as a whole. */
@@ -88,12 +99,16 @@ export class Workspace implements AsyncDisposable {
     return this.#gateway.refresh(options)
   }
 
-  /** Runs a command and waits for its end: a list of words without a shell, or a line by `bash -lc`. */
+  /**
+   * Runs a command and waits for its end: a list of words without a shell, or a line by `bash -lc`. An abort by `signal` cancels the command,
+   * also while it is started; it goes on after every other end of the wait. To leave a command running, use `start`. A command of a file-first
+   * workspace cannot be cancelled.
+   */
   exec(command: CommandLine, options?: ExecOptions): Promise<CommandResult> {
     return runCommand(this.#gateway, command, options)
   }
 
-  /** Starts a command that goes on by itself. */
+  /** Starts a command that goes on by itself: no end of a wait, of a connection or of the program ends it. */
   start(command: CommandLine, options?: ExecOptions): Promise<Command> {
     return startCommand(this.#gateway, command, options)
   }
@@ -103,9 +118,22 @@ export class Workspace implements AsyncDisposable {
     return new Command(this.#gateway, session_id)
   }
 
+  /**
+   * Commands that run and commands that have ended, the newest first. Of those that have ended, the last 10,000 are kept. `ws.command(id)`
+   * takes one up. `ws.executions` has the commands of a file-first workspace.
+   */
+  commands(query: RunsQuery = {}, options?: CallOptions): List<ListedCommand> {
+    return listOf(callOf(this.#gateway), '/exec', query, options)
+  }
+
   /** Of a file-first workspace: a command that was run by this `execution_id`. Kept for seven days. */
   execution(execution_id: string, options?: CallOptions): Promise<Execution> {
     return this.#gateway.call({ method: 'GET', path: `/executions/${encodeURIComponent(execution_id)}` }, options)
+  }
+
+  /** Of a file-first workspace: its commands of the last seven days, the newest first. */
+  executions(query: RunsQuery = {}, options?: CallOptions): List<ListedExecution> {
+    return listOf(callOf(this.#gateway), '/executions', query, options)
   }
 
   /** Opens a terminal, or comes back to the one with this `session_id`. */
@@ -116,6 +144,11 @@ export class Workspace implements AsyncDisposable {
   /** A terminal that was opened before. */
   terminal(session_id: string, { offset = 0 }: { offset?: number } = {}): Terminal {
     return new Terminal(this.#gateway, this.#socket, session_id, offset)
+  }
+
+  /** Terminals that are open and terminals that have ended, the newest first. Of those that have ended, the last 1,000 are kept. */
+  terminals(query: RunsQuery = {}, options?: CallOptions): List<ListedTerminal> {
+    return listOf(callOf(this.#gateway), '/pty', query, options)
   }
 
   async suspend(options?: OperationOptions): Promise<Operation> {

@@ -19,12 +19,14 @@ import {
   readTree,
   readUnfinished,
   type Result,
+  type ShownCommand,
 } from './store.ts'
 import { written } from './written.ts'
 
 /** A command that somebody wants to have been run. */
 export interface Asked extends ExecutionKey {
   fingerprint: string
+  shown: ShownCommand
   /** Refuses, or says what is to be run. Not asked where it has been run before. */
   command(): Promise<Command>
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { ListedExecution } from '../../../contract/schemas/cell/lists.ts'
 import type { Changed, Execution, ExecutionError, ExecutionTimings } from '../../../contract/schemas/cell/execution.ts'
 import { startsAreAllowed } from '../../core/admission/store.ts'
 import type { Db } from '../../db/database.ts'
@@ -22,18 +23,58 @@ export interface ExecutionRow extends Omit<Execution, 'stdout' | 'stderr' | 'tim
 export async function readExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<ExecutionRow | null> {
   const row = await db
     .selectFrom('executions')
-    .selectAll()
+    .select(ROW)
     .where('workspace_id', '=', workspace_id)
     .where('execution_id', '=', execution_id)
     .executeTakeFirst()
-  if (row === undefined) return null
-  const { workspace_id: _workspace, cell_id: _cell, ...execution } = row
-  return execution
+  return row ?? null
+}
+
+/** Of the columns of a row, those that every list has. */
+const LISTED = [
+  'execution_id', 'state', 'base_revision', 'tree_revision', 'exit_code', 'term_signal', 'timed_out', 'error', 'created_at', 'finished_at',
+] as const // prettier-ignore
+const ROW = [
+  ...LISTED, 'fingerprint', 'stdout', 'stderr', 'stdout_truncated', 'stderr_truncated', 'changed', 'changed_truncated', 'timings',
+] as const // prettier-ignore
+
+export interface ListedRow extends Omit<ListedExecution, 'created_at' | 'finished_at'> {
+  created_at: Date
+  finished_at: Date | null
+}
+
+/** Where a page begins: after this one. */
+export type ExecutionPlace = Pick<ListedRow, 'created_at' | 'execution_id'>
+
+/** So many of a workspace's, newest first. Nothing that they wrote is read. */
+export async function readExecutions(
+  db: Db,
+  workspace_id: string,
+  { state, after, limit }: { state: 'running' | 'ended' | undefined; after: ExecutionPlace | null; limit: number },
+): Promise<ListedRow[]> {
+  let query = db
+    .selectFrom('executions')
+    .select([...LISTED, 'argv', 'argv_truncated', 'cwd'])
+    .where('workspace_id', '=', workspace_id)
+  if (state !== undefined) query = query.where('finished_at', state === 'running' ? 'is' : 'is not', null)
+  if (after !== null)
+    query = query.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('created_at', 'execution_id'), '<', tuple(after.created_at, after.execution_id)),
+    )
+  return query.orderBy('created_at', 'desc').orderBy('execution_id', 'desc').limit(limit).execute()
+}
+
+/** What lists tell of the command, which nothing else needs once it runs. */
+export interface ShownCommand {
+  argv: string[]
+  argv_truncated: boolean
+  cwd: string
 }
 
 export interface NewExecution extends ExecutionKey {
   cell_id: string
   fingerprint: string
+  shown: ShownCommand
   now: Date
 }
 
@@ -43,7 +84,7 @@ export interface NewExecution extends ExecutionKey {
  */
 export async function insertExecution(
   db: Db,
-  { workspace_id, execution_id, cell_id, fingerprint, now }: NewExecution,
+  { workspace_id, execution_id, cell_id, fingerprint, shown, now }: NewExecution,
 ): Promise<number | null> {
   const { rows } = await sql<{ base_revision: number }>`
     with held as (
@@ -53,8 +94,9 @@ export async function insertExecution(
         and not exists (select from executions e where e.workspace_id = t.workspace_id and e.execution_id = ${execution_id})
       returning t.workspace_id, t.revision
     )
-    insert into executions (workspace_id, execution_id, cell_id, fingerprint, base_revision, created_at)
-    select workspace_id, ${execution_id}, ${cell_id}, ${fingerprint}, revision, ${now} from held
+    insert into executions (workspace_id, execution_id, cell_id, fingerprint, base_revision, created_at, argv, argv_truncated, cwd)
+    select workspace_id, ${execution_id}, ${cell_id}, ${fingerprint}, revision, ${now}, ${shown.argv}::text[], ${shown.argv_truncated}, ${shown.cwd}
+    from held
     returning base_revision`.execute(db)
   return rows[0]?.base_revision ?? null
 }

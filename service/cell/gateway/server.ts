@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { browserContent, browserScreenshot } from '../../../contract/routes/cell/browser.ts'
-import { execCancel, execGet, execOutput, execSignal, execStart, execStdin } from '../../../contract/routes/cell/exec.ts'
-import { executionsGet } from '../../../contract/routes/cell/executions.ts'
+import { execCancel, execGet, execList, execOutput, execSignal, execStart, execStdin } from '../../../contract/routes/cell/exec.ts'
+import { executionsGet, executionsList } from '../../../contract/routes/cell/executions.ts'
 import { changesList } from '../../../contract/routes/cell/changes.ts'
 import {
   filesList,
@@ -16,7 +16,7 @@ import {
 } from '../../../contract/routes/cell/files.ts'
 import { execAttach } from '../../../contract/routes/cell/attach.ts'
 import { idleGet, keepalive, wakeHint } from '../../../contract/routes/cell/idle.ts'
-import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyOpen, ptyResize } from '../../../contract/routes/cell/pty.ts'
+import { ptyAttach, ptyClose, ptyGet, ptyInput, ptyList, ptyOpen, ptyResize } from '../../../contract/routes/cell/pty.ts'
 import { gitClone, gitCommit, gitStatus } from '../../../contract/routes/cell/git.ts'
 import { processList, processSignal } from '../../../contract/routes/cell/processes.ts'
 import { filesTarRead, filesTarWrite } from '../../../contract/routes/cell/tar.ts'
@@ -46,11 +46,13 @@ import { attachExec } from './attach/exec.ts'
 import { readContent } from './browser/content.ts'
 import { takeScreenshot } from './browser/screenshot.ts'
 import { createDiskReads, type DiskHost } from './disk/reads.ts'
+import { listExecs } from './exec/list.ts'
 import { readOutput } from './exec/output.ts'
 import { cancelExec, getExec, signalExec } from './exec/session.ts'
 import { startExec } from './exec/start.ts'
 import { sendStdin } from './exec/stdin.ts'
 import { getExecution } from './executions/get.ts'
+import { listExecutions } from './executions/list.ts'
 import { runExecution } from './executions/run.ts'
 import { listChanges } from './changes/list.ts'
 import { patchFile } from './files/patch.ts'
@@ -76,6 +78,7 @@ import { getIdle } from './idle/get.ts'
 import { keepAlive } from './idle/keepalive.ts'
 import { hintWake } from './idle/wake-hint.ts'
 import { attachTerminal } from './pty/attach.ts'
+import { listTerminals } from './pty/list.ts'
 import { openTerminal } from './pty/open.ts'
 import { closeTerminal, getTerminal, resizeTerminal, typeIntoTerminal } from './pty/session.ts'
 import { byMode, revisionHeaders } from './tree/calls.ts'
@@ -217,11 +220,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
 const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(execStart, byMode(startExec, runExecution)),
+  route(execList, listExecs),
   route(execGet, getExec),
   route(execOutput, readOutput),
   route(execStdin, sendStdin),
   route(execSignal, signalExec),
   route(execCancel, cancelExec),
+  route(executionsList, listExecutions),
   route(executionsGet, getExecution),
   route(filesRead, byMode(readFile, readTreeFile)),
   route(filesWrite, byMode(writeFile, writeTreeFile)),
@@ -244,6 +249,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(idleGet, getIdle),
   route(execAttach, attachExec),
   route(ptyOpen, openTerminal),
+  route(ptyList, listTerminals),
   route(ptyGet, getTerminal),
   route(ptyClose, closeTerminal),
   route(ptyResize, resizeTerminal),

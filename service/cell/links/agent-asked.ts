@@ -25,6 +25,13 @@ export interface ListAsked {
 }
 export type SearchAsked = Required<Omit<FileSearch, 'cursor'>> & Pick<FileSearch, 'cursor'>
 
+/** A page of commands or terminals. */
+export interface RunsAsked {
+  state?: 'running' | 'ended'
+  limit: number
+  cursor?: string
+}
+
 export interface WriteOptions {
   append?: boolean
   mode?: string

@@ -12,6 +12,7 @@ interface Later {
 const later = (since: number, feature: string): Later => ({ since, feature })
 const STDIN = later(6, 'stdin')
 const FILE_LIST = later(7, 'file_list')
+const COMMAND_LIST = later(10, 'command_list')
 const FILE_SEARCH = later(7, 'file_search')
 
 /** Calls that an agent of the first protocol does not know. */
@@ -38,6 +39,8 @@ const LATER: Partial<Record<keyof AgentLink, Later>> = {
   writeTar: later(5, 'tar'),
   writeStdin: STDIN,
   openWatch: later(8, 'watch'),
+  listExecs: COMMAND_LIST,
+  listTerminals: COMMAND_LIST,
 }
 
 /** The link to an agent of an older protocol, which lives on in the memory of its workspace: what it does not know is refused unasked. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP, type Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import { LIMITS } from '../../../contract/limits.ts'
 import { Nullable } from '../../../contract/schemas/common.ts'
 import { Change, Changes } from '../../../contract/schemas/cell/change.ts'
@@ -11,6 +11,7 @@ import type { WatchAsked } from '../../../contract/schemas/cell/watch.ts'
 import { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
+import { type CommandList, ListedCommand, ListedTerminal, type TerminalList } from '../../../contract/schemas/cell/lists.ts'
 import { ExecSession, ExecStdin } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
@@ -37,6 +38,7 @@ import type {
   ChangesFound,
   Facts,
   ListAsked,
+  RunsAsked,
   SearchAsked,
   TarOptions,
   WriteOptions,
@@ -92,6 +94,13 @@ const searchResult = shape(
 const listeners = shape(
   Type.Object({ addresses: Type.Array(Type.String({ maxLength: ADDRESS_MAX }), { maxItems: LIMITS.port.addresses_max }) }),
 )
+/** The agent has names of its own for the pages. */
+const pageOf = <T extends TSchema>(row: T) => Type.Array(row, { maxItems: LIMITS.page.size_max })
+const placeInRuns = Nullable(Type.String({ pattern: `^[0-9a-f-]{1,${LIMITS.page.cursor_characters_max}}$` }))
+const commandsPage = shape(Type.Object({ commands: pageOf(ListedCommand), next_cursor: placeInRuns }))
+const terminalsPage = shape(Type.Object({ terminals: pageOf(ListedTerminal), next_cursor: placeInRuns }))
+const listedCommand = shape(ListedCommand)
+const listedTerminal = shape(ListedTerminal)
 const processList = shape(ProcessList)
 const process = shape(Process)
 const gitHead = shape(GitHead)
@@ -119,6 +128,7 @@ const writeResult = shape(
  */
 export interface AgentLink {
   startExec(exec: AgentExec, bounds: Bounds): Promise<Answer<ExecSession>>
+  listExecs(asked: RunsAsked, bounds: Bounds): Promise<CommandList>
   getExec(session_id: string, bounds: Bounds): Promise<ExecSession>
   signalExec(session_id: string, signal: string, bounds: Bounds): Promise<ExecSession>
   cancelExec(session_id: string, bounds: Bounds): Promise<ExecSession>
@@ -130,6 +140,7 @@ export interface AgentLink {
     bounds: Bounds,
   ): Promise<IncomingMessage>
   openTerminal(asked: AgentTerminal, bounds: Bounds): Promise<Answer<TerminalSession>>
+  listTerminals(asked: RunsAsked, bounds: Bounds): Promise<TerminalList>
   getTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
   closeTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
   resizeTerminal(session_id: string, size: TerminalSize, bounds: Bounds): Promise<TerminalSession>
@@ -282,6 +293,10 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       started.keep(exec.session_id, response)
       return { status, body }
     },
+    async listExecs(asked, bounds) {
+      const { commands: data, next_cursor } = await get(`/exec?${query({ ...asked })}`, commandsPage, bounds, LIST)
+      return { data: data.map((each) => listedCommand.parse(each)), next_cursor }
+    },
     getExec: (id, bounds) => get(`/exec/${encodeURIComponent(id)}`, session, bounds),
     signalExec: (id, signal, bounds) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session, bounds),
     cancelExec: (id, bounds) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session, bounds),
@@ -300,6 +315,10 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       return begun ?? stream({ method: 'GET', path, safe: true }, bounds)
     },
     openTerminal: (asked, bounds) => ask({ method: 'POST', path: '/pty', safe: true, body: json(asked) }, terminal, bounds),
+    async listTerminals(asked, bounds) {
+      const { terminals: data, next_cursor } = await get(`/pty?${query({ ...asked })}`, terminalsPage, bounds, LIST)
+      return { data: data.map((each) => listedTerminal.parse(each)), next_cursor }
+    },
     getTerminal: (id, bounds) => get(`/pty/${encodeURIComponent(id)}`, terminal, bounds),
     closeTerminal: async (id, bounds) =>
       (await ask({ method: 'DELETE', path: `/pty/${encodeURIComponent(id)}`, safe: true }, terminal, bounds)).body,

@@ -111,7 +111,14 @@ async function execution(world: World, { executions }: Process): Promise<Work> {
   await world.db.updateTable('workspaces').set(running).where('id', '=', workspace_id).execute()
   await world.db.insertInto('trees').values({ workspace_id, root: null, created_at: now, updated_at: now }).execute()
   const exec = { argv: ['true'], cwd: '/home/user', user: 'user', env: {}, timeout_ms: 1000 }
-  const asked = { workspace_id, execution_id: 'execution-1', fingerprint: 'f', command: async () => ({ exec, output_limit_bytes: 100 }) }
+  const shown = { argv: exec.argv, argv_truncated: false, cwd: exec.cwd }
+  const asked = {
+    workspace_id,
+    execution_id: 'execution-1',
+    fingerprint: 'f',
+    shown,
+    command: async () => ({ exec, output_limit_bytes: 100 }),
+  }
   executions.run(asked).catch(() => undefined) // what it came to is in the row
   const left = async () =>
     (await counts(world, 'executions where finished_at is null')) +

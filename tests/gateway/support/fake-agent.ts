@@ -151,6 +151,7 @@ export class FakeAgent implements AsyncDisposable {
   }
 
   async #exec(request: IncomingMessage, response: ServerResponse, url: URL, id: string, verb: string | undefined): Promise<void> {
+    if (id === '' && request.method === 'GET') return answer(response, 200, this.#list(url))
     if (id === '') return this.#start(JSON.parse((await body(request)).toString()) as Record<string, unknown>, response, url)
     const session = this.sessions.get(id)
     if (!session) return refuse(response, 404, 'not_found', 'session_not_found')
@@ -164,6 +165,19 @@ export class FakeAgent implements AsyncDisposable {
       return answer(response, 200, at)
     }
     answer(response, 200, session.view())
+  }
+
+  /** As agents list commands; the cursor is a place in the order of starts. */
+  #list({ searchParams: asked }: URL) {
+    const state = asked.get('state')
+    const rows = [...this.sessions.values()]
+      .map((session) => session.view())
+      .filter((view) => state === null || (state === 'running') === (view['state'] === 'running'))
+      .map(({ stdout_available_from: _out, stderr_available_from: _err, ...view }) => ({ ...view, argv_truncated: false }))
+      .toReversed()
+    const from = Number(asked.get('cursor') ?? 0)
+    const to = from + Number(asked.get('limit') ?? 50)
+    return { commands: rows.slice(from, to), next_cursor: to < rows.length ? String(to) : null }
   }
 
   async #start(asked: Record<string, unknown>, response: ServerResponse, url: URL): Promise<void> {

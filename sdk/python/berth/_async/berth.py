@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._requests import OPERATION_SECONDS, PREFER_SHORT_WAIT, Deadline, Request, caps_of, deadline_of, given, unheeded_notice
 from .._waiting import LOG
-from ..errors import BerthError
+from ..errors import BerthError, DeadlineError
 from .app import AsyncApp
 from .gateway import Manner
 from .list import AsyncList, list_of
@@ -177,7 +177,14 @@ class AsyncBerth:
     async def _opened(self, json: Mapping[str, Any], deadline: Deadline) -> Any:
         while True:
             asked = Request("POST", "/v1/workspaces/open", json=json, headers=PREFER_SHORT_WAIT, key=True)
-            answer = await self._app.send(asked, deadline)
+            try:
+                answer = await self._app.send(asked, deadline)
+            except DeadlineError as error:
+                if error.operation_id is not None:
+                    raise
+                # The request may have begun what no answer has named yet: the key finds it.
+                message = f"The time for this call is over; the open of {json['key']} may go on: open the same key again"
+                raise DeadlineError(message) from error
             operation = answer["operation"]
             is_over = operation is None or operation["state"] == "succeeded"
             if is_over and (answer["tool_token"] is not None or answer["workspace"]["ready"]):

@@ -39,6 +39,14 @@ async def afterwards(work: Callable[[], Awaitable[Any]]) -> None:
     task.add_done_callback(_over)
 
 
+async def before_leaving(work: Callable[[], Awaitable[Any]], seconds: float) -> None:
+    """The same, waited for so long at most. The task that waits may have been cancelled: another cancel ends the wait alone."""
+    task = asyncio.ensure_future(work())
+    _GOING.add(task)
+    task.add_done_callback(_over)
+    await asyncio.wait([task], timeout=seconds)
+
+
 # asyncio itself keeps no task alive.
 _GOING: set[asyncio.Future[Any]] = set()
 

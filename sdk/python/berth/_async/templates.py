@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .._requests import PREFER_WAIT, TRANSFER_SECONDS, Request, deadline_of, may_repeat, wait_before
+from .._requests import PREFER_WAIT, TRANSFER_SECONDS, Deadline, Request, deadline_of, may_repeat, wait_before
 from .._source import Source
-from ..errors import BerthError
+from ..errors import BerthError, DeadlineError
 from . import platform
 from .app import AsyncApp
 from .drafts import AsyncDrafts, started
@@ -142,7 +142,7 @@ class AsyncTemplates(_AsyncNoun):
         deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
         while True:
             asked = Request("GET", f"/v1/template-builds/{build_id}/log", query={"offset": offset})
-            piece = await self._app.send(asked, deadline)
+            piece = await self._of_build(build_id, asked, deadline)
             if piece["text"]:
                 yield piece["text"]
             if piece["complete"]:
@@ -156,13 +156,20 @@ class AsyncTemplates(_AsyncNoun):
         deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
         attempt = 0
         while True:
-            build: types.TemplateBuild = await self._app.send(
-                Request("GET", f"/v1/template-builds/{build_id}", headers=PREFER_WAIT), deadline
-            )
+            asked = Request("GET", f"/v1/template-builds/{build_id}", headers=PREFER_WAIT)
+            build: types.TemplateBuild = await self._of_build(build_id, asked, deadline)
             if build["completed_at"] is not None:
                 return build
             await platform.sleep(min(wait_before(attempt, None), max(deadline.left(), 0)))
             attempt += 1
+
+    async def _of_build(self, build_id: str, asked: Request, deadline: Deadline) -> Any:
+        """The build goes on after the caller's time is over, so the error names it."""
+        try:
+            return await self._app.send(asked, deadline)
+        except DeadlineError as error:
+            message = f"The time for this call is over; build {build_id} goes on: templates.wait_for_build waits for it"
+            raise DeadlineError(message, build_id=build_id) from error
 
     async def cancel_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
         """It makes no version then."""

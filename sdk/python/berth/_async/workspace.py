@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from .._requests import OPERATION_SECONDS, Request, caps_of, deadline_of, given, guest_path, if_match_of
@@ -85,6 +85,10 @@ class AsyncWorkspace:
 
         ``stdin``: 1 MiB at most; the command's standard input ends after it. ``check``: True raises a CommandError for every ending but
         exit code 0, False for none, None only where the command could not start. ``on_output`` sees output as it comes.
+
+        A task that is cancelled, and Ctrl-C with threads, cancel the command, also while it is started; up to two seconds pass for it. The
+        command goes on after every other end of the wait: ``wait_seconds``, a broken connection, the end of the program. To leave a command
+        running, use ``start``. A command of a file-first workspace cannot be cancelled.
         """
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
         fields = {**fields, "execution_id": execution_id, "output_limit_bytes": output_limit_bytes}
@@ -105,7 +109,10 @@ class AsyncWorkspace:
         session_id: str | None = None,
         wait_seconds: float | None = None,
     ) -> AsyncCommand:
-        """Starts a command that goes on by itself. ``stdin_open``: more standard input comes by ``write``, until ``end``."""
+        """Starts a command that goes on by itself: no end of a wait, of a connection, of a task or of the program ends it.
+
+        ``stdin_open``: more standard input comes by ``write``, until ``end``.
+        """
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
         fields = {**fields, "stdin_open": stdin_open}
         return await start_command(self._gateway, command, fields, stdin, wait_seconds)
@@ -113,6 +120,28 @@ class AsyncWorkspace:
     def command(self, session_id: str) -> AsyncCommand:
         """A command that was started before, by its id."""
         return AsyncCommand(self._gateway, session_id)
+
+    def commands(
+        self, *, state: Literal["running", "ended"] | None = None, limit: int | None = None, wait_seconds: float | None = None
+    ) -> AsyncList[types.ListedCommand]:
+        """Commands that run and commands that have ended, the newest first; ``state``: only some of them.
+
+        Of those that have ended, the last 10,000 are kept. ``ws.command(id)`` takes one up. ``ws.executions`` has the commands of a
+        file-first workspace.
+        """
+        return list_of(self._gateway.call, "/exec", {"state": state, "limit": limit}, wait_seconds)
+
+    def executions(
+        self, *, state: Literal["running", "ended"] | None = None, limit: int | None = None, wait_seconds: float | None = None
+    ) -> AsyncList[types.ListedExecution]:
+        """Of a file-first workspace: its commands of the last seven days, the newest first."""
+        return list_of(self._gateway.call, "/executions", {"state": state, "limit": limit}, wait_seconds)
+
+    def terminals(
+        self, *, state: Literal["running", "ended"] | None = None, limit: int | None = None, wait_seconds: float | None = None
+    ) -> AsyncList[types.ListedTerminal]:
+        """Terminals that are open and terminals that have ended, the newest first. Of those that have ended, the last 1,000 are kept."""
+        return list_of(self._gateway.call, "/pty", {"state": state, "limit": limit}, wait_seconds)
 
     async def execution(self, execution_id: str, *, wait_seconds: float | None = None) -> types.Execution:
         """Of a file-first workspace: a command that was run by this ``execution_id``. Kept for seven days."""

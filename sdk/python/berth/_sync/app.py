@@ -42,7 +42,7 @@ class App:
         try:
             return self._ended(operation_id, deadline, seen)
         except DeadlineError as error:
-            message = f"The time for this call is over; operation {operation_id} goes on"
+            message = f"The time for this call is over; operation {operation_id} goes on: wait_for_operation waits for it"
             raise DeadlineError(message, operation_id=operation_id) from error
 
     def _ended(self, operation_id: str, deadline: Deadline, seen: types.Operation | None) -> types.Operation:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
 from .._results import CommandResult, OutputChunk, Reader, argv_of, checked, result_of, result_of_execution, stdin_of
-from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
+from ..errors import BerthError, ConnectionFailedError, DeadlineError, NotFoundError, error_of
 from . import platform
 from .events import events_of
 from .gateway import Gateway
@@ -104,14 +104,10 @@ class Command:
                     return
                 raise ConnectionFailedError("The stream broke off")
             except BerthError as error:
-                if isinstance(error, DeadlineError):
-                    raise
-                is_repaired = self._gateway.repair(error, deadline)
-                if not (is_repaired and attempt < IMMEDIATE_REPEATS_MAX):
-                    if not is_repaired and not may_repeat(error, "read"):
-                        raise
-                    deadline.check()
-                    platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
+                try:
+                    self._put_right(error, attempt, deadline)
+                except DeadlineError as over:
+                    raise named(over, self.id) from over
             attempt += 1
 
     def result(
@@ -125,13 +121,10 @@ class Command:
     ) -> CommandResult:
         """Waits for its end. It holds what the command wrote: all of what is still kept, unless offsets say otherwise."""
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        try:
-            for chunk in self.output(stdout_offset=stdout_offset, stderr_offset=stderr_offset, wait_seconds=wait_seconds):
-                parts[chunk.stream].append(chunk.bytes)
-                if on_output is not None:
-                    on_output(chunk)
-        except DeadlineError as error:
-            raise _named(error, self.id) from error
+        for chunk in self.output(stdout_offset=stdout_offset, stderr_offset=stderr_offset, wait_seconds=wait_seconds):
+            parts[chunk.stream].append(chunk.bytes)
+            if on_output is not None:
+                on_output(chunk)
         assert self._ending is not None
         return checked(result_of(self.id, self._ending, b"".join(parts["stdout"]), b"".join(parts["stderr"])), check)
 
@@ -144,6 +137,17 @@ class Command:
         """Cancels it where it still runs."""
         if self._ending is None:
             self.cancel()
+
+    def _put_right(self, error: BerthError, attempt: int, deadline: Deadline) -> None:
+        if isinstance(error, DeadlineError):
+            raise error
+        is_repaired = self._gateway.repair(error, deadline)
+        if is_repaired and attempt < IMMEDIATE_REPEATS_MAX:
+            return
+        if not is_repaired and not may_repeat(error, "read"):
+            raise error
+        deadline.check()
+        platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
 
     def _events(
         self, readers: Mapping[str, Reader], follow: bool, deadline: Deadline
@@ -177,13 +181,13 @@ class Command:
 def start_command(
     gateway: Gateway, command: str | Sequence[str], fields: Mapping[str, Any], stdin: str | bytes | None, wait_seconds: float | None
 ) -> Command:
-    """Starts a command. However often the request is sent, it runs once."""
+    """Starts a command. However often the request is sent, it runs once. A caller that leaves meanwhile does not end it."""
     session_id = fields.get("session_id") or new_id()
     json = {**given(**fields), "argv": argv_of(command), **stdin_of(stdin), "session_id": session_id}
     try:
         record = gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
     except DeadlineError as error:
-        raise _named(error, session_id) from error
+        raise named(error, session_id) from error
     # A start that found the command running has bytes before it, which another program wrote.
     given_bytes = len(stdin.encode() if isinstance(stdin, str) else stdin or b"")
     return Command(gateway, session_id, record, max(given_bytes, (record.get("stdin") or {}).get("offset", 0)))
@@ -198,20 +202,43 @@ def run_command(
     on_output: OnOutput | None,
     wait_seconds: float | None,
 ) -> CommandResult:
-    """Runs a command to its end, on either mode of workspace. One whose caller leaves is cancelled."""
+    """Runs a command to its end, on either mode of workspace. One whose caller is cancelled or interrupted is cancelled."""
     if gateway.view["mode"] == "file_first":
         return _run_execution(gateway, line, fields, stdin, check, on_output, wait_seconds)
     deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
-    command = start_command(gateway, line, fields, stdin, wait_seconds)
+    session_id = fields.get("session_id") or new_id()
     try:
+        command = start_command(gateway, line, {**fields, "session_id": session_id}, stdin, wait_seconds)
         return command.result(check=check, on_output=on_output, wait_seconds=max(deadline.left(), 0))
     except platform.LEFT:
 
         def cancel() -> None:
-            command.cancel(wait_seconds=30)
+            _cancel_left(Command(gateway, session_id))
 
-        platform.afterwards(cancel)
+        # Waited for, within a bound: a program that ends now, or closes its client, would take the request with it.
+        platform.before_leaving(cancel, _LEAVE_SECONDS)
         raise
+
+
+_LEAVE_SECONDS = 2.0
+_CANCEL_SECONDS = 30.0
+_START_SEEN_SECONDS = 5.0
+
+
+def _cancel_left(command: Command) -> None:
+    """Cancels a command whose caller has left. A start that was under way then may reach the workspace later than the first cancel."""
+    deadline = Deadline(_CANCEL_SECONDS)
+    until = Deadline(_START_SEEN_SECONDS)
+    attempt = 0
+    while True:
+        try:
+            command.cancel(wait_seconds=max(deadline.left(), 0))
+            return
+        except NotFoundError:
+            if until.left() <= 0:
+                return
+        platform.sleep(wait_before(attempt, None))
+        attempt += 1
 
 
 def _run_execution(
@@ -230,7 +257,7 @@ def _run_execution(
     try:
         response = gateway.send(asked, deadline_of(wait_seconds, FOREVER_SECONDS))
     except DeadlineError as error:
-        raise _named(error, json["execution_id"]) from error
+        raise named(error, json["execution_id"], "execution") from error
     result = result_of_execution(json_of(response))
     if on_output is not None:
         if result.stdout_bytes:
@@ -240,6 +267,8 @@ def _run_execution(
     return checked(result, check)
 
 
-def _named(error: DeadlineError, session_id: str) -> DeadlineError:
-    """The command goes on after the caller's time is over, so the error names it."""
-    return DeadlineError(f"The time for this call is over; command {error.session_id or session_id} may still run", session_id=session_id)
+def named(error: DeadlineError, session_id: str, noun: str = "command") -> DeadlineError:
+    """What was begun goes on after the caller's time is over, so the error names it and says how to find it again."""
+    id = error.session_id or session_id
+    message = f'The time for this call is over; command {id} may still run: ws.{noun}("{id}") finds it again'
+    return DeadlineError(message, session_id=id, operation_id=error.operation_id)

@@ -35,14 +35,24 @@ def sleep(seconds: float) -> None:
 
 def afterwards(work: Callable[[], Any]) -> None:
     """Does it without anybody waiting. What goes wrong is told to nobody."""
+    _begin(work)
 
+
+def before_leaving(work: Callable[[], Any], seconds: float) -> None:
+    """The same, waited for so long at most."""
+    _begin(work).join(seconds)
+
+
+def _begin(work: Callable[[], Any]) -> threading.Thread:
     def quietly() -> None:
         try:
             work()
         except Exception:
             pass
 
-    threading.Thread(target=quietly).start()
+    thread = threading.Thread(target=quietly)
+    thread.start()
+    return thread
 
 
 class Shared:

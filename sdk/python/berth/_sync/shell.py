@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 from .._requests import FOREVER_SECONDS, IMMEDIATE_REPEATS_MAX, Deadline, Request, deadline_of, given, may_repeat, new_id, wait_before
 from .._results import Reader, TerminalChunk
-from ..errors import BerthError, ConnectionFailedError, error_of
+from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of
 from . import platform
+from .exec import named
 from .gateway import Gateway
 
 if TYPE_CHECKING:
@@ -159,7 +160,10 @@ def open_terminal(
     """Opens a terminal. However often the request is sent, it opens once."""
     session_id = fields.get("session_id") or new_id()
     json = {**given(**fields), "session_id": session_id}
-    record = gateway.call(Request("POST", "/pty", json=json, repeats="keyed"), wait_seconds)
+    try:
+        record = gateway.call(Request("POST", "/pty", json=json, repeats="keyed"), wait_seconds)
+    except DeadlineError as error:
+        raise named(error, session_id, "terminal") from error
     if record["state"] == "failed_to_start":
         raise BerthError(record["error"] or "The terminal did not start", code="command_failed")
     return Terminal(gateway, session_id, offset)

@@ -1,5 +1,5 @@
 import { type Bytes, utf8 } from '../bytes.ts'
-import { eventsOf, execute, kill, openTerminal, sessionOf, startSession, writeStdin } from './guest.ts'
+import { eventsOf, execute, kill, openTerminal, pageOf, sessionOf, startSession, writeStdin } from './guest.ts'
 import type { IdleRecord } from '../schemas.ts'
 import { notFound, now, type Place, Refused, type State } from './state.ts'
 
@@ -32,6 +32,7 @@ export async function answerGateway(state: State, place: Place, called: Called):
     called.headers.get('content-type') === 'application/json'
       ? (JSON.parse(new TextDecoder().decode(bytes)) as Record<string, unknown>)
       : {}
+  if (noun === 'exec' && id === '' && method === 'GET') return answer(200, pageOf(place.sessions, query))
   if (noun === 'exec' && id === '') {
     if (place.view.mode === 'file_first') return answer(201, await execute(state, place, json))
     const { session, is_new } = startSession(state, place, json)
@@ -50,6 +51,7 @@ export async function answerGateway(state: State, place: Place, called: Called):
     if (verb === 'cancel' && session.record.state === 'running') kill(session, 'SIGTERM')
     return answer(200, session.record)
   }
+  if (noun === 'pty' && id === '' && method === 'GET') return answer(200, pageOf(place.terminals, query))
   if (noun === 'pty' && id === '') {
     const { session, is_new } = openTerminal(state, place, json)
     return answer(is_new ? 201 : 200, session.record)

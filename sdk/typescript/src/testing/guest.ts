@@ -162,6 +162,18 @@ export function sessionOf(sessions: Place['sessions'], id: string): Session {
   return session
 }
 
+/** A page of a list: the newest first. The double tells every argv whole. */
+export function pageOf(sessions: Place['sessions'], query: URLSearchParams): object {
+  const state = query.get('state')
+  const rows = [...sessions.values()]
+    .map(({ record }) => ({ ...record, argv_truncated: false }))
+    .filter((row) => state === null || (state === 'running') === (row.state === 'running'))
+    .toReversed()
+  const from = Number(query.get('cursor') ?? 0)
+  const to = from + Number(query.get('limit') ?? 50)
+  return { data: rows.slice(from, to), next_cursor: to < rows.length ? String(to) : null }
+}
+
 /** What it wrote from these offsets on, and how it ended. */
 export async function* eventsOf(
   session: Session,

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { Execution } from '../../../../contract/schemas/cell/execution.ts'
+import type { ListedExecution } from '../../../../contract/schemas/cell/lists.ts'
 import { EXECUTION_ID } from '../../../../contract/schemas/cell/execution.ts'
 import type { ExecStart } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { ExecutionRow } from '../../executions/store.ts'
+import type { ExecutionPlace, ExecutionRow, ListedRow, ShownCommand } from '../../executions/store.ts'
 import { TREE_ROOT } from '../../trees/paths.ts'
 import { type AskedCommand, plainCommandOf } from '../exec/rules.ts'
 
@@ -16,6 +17,8 @@ export interface AskedExecution {
   fingerprint: string
   output_limit_bytes: number
   asked: AskedCommand
+  /** What lists tell of it. */
+  shown: ShownCommand
 }
 
 const ID = new RegExp(EXECUTION_ID)
@@ -36,7 +39,8 @@ export function executionOf(body: ExecStart): AskedExecution {
   const fingerprint = createHash('sha256')
     .update(JSON.stringify([asked.fingerprint, output_limit_bytes]))
     .digest('hex')
-  return { execution_id, fingerprint, output_limit_bytes, asked: { ...asked, timeout_ms } }
+  const shown = { ...shownArgv(asked.argv), cwd: asked.cwd }
+  return { execution_id, fingerprint, output_limit_bytes, asked: { ...asked, timeout_ms }, shown }
 }
 
 /** Cell, "Execution": nothing else of the machine is the caller's. */
@@ -69,4 +73,47 @@ export function viewOf({ fingerprint: _kept, ...row }: ExecutionRow): Execution 
     created_at: row.created_at.toISOString(),
     finished_at: row.finished_at?.toISOString() ?? null,
   }
+}
+
+/** As much of the words as a list tells: machine/internal/agent/listing cuts them alike. Pure. */
+export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 'argv_truncated'> {
+  const told: string[] = []
+  let left: number = LIMITS.exec.argv_listed_bytes
+  for (const word of argv) {
+    left -= 1 // or empty words would be without number
+    if (left <= 0) return { argv: told, argv_truncated: true }
+    const bytes = Buffer.from(word)
+    if (bytes.length > left) {
+      let end = left
+      while (end > 0 && isContinuation(bytes[end])) end -= 1
+      return { argv: [...told, bytes.toString('utf8', 0, end)], argv_truncated: true }
+    }
+    told.push(word)
+    left -= bytes.length
+  }
+  return { argv: told, argv_truncated: false }
+}
+
+/** Of a character that began before. */
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80
+}
+
+/** As a list has it. */
+export function listedOf(row: ListedRow): ListedExecution {
+  return { ...row, created_at: row.created_at.toISOString(), finished_at: row.finished_at?.toISOString() ?? null }
+}
+
+/** The cursor of a page: where its last one stands. */
+export function cursorOf({ created_at, execution_id }: ExecutionPlace): string {
+  return Buffer.from(`${created_at.getTime()} ${execution_id}`).toString('base64url')
+}
+
+export function placeOf(cursor: string): ExecutionPlace {
+  const [, at, execution_id = ''] = /^(\d{1,15}) (.*)$/s.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
+  if (at === undefined || !ID.test(execution_id)) {
+    const issues = [{ path: 'cursor', message: 'does not belong to this request' }]
+    throw fail('bad_request', null, 'The cursor does not belong to this request', { details: { field: 'cursor', issues } })
+  }
+  return { created_at: new Date(Number(at)), execution_id }
 }

@@ -8,7 +8,7 @@ import { executionOf, viewOf } from './rules.ts'
 
 /** Cell, "File-first rules" 1 and 7: whoever leaves cancels nothing. */
 export const runExecution: TreeHandler<typeof execStart> = async (call, { executions, secrets }, { entry }) => {
-  const { execution_id, fingerprint, output_limit_bytes, asked } = executionOf(call.body)
+  const { execution_id, fingerprint, output_limit_bytes, asked, shown } = executionOf(call.body)
   const command = async (): Promise<Command> => {
     const { values, authority } = await secrets.valuesFor(entry, 'exec', asked.secret_refs)
     const given = (below: GivenVariables['below']) => {
@@ -21,7 +21,7 @@ export const runExecution: TreeHandler<typeof execStart> = async (call, { execut
       secrets.trust.bring(agent, entry.id, machine, authority, bounds)
     return { ...plain, trusting: { bring, exec: given(TRUST_VARIABLES) } }
   }
-  const { row, ran } = await whileThere(executions.run({ workspace_id: entry.id, execution_id, fingerprint, command }), call.signal)
+  const { row, ran } = await whileThere(executions.run({ workspace_id: entry.id, execution_id, fingerprint, shown, command }), call.signal)
   return { status: ran ? 201 : 200, body: viewOf(row) }
 }
 
