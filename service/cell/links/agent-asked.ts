@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import type { Change, Changes } from '../../../contract/schemas/cell/change.ts'
 import type { FileSearch } from '../../../contract/schemas/cell/search.ts'
+import type { TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 
 export interface ChangesFilter {
   path_prefix?: string
@@ -11,6 +12,23 @@ export interface ChangesFilter {
   /** The facts of so many new files, or more, are left to the reader of the disk. */
   on_disk_from?: number
 }
+
+/** machine/internal/wire/agent.go: ExecRequest. */
+export interface AgentExec {
+  session_id: string
+  fingerprint: string
+  argv: string[]
+  cwd: string
+  user: string
+  env: Record<string, string>
+  stdin_base64?: string
+  stdin_open?: true
+  timeout_ms?: number
+  kill_grace_ms?: number
+}
+
+/** machine/internal/wire/agent.go: PtyRequest. */
+export type AgentTerminal = Pick<AgentExec, 'session_id' | 'fingerprint' | 'argv' | 'cwd' | 'user' | 'env'> & TerminalSize
 
 /** What a name on a disk is. */
 export type Facts = Pick<Static<typeof Change>, 'type' | 'size' | 'mode'>

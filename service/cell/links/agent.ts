@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
-import { isIP, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { type TSchema, Type } from 'typebox'
+import { Type } from 'typebox'
 import { LIMITS } from '../../../contract/limits.ts'
 import { Nullable } from '../../../contract/schemas/common.ts'
 import { Change, Changes } from '../../../contract/schemas/cell/change.ts'
@@ -11,12 +11,13 @@ import type { WatchAsked } from '../../../contract/schemas/cell/watch.ts'
 import { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { GitCommitted, GitFile, GitHead, GitStatus } from '../../../contract/schemas/cell/git.ts'
 import { Process, ProcessList } from '../../../contract/schemas/cell/process.ts'
-import { type CommandList, ListedCommand, ListedTerminal, type TerminalList } from '../../../contract/schemas/cell/lists.ts'
+import type { CommandList, TerminalList } from '../../../contract/schemas/cell/lists.ts'
 import { ExecSession, ExecStdin } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
 import { type AnswerSize, type Bounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
 import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
+import { addressesOf, commandsOf, commandsPage, listeners, terminalsOf, terminalsPage } from './agent-lists.ts'
 import { patchRefusal, patchResult } from './agent-patch.ts'
 import { CALL_BYTES, UNCOUNTED } from './answer-room.ts'
 import { linkOf } from './agent-protocol.ts'
@@ -32,7 +33,9 @@ import {
 import type {
   AgentClone,
   AgentCommit,
+  AgentExec,
   AgentGit,
+  AgentTerminal,
   AgentVisit,
   ChangesFilter,
   ChangesFound,
@@ -47,22 +50,6 @@ import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
 
-/** machine/internal/wire/agent.go: ExecRequest. */
-export interface AgentExec {
-  session_id: string
-  fingerprint: string
-  argv: string[]
-  cwd: string
-  user: string
-  env: Record<string, string>
-  stdin_base64?: string
-  stdin_open?: true
-  timeout_ms?: number
-  kill_grace_ms?: number
-}
-
-/** machine/internal/wire/agent.go: PtyRequest. */
-export type AgentTerminal = Pick<AgentExec, 'session_id' | 'fingerprint' | 'argv' | 'cwd' | 'user' | 'env'> & TerminalSize
 export interface Answer<T> {
   status: number
   body: T
@@ -77,9 +64,6 @@ const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
 /** 10,000 files of 1,600 bytes each; or the matches of a search, half of it. One of a third more values took a busy computer 270 ms. */
 const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
-/** The longest address of IPv6. */
-const ADDRESS_MAX = 45
-
 const session = shape(ExecSession)
 const stdin = shape(ExecStdin)
 const terminal = shape(TerminalSession)
@@ -91,16 +75,6 @@ const tarResult = shape(TarResult)
 const searchResult = shape(
   Type.Object({ ...SearchResult.properties, next_cursor: Type.Optional(next_cursor), on_disk: Type.Optional(Type.Boolean()) }),
 )
-const listeners = shape(
-  Type.Object({ addresses: Type.Array(Type.String({ maxLength: ADDRESS_MAX }), { maxItems: LIMITS.port.addresses_max }) }),
-)
-/** The agent has names of its own for the pages. */
-const pageOf = <T extends TSchema>(row: T) => Type.Array(row, { maxItems: LIMITS.page.size_max })
-const placeInRuns = Nullable(Type.String({ pattern: `^[0-9a-f-]{1,${LIMITS.page.cursor_characters_max}}$` }))
-const commandsPage = shape(Type.Object({ commands: pageOf(ListedCommand), next_cursor: placeInRuns }))
-const terminalsPage = shape(Type.Object({ terminals: pageOf(ListedTerminal), next_cursor: placeInRuns }))
-const listedCommand = shape(ListedCommand)
-const listedTerminal = shape(ListedTerminal)
 const processList = shape(ProcessList)
 const process = shape(Process)
 const gitHead = shape(GitHead)
@@ -293,10 +267,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       started.keep(exec.session_id, response)
       return { status, body }
     },
-    async listExecs(asked, bounds) {
-      const { commands: data, next_cursor } = await get(`/exec?${query({ ...asked })}`, commandsPage, bounds, LIST)
-      return { data: data.map((each) => listedCommand.parse(each)), next_cursor }
-    },
+    listExecs: async (asked, bounds) => commandsOf(await get(`/exec?${query({ ...asked })}`, commandsPage, bounds, LIST)),
     getExec: (id, bounds) => get(`/exec/${encodeURIComponent(id)}`, session, bounds),
     signalExec: (id, signal, bounds) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session, bounds),
     cancelExec: (id, bounds) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session, bounds),
@@ -315,10 +286,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       return begun ?? stream({ method: 'GET', path, safe: true }, bounds)
     },
     openTerminal: (asked, bounds) => ask({ method: 'POST', path: '/pty', safe: true, body: json(asked) }, terminal, bounds),
-    async listTerminals(asked, bounds) {
-      const { terminals: data, next_cursor } = await get(`/pty?${query({ ...asked })}`, terminalsPage, bounds, LIST)
-      return { data: data.map((each) => listedTerminal.parse(each)), next_cursor }
-    },
+    listTerminals: async (asked, bounds) => terminalsOf(await get(`/pty?${query({ ...asked })}`, terminalsPage, bounds, LIST)),
     getTerminal: (id, bounds) => get(`/pty/${encodeURIComponent(id)}`, terminal, bounds),
     closeTerminal: async (id, bounds) =>
       (await ask({ method: 'DELETE', path: `/pty/${encodeURIComponent(id)}`, safe: true }, terminal, bounds)).body,
@@ -392,11 +360,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     commitChanges: (asked, bounds) => work('/git/commit', asked, gitCommitted, bounds),
     openBrowser: (what, visit, bounds) => stream(timed(`/browser/${what}`, visit), bounds),
-    async listListeners(port, bounds) {
-      const { addresses } = await get(`/listeners?${query({ port })}`, listeners, bounds, REFUSAL)
-      if (!addresses.every((each) => isIP(each) !== 0)) throw new AgentTrouble('nonsense', 'The agent named an address that is none')
-      return addresses
-    },
+    listListeners: async (port, bounds) => addressesOf(await get(`/listeners?${query({ port })}`, listeners, bounds, REFUSAL)),
     async listProcesses(limit, bounds) {
       const { processes, truncated } = await get(`/processes?${query({ limit })}`, processList, bounds, LIST)
       return { processes: processes.map((each) => process.parse(each)), truncated }

@@ -195,9 +195,13 @@ const EXPECT: Record<string, (begun: Case) => Promise<void>> = {
     world.host.guest(target).files.set('/f', 'of the instance')
     await world.ended(await world.operate(target, 'reset'))
     assert.deepEqual([files(source), files(target)], ['changed since', 'on disk'])
-    const { draft_state_id, state_layers } = await world.workspace(target)
-    const states = world.db.selectFrom('template_draft_states').select('layers').where('id', '=', draft_state_id)
-    assert.deepEqual(state_layers, (await states.executeTakeFirst())?.layers)
+    const instance = await world.db
+      .selectFrom('workspaces as w')
+      .innerJoin('template_draft_states as s', 's.id', 'w.draft_state_id')
+      .select(['w.state_layers', 's.layers'])
+      .where('w.id', '=', target)
+      .executeTakeFirstOrThrow()
+    assert.deepEqual(instance.state_layers, instance.layers)
   },
   async snapshot({ world, target, operation_id }) {
     const row = await world.workspace(target)
