@@ -4,7 +4,7 @@ import type { World } from '../engine/world.ts'
 /** What an adoption looks at of a history, and what it changes there. */
 export interface Family {
   world: World
-  workspaces: ReadonlySet<string>
+  workspaces: Set<string>
   marks: ReadonlyMap<string, string>
   /** Those whose memory may be lost. */
   died: Set<string>
@@ -32,6 +32,21 @@ export async function adoptRelative(family: Family): Promise<number> {
     if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     return 0
   }
+}
+
+/** Of a workspace that runs and has its mark, with nothing in its way. */
+export async function forkAndAdopt(family: Family, mark: () => Promise<void>): Promise<number> {
+  const { world, workspaces, marks } = family
+  for (const id of workspaces) {
+    const { observed_state, residency, deleted_at } = await world.workspace(id)
+    if (deleted_at !== null || observed_state !== 'running' || residency !== 'resident' || !marks.has(id)) continue
+    const { workspace_id, operation_id } = await world.fork(id)
+    workspaces.add(workspace_id)
+    await world.ended(operation_id)
+    await mark()
+    return adoptRelative(family)
+  }
+  return 0
 }
 
 function pairsOf({ workspaces, marks }: Family): { id: string; fork: string }[] {

@@ -9,7 +9,7 @@ import { DeletedError } from '../engine/intentions.ts'
 import { depth } from '../support/depth.ts'
 import { generatorOf, testSeed } from '../support/seed.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
-import { adoptRelative, isOvertaken } from './adoption.ts'
+import { adoptRelative, forkAndAdopt, isOvertaken, type Family } from './adoption.ts'
 
 // One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
 // engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
@@ -72,7 +72,6 @@ test(
   () => {
     for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
     assert.ok(given_up > 0)
-    console.log({ adopted })
     assert.ok(adopted > 0)
     assert.ok(evicted > 0)
   },
@@ -110,6 +109,8 @@ class History {
       this.troubled = false
       await this.rest()
       await this.giveUp() // where none was given up on the way: a slow computer ends few snapshots before the last action
+      if (!this.is_crowded) adopted += await forkAndAdopt(this.family(), () => this.mark()) // likewise
+      await this.rest()
       await this.checkFiles()
       await this.rest()
     } catch (error) {
@@ -201,8 +202,7 @@ class History {
     this.told.push(`${kind} ${id.slice(-4)}`)
     if (kind === 'give_up') return this.giveUp()
     if (kind === 'adopt') {
-      const { world, workspaces, marks, died, told } = this
-      adopted += await adoptRelative({ world, workspaces, marks, died, told, random: () => this.random() })
+      adopted += await adoptRelative(this.family())
       return
     }
     if (kind === 'restore') this.died.add(id) // its processes are what it costs
@@ -214,6 +214,11 @@ class History {
       // Somebody holds it since we looked, or does, or it is a fork that failed: the API would refuse, or try again.
       if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
+  }
+
+  private family(): Family {
+    const { world, workspaces, marks, died, told } = this
+    return { world, workspaces, marks, died, told, random: () => this.random() }
   }
 
   /** An owner deletes a snapshot, as the API lets it where nothing holds the workspace: only this history begins what would. */
