@@ -44,7 +44,7 @@ before(async () => {
   const binary = path.join(folder, 'intruder')
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GO111MODULE: 'off' }
   const sources = ['main.go', 'memfd.go', 'mounts.go', 'processes.go'].map((name) => path.join(SOURCE, name))
-  execFileSync('go', ['build', '-ldflags', '-s -w', '-o', binary, ...sources], { env, cwd: SOURCE })
+  execFileSync('go', ['build', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w', '-o', binary, ...sources], { env, cwd: SOURCE })
   const { status } = await client.tool(workspace, `/files?path=${PROGRAM}`, { method: 'PUT', bytes: readFileSync(binary) })
   assert.equal(status, 200)
   assert.equal((await client.run(workspace, ['chmod', '755', PROGRAM])).exit.exit_code, 0)

@@ -20,12 +20,17 @@ const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/acceptance\/.*failpoints/, kind: 'waits', because: 'it waits until what it killed serves again' },
   { files: /^tests\/acceptance\/deaths/, kind: 'alone', because: 'a death is seen within seconds that a busy computer does not keep' },
   { files: /^tests\/acceptance\/hostile-guest/, kind: 'alone', because: 'its guests take all that the computer gives them' },
-  { files: /^tools\/checks\/go-machines/, kind: 'machines', because: 'its Go packages start sandboxes, or measure' },
+  { files: /^tools\/checks\/go-(hostd|machines)/, kind: 'machines', because: 'its Go packages start sandboxes, or measure' },
   { files: /^tests\/ledger\/ledger/, kind: 'last', because: 'it judges what all others have observed' },
 ]
 
 /** The longest, in this order, so that none of them is left when the other lanes have nothing more to do. */
-const FIRST = [/^tools\/checks\/go-machines/, /^tests\/acceptance\/.*failpoints/, /^tests\/acceptance\/(browser|upgrade)/]
+const FIRST = [
+  /^tools\/checks\/go-hostd/,
+  /^tools\/checks\/go-machines/,
+  /^tests\/acceptance\/.*failpoints/,
+  /^tests\/acceptance\/(browser|upgrade)/,
+]
 
 /** Two processors are a lane each for what computes and for what has machines; waiting is done beside. */
 const LANES: Lane[] = [

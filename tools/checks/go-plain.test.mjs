@@ -1,4 +1,5 @@
 import { test } from 'node:test'
 import { goPackages, goTest } from './go.mjs'
 
-test('machine/ without machines', (t) => goTest(t, goPackages().plain, { at_once: 2, minutes: 15 }))
+// These tests wait for most of their time, so that more of them run at once than there are processors.
+test('machine/ without machines', (t) => goTest(t, goPackages().plain, { at_once: 4, parallel: 8, minutes: 15 }))

@@ -4,18 +4,21 @@ import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { GO_FLAGS, goEnvironment } from '../setup/binaries.mjs'
 import { CLONE } from '../setup/packages.mjs'
 
 export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
 const RACE_FACTOR = 5
+/** It takes longer than all others with machines together, and is a file of its own: another lane takes the others. */
+const HOSTD = 'internal/hostd'
 const ENDS = ['pass', 'fail', 'skip']
 
 /** Names packages that want the computer for themselves, one a line, with the reason. */
 const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
-/** Returns `{ plain, machines }`, packages by their path in the module. `machines` are those of the list ALONE, `plain` all others. */
+/** Returns `{ plain, hostd, machines }`, packages by their path in the module. `hostd` and `machines` are those of the list ALONE, `plain` all others. */
 export function goPackages() {
   const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
   if (status !== 0) throw new Error(`go list failed:\n${stderr}`)
@@ -23,9 +26,14 @@ export function goPackages() {
   const machines = lines(readFileSync(ALONE, 'utf8'))
     .filter((line) => !line.startsWith('#'))
     .map((line) => line.split(/\s+/)[0])
-  const gone = machines.filter((name) => !all.includes(name))
+  const gone = [...machines, HOSTD].filter((name) => !all.includes(name))
   assert.deepEqual(gone, [], `these packages are named in ${ALONE} and are not there`)
-  return { plain: all.filter((name) => !machines.includes(name)), machines }
+  const isHostd = (name) => name === HOSTD
+  return {
+    plain: all.filter((name) => !machines.includes(name)),
+    hostd: machines.filter(isHostd),
+    machines: machines.filter((name) => !isHostd(name)),
+  }
 }
 
 function lines(text) {
@@ -34,10 +42,11 @@ function lines(text) {
 
 /**
  * Reports each Go test of the first level, and each deeper one that is skipped, as a test below `t`. Fails for a package that fails, or
- * that has tests and runs none. A package may take so many `minutes`.
+ * that has tests and runs none. A package may take so many `minutes`. So many packages run `at_once`, and of each so many tests that may
+ * run beside others (`parallel`).
  */
-export async function goTest(t, packages, { at_once, minutes }) {
-  const { results, wrong } = await ran(packages, ['-p', String(at_once), ...flagsOf(minutes)])
+export async function goTest(t, packages, { at_once, parallel, minutes }) {
+  const { results, wrong } = await ran(packages, ['-p', String(at_once), '-parallel', String(parallel), ...flagsOf(minutes)])
   for (const { name, action, output } of results) {
     await t.test(name, (each) => {
       if (action === 'skip') each.skip(reasonIn(output))
@@ -47,9 +56,16 @@ export async function goTest(t, packages, { at_once, minutes }) {
   assert.deepEqual(wrong, [])
 }
 
+const looks_for_races = process.env.BERTH_TEST_RACE === '1'
+
 /** Go's race detector makes programs several times as slow. */
 function flagsOf(minutes) {
-  return process.env.BERTH_TEST_RACE === '1' ? ['-race', '-timeout', `${minutes * RACE_FACTOR}m`] : ['-timeout', `${minutes}m`]
+  return looks_for_races ? ['-race', '-timeout', `${minutes * RACE_FACTOR}m`] : ['-timeout', `${minutes}m`]
+}
+
+/** Go's race detector is written in C. */
+function environment() {
+  return looks_for_races ? { ...goEnvironment(), CGO_ENABLED: '1' } : goEnvironment()
 }
 
 /** `    some_test.go:12: why` stands above the line that says SKIP. */
@@ -59,8 +75,9 @@ function reasonIn(output) {
 }
 
 async function ran(packages, flags) {
-  const command = ['test', '-json', '-count', '1', '-vet', 'off', ...flags, ...packages.map((name) => `./${name}`)]
-  const child = spawn('go', command, { cwd: MACHINE, stdio: ['ignore', 'pipe', 'inherit'] })
+  const command = ['test', '-json', '-count', '1', '-vet', 'off', ...GO_FLAGS, ...flags]
+  const options = { cwd: MACHINE, env: environment(), stdio: ['ignore', 'pipe', 'inherit'] }
+  const child = spawn('go', [...command, ...packages.map((name) => `./${name}`)], options)
   const ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve))
   const outputs = new Map()
   const [results, wrong] = [[], []]

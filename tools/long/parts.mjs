@@ -7,7 +7,9 @@ export function longParts(seed) {
   const part = (name, adds, command, more = {}) => ({ name, adds, command, env: { ...env, ...more } })
   return [
     part('suite', 'every test with more repetitions, a thousand simulated histories, thousands of requests a route', ['tools/test.mjs']),
-    part('race', "all Go tests under Go's race detector", ['tools/test.mjs', 'go-plain', 'go-machines'], { BERTH_TEST_RACE: '1' }),
+    part('race', "all Go tests under Go's race detector", ['tools/test.mjs', 'go-plain', 'go-hostd', 'go-machines'], {
+      BERTH_TEST_RACE: '1',
+    }),
     part('lint', 'the rule of the linter that only eslint knows', ['node_modules/eslint/bin/eslint.js', '.', '--max-warnings', '0']),
     part('fuzz', 'each fuzz target of Go for a minute', ['tools/go-fuzz.mjs']),
     part('schemathesis', 'requests made from the OpenAPI description', ['tools/schemathesis.mjs']),

@@ -8,7 +8,9 @@ import { CLONE } from './packages.mjs'
 
 const MACHINE = join(CLONE, 'machine')
 const NAMES = ['hostd', 'agent', 'portd', 'supervisor']
-const BUILD = ['build', '-trimpath', '-buildvcs=false', '-ldflags', '-s -w']
+/** Programs, tests and `go vet` are compiled with the same flags and environment: what Go has compiled for one, the others take from its cache. */
+export const GO_FLAGS = ['-trimpath', '-buildvcs=false']
+const BUILD = ['build', ...GO_FLAGS, '-ldflags', '-s -w']
 
 /** Returns `{ hostd, agent, portd, supervisor }`, the paths of the programs. Those that `settings` names are used as they are. */
 export async function ensureBinaries({ settings, log }) {
@@ -26,9 +28,9 @@ export async function ensureBinaries({ settings, log }) {
 }
 
 async function build(output, start) {
-  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
   try {
-    await start('go', [...BUILD, '-o', `${output}/`, ...NAMES.map((name) => `./cmd/${name}`)], { cwd: MACHINE, env, timeout_seconds: 900 })
+    const args = [...BUILD, '-o', `${output}/`, ...NAMES.map((name) => `./cmd/${name}`)]
+    await start('go', args, { cwd: MACHINE, env: goEnvironment(), timeout_seconds: 900 })
   } catch (error) {
     if (error.code !== 'ENOENT') throw error
     throw new Error(
@@ -36,6 +38,11 @@ async function build(output, start) {
       { cause: error },
     )
   }
+}
+
+/** What the person who builds has set must not change the result. */
+export function goEnvironment() {
+  return { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
 }
 
 async function sourcesKey() {

@@ -159,7 +159,7 @@ func (d *daemon) built(program, name string, edits ...edit) string {
 	must(d.t, err)
 	must(d.t, os.WriteFile(d.dir+"/overlay.json", overlay, 0o600))
 	path := d.dir + "/" + name
-	build := exec.Command("go", "build", "-overlay", d.dir+"/overlay.json", "-o", path, "github.com/berth-dev/berth/machine/cmd/"+program)
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-overlay", d.dir+"/overlay.json", "-o", path, "github.com/berth-dev/berth/machine/cmd/"+program)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		d.t.Fatalf("%v: %s", err, output)

@@ -61,7 +61,7 @@ func calls(t *testing.T, binary string) map[string][]string {
 
 func TestAWorkerCallsNothingOfTheRuntime(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "../../../cmd/agent")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-w", "-o", binary, "../../../cmd/agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
