@@ -12,7 +12,7 @@ import (
 // left the connections of its time to all later ones (machine/runsc/patches/correctness/endpoints-leave-the-image.patch).
 func TestConnectionsOfEarlierLivesLeaveTheImage(t *testing.T) {
 	const suspends, connections = 5, 50
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	workspace := newID()
 	m := d.startMachine(workspace, 1)
 	var sizes []int64

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -68,7 +69,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	reader := d.readerBeside(m)
 	for _, change := range []func(*wire.SearchRequest){
 		nil,
-		func(q *wire.SearchRequest) { q.MaxMatches = 7 },
+		func(q *wire.SearchRequest) { q.MaxMatches = testns.Depth(97, 7) }, // pages that end within files and between them
 		func(q *wire.SearchRequest) { q.MaxFileBytes = 100 },
 		func(q *wire.SearchRequest) { q.Pattern, q.Regex, q.CaseInsensitive = "N[e]+dle 2.$", true, true },
 		func(q *wire.SearchRequest) { q.Include, q.Exclude = []string{"many/*", "plain"}, []string{"many/3*"} },
@@ -106,7 +107,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 
 // What a program has written is found beside it at once: by a write, into a file that stays open, through a mapping, by a rename.
 func TestWhatAGuestHasWrittenIsFoundBesideItAtOnce(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.run(m, "mkdir -p /srv/w")
 	reader := d.readerBeside(m)
@@ -118,7 +119,7 @@ f = os.open('/srv/w/mapped', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 4096); m =
 try: os.unlink('/srv/w/closed%[2]d')
 except FileNotFoundError: pass
 print('written', flush=True)`
-	for i := 1; i <= 100; i++ {
+	for i := 1; i <= testns.Depth(10, 100); i++ {
 		d.run(m, fmt.Sprintf("python3 -c \"%s\"", fmt.Sprintf(script, i, i-1)))
 		var found wire.SearchResult
 		must(t, json.Unmarshal([]byte(d.searchBeside(reader, searchOf("/srv/w", nil))), &found))
@@ -172,7 +173,7 @@ func TestAReaderBesideAMachineEndsWithIt(t *testing.T) {
 
 // A page of changes whose facts are left to the disk is, with the facts that the reader beside the machine finds, the page of the guest.
 func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.hostileMachine()
 	reader := d.readerBeside(m)
 	for _, limit := range []int{20, 1000} {

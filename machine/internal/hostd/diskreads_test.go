@@ -158,7 +158,7 @@ func TestAReaderHasNothingButTheDisk(t *testing.T) {
 }
 
 func TestAReaderSaysOfWhatWasInMemoryThatItIsThere(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	workspace, checkpoint, _ := d.asleep(`mkdir -p /home/user; cd /home/user; echo needle > /tmp/f; echo needle > kept
 ln -s /tmp t; ln -s ../../tmp/f f; ln -s / r; ln -s kept k`, nil)
 	reader := d.reader(workspace, checkpoint)

@@ -125,7 +125,7 @@ func TestFencesOrderTheAttemptsOfAWorkspace(t *testing.T) {
 }
 
 func TestACheckpointThatChangedIsCorruptAndAnOlderOneIsNot(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	workspace, older := d.preparedCheckpoint()
 	m := d.restore(workspace, older, 2)
 	newer := newID()
@@ -255,7 +255,7 @@ func fill(t *testing.T, path string) {
 }
 
 func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "counter", counter)
 	d.counts(m, 0)
@@ -284,7 +284,7 @@ func (d *daemon) askAs(uid uint32) string {
 // gVisor's own pin does not survive this (machine/runsc patches it): a second freeze leaves one notification too many in the kernel's
 // count, and the next system call of an idle process ended it, or the whole machine.
 func TestAnIdleGuestSurvivesBeingFrozenManyTimes(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "sleeper", "sleep 2; head -c 3000000 /dev/zero | sha256sum; /bin/true; echo awake")
 	for range 8 {

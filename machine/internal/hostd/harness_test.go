@@ -24,9 +24,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// daemon is a real hostd process on a directory of its own.
+// daemon is a hostd as one test sees it.
 type daemon struct {
-	t        *testing.T
+	t *testing.T
+	*running
+	owners map[string]bool // of all that this test has asked for
+}
+
+// running is a real hostd process on a directory of its own.
+type running struct {
 	dir      string
 	binary   string
 	config   map[string]any
@@ -45,12 +51,20 @@ func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)
 	t.Parallel()
+	d := makeDaemon(t, change)
+	t.Cleanup(d.clean)
+	d.start()
+	return d
+}
+
+func makeDaemon(t *testing.T, change func(config map[string]any)) *daemon {
+	t.Helper()
 	binary, err := hostdBinary()
 	must(t, err)
 	dir, err := os.MkdirTemp("", "hostd-")
 	must(t, err)
 	number := daemons.Add(1)
-	d := &daemon{t: t, dir: dir, binary: binary, path: filepath.Join(dir, "config.json")}
+	d := &daemon{t: t, running: &running{dir: dir, binary: binary, path: filepath.Join(dir, "config.json")}, owners: map[string]bool{}}
 	d.config = map[string]any{
 		"instance": fmt.Sprintf("%04x", uint16(number)), "data_dir": dir + "/data", "run_dir": dir + "/run", "socket": dir + "/hostd.sock",
 		"socket_uid": 0, "socket_gid": 0, "runsc": os.Getenv(runscVariable), "agent": os.Getenv(agentVariable),
@@ -67,8 +81,6 @@ func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 		return dialer.DialContext(ctx, "unix", dir+"/hostd.sock")
 	}}}
 	d.layer = d.addSharedLayer()
-	t.Cleanup(d.clean)
-	d.start()
 	return d
 }
 
@@ -106,7 +118,7 @@ func (d *daemon) kill() {
 }
 
 // wait returns when hostd has ended by itself.
-func (d *daemon) wait() {
+func (d *running) wait() {
 	_ = d.process.Wait() // how it ended is the test's doing
 	d.client.CloseIdleConnections()
 }
@@ -121,6 +133,13 @@ func (d *daemon) clean() {
 	if d.t.Failed() {
 		d.t.Logf("hostd's log ends:\n%s", d.logTail())
 	}
+	for _, wrong := range d.remove() {
+		d.t.Error(wrong)
+	}
+}
+
+// remove ends hostd, removes the instance, and says what went wrong.
+func (d *running) remove() (wrong []string) {
 	if d.process != nil && d.process.ProcessState == nil {
 		d.process.Process.Signal(unix.SIGCONT)
 		d.process.Process.Signal(unix.SIGTERM)
@@ -128,22 +147,25 @@ func (d *daemon) clean() {
 	}
 	output, err := exec.Command(d.binary, "clean", "--config", d.path).CombinedOutput()
 	if err != nil {
-		d.t.Errorf("hostd clean: %v: %s", err, output)
+		wrong = append(wrong, fmt.Sprintf("hostd clean: %v: %s", err, output))
 	}
 	if log, _ := os.ReadFile(d.dir + "/hostd.log"); bytes.Contains(log, []byte("DATA RACE")) {
-		d.t.Errorf("hostd has a race:\n%s", log[bytes.Index(log, []byte("DATA RACE")):])
+		wrong = append(wrong, fmt.Sprintf("hostd has a race:\n%s", log[bytes.Index(log, []byte("DATA RACE")):]))
 	}
-	d.removeSharedLayer()
+	if err := d.removeSharedLayer(); err != nil {
+		wrong = append(wrong, fmt.Sprintf("unmounting the layer: %v", err))
+	}
 	for _, left := range d.leftovers() {
-		d.t.Errorf("left behind: %s", left)
+		wrong = append(wrong, "left behind: "+left)
 	}
 	if err := os.RemoveAll(d.dir); err != nil {
-		d.t.Error(err)
+		wrong = append(wrong, err.Error())
 	}
+	return wrong
 }
 
 // leftovers lists what still carries the instance's name or directory, whoever shows it.
-func (d *daemon) leftovers() []string {
+func (d *running) leftovers() []string {
 	instance := d.config["instance"].(string)
 	var left []string
 	matches, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -165,7 +187,7 @@ func (d *daemon) leftovers() []string {
 }
 
 // mountsOf lists the daemon's mounts that a process sees.
-func (d *daemon) mountsOf(process string) (found []string) {
+func (d *running) mountsOf(process string) (found []string) {
 	namespace, _ := os.Readlink(process + "/ns/mnt")
 	own, _ := os.Readlink("/proc/self/ns/mnt")
 	mounts, _ := os.ReadFile(process + "/mountinfo")
@@ -178,7 +200,7 @@ func (d *daemon) mountsOf(process string) (found []string) {
 }
 
 // isTakenAlong: whoever makes a mount namespace while hostd runs, as the daemon of another test does, begins with a copy of these.
-func (d *daemon) isTakenAlong(mount string) bool {
+func (d *running) isTakenAlong(mount string) bool {
 	pin := pinPath(d.dir + "/run")
 	return slices.ContainsFunc([]string{pin, filepath.Dir(pin), layerPath(d.dir+"/layers", d.layer)}, func(point string) bool {
 		return strings.Contains(mount, " "+point+" ")
@@ -226,6 +248,7 @@ func (d *daemon) fence(workspace string, epoch int64) wire.Fence {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nextStep++
+	d.owners[workspace] = true
 	return wire.Fence{Subject: wire.SubjectOf(workspace), OperationID: newID(), Step: fmt.Sprintf("s%d", d.nextStep), Epoch: epoch, Fence: int64(d.nextStep)}
 }
 

@@ -77,7 +77,7 @@ func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 }
 
 func TestEveryProcessOfAMachineIsOfferedBeforeTheService(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.run(m, "sh -c 'sleep 0 & wait'")
 	pids, err := os.ReadFile(filepath.Join(filepath.Dir(m.FreezerFile), "cgroup.procs"))

@@ -8,7 +8,7 @@ import (
 )
 
 func TestASandboxHoldsNothingOfAnImageAfterItsSave(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	id := newID()
 	d.checkpoint(m, id, "running")

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAMachineLivesThroughSuspendResumeForkAndStop(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	eventually(t, "a slot and a shell are ready", func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 })
 	workspace := newID()
 	began := time.Now()
@@ -96,7 +96,7 @@ func (d *daemon) refusedByOldKey(old, current wire.Machine) {
 }
 
 func TestADiskOutlivesItsMachineAndAnAttemptStartsOnACopyOfIt(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	workspace := newID()
 	first := d.startMachine(workspace, 1)
 	d.run(first, "echo one > /home/file; sync /home/file")
@@ -119,7 +119,7 @@ func TestADiskOutlivesItsMachineAndAnAttemptStartsOnACopyOfIt(t *testing.T) {
 	d.refused(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(workspace, 3), Names: []string{fallback.Disk}}, nil), "already_running")
 	d.ok(d.call("POST", "/disks/delete", wire.DeleteRequest{Fence: d.fence(workspace, 3), Names: []string{first.Disk, second.Disk}}, nil))
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 3)}, nil))
-	if files := d.inventory().Files; len(files) != 0 {
+	if files := d.filesOf(workspace); files.Owner() == workspace {
 		t.Fatalf("after the delete there is %+v", files)
 	}
 }

@@ -9,10 +9,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
+// writeZeros is a command that writes so many MiB. head would write them in pieces of 8 KiB, each a call of the sandbox's kernel.
+func writeZeros(path string, mib int) string {
+	return fmt.Sprintf("dd if=/dev/zero of=%s bs=1M count=%d 2>/dev/null", path, mib)
+}
+
 // fits says whether a file of so many MiB can be written; what could not be written whole is removed.
 func (d *daemon) fits(m wire.Machine, name string, mib int) bool {
 	d.t.Helper()
-	script := fmt.Sprintf("head -c %dM /dev/zero >/home/%s 2>/dev/null && sync /home/%s && echo fits || rm -f /home/%s", mib, name, name, name)
+	path := "/home/" + name
+	script := fmt.Sprintf("%s && sync %s && echo fits || rm -f %s", writeZeros(path, mib), path, path)
 	return strings.Contains(d.run(m, script), "fits")
 }
 
@@ -53,7 +59,7 @@ func TestDeletedFilesGiveTheirRoomBackAlthoughASnapshotHoldsThem(t *testing.T) {
 }
 
 func TestAForkAndItsSourceEachHoldTheSizeOfTheirOwnDisk(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	source := d.startMachine(newID(), 1)
 	if !d.fits(source, "a", 600) {
 		t.Fatal("600 MiB do not fit on a blank disk of 1 GiB")
@@ -75,7 +81,7 @@ func TestAForkAndItsSourceEachHoldTheSizeOfTheirOwnDisk(t *testing.T) {
 }
 
 func TestOnAFullDiskOtherContentIsPutInPlaceAtOnce(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.run(m, "echo kept >/home/file")
 	snapshot, full := newID(), newID()
@@ -104,7 +110,7 @@ func TestOnAFullDiskOtherContentIsPutInPlaceAtOnce(t *testing.T) {
 }
 
 func TestAResetThatWouldLeaveNoRoomIsRefusedAndTheGuestRunsOn(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.fill(m)
 	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "paused", ThenBlank: true}
@@ -131,7 +137,7 @@ func TestAResetThatWouldLeaveNoRoomIsRefusedAndTheGuestRunsOn(t *testing.T) {
 }
 
 func TestTheDiskOfADeadMachineIsCapturedAndRestored(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	d.run(m, "echo kept >/home/file; sync")
 	request := wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "running", DiskOnly: true,
@@ -167,7 +173,7 @@ func (d *daemon) roomShown(m wire.Machine) (size, free int) {
 }
 
 func TestAGuestIsToldTheSizeOfItsDiskAndWhatIsLeftOfIt(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	is := func(m wire.Machine, low, high int) bool {
 		size, free := d.roomShown(m)
@@ -177,7 +183,7 @@ func TestAGuestIsToldTheSizeOfItsDiskAndWhatIsLeftOfIt(t *testing.T) {
 		size, free := d.roomShown(m)
 		t.Fatalf("a blank disk of 1 GiB: size %d, free %d", size, free)
 	}
-	d.run(m, "head -c 300M /dev/zero >/home/a")
+	d.run(m, writeZeros("/home/a", 300))
 	if !is(m, 700, 724) { // written out or not
 		size, free := d.roomShown(m)
 		t.Fatalf("with 300 MiB: size %d, free %d", size, free)
@@ -190,7 +196,7 @@ func TestAGuestIsToldTheSizeOfItsDiskAndWhatIsLeftOfIt(t *testing.T) {
 		size, free := d.roomShown(m)
 		t.Fatalf("restored: size %d, free %d", size, free)
 	}
-	d.run(m, "head -c 300M /dev/zero >/home/b; rm /home/a")
+	d.run(m, writeZeros("/home/b", 300)+"; rm /home/a")
 	began := time.Now()
 	eventually(t, "what a checkpoint holds is free", func() bool { return is(m, 700, 724) })
 	t.Logf("what was deleted is free after %d ms", time.Since(began).Milliseconds())

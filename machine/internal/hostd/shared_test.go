@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/layers"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // What the tests that need the real engine are given. They run as root, and say what they miss otherwise.
@@ -42,6 +43,12 @@ func TestMain(m *testing.M) {
 	}
 	daemons.Store(rand.Uint32())
 	code := m.Run()
+	if together.running != nil {
+		for _, wrong := range together.remove() {
+			fmt.Println(wrong)
+			code = 1
+		}
+	}
 	os.RemoveAll(sharedDir)
 	os.Exit(code)
 }
@@ -52,7 +59,7 @@ var hostdBinary = sync.OnceValues(func() (string, error) {
 		return given, nil
 	}
 	binary := filepath.Join(sharedDir, "hostd")
-	args := append(append([]string{"build"}, buildFlags...), "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd")
+	args := append(append([]string{"build", "-trimpath", "-buildvcs=false"}, buildFlags...), "-o", binary, "github.com/berth-dev/berth/machine/cmd/hostd")
 	output, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, output)
@@ -104,10 +111,45 @@ func (d *daemon) addSharedLayer() (digest string) {
 	return digest
 }
 
-func (d *daemon) removeSharedLayer() {
-	if err := unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0); err != nil {
-		d.t.Errorf("unmounting the layer: %v", err)
+func (d *running) removeSharedLayer() error {
+	return unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0)
+}
+
+// together is the hostd of all tests that neither end it nor look at what is not theirs.
+var together struct {
+	once sync.Once
+	*running
+	answers bool
+}
+
+// withOthers is the one hostd that tests share: starting and removing one takes longer than most of them. What the test has asked for is
+// deleted after it.
+func withOthers(t *testing.T) *daemon {
+	t.Helper()
+	testns.Needs(t, runscVariable, agentVariable, layerVariable)
+	t.Parallel()
+	together.once.Do(func() {
+		d := makeDaemon(t, func(config map[string]any) {
+			config["capacity"] = map[string]any{"cpu_millis": 32000, "memory_mib": 8192}
+			config["pool"].(map[string]any)["size_bytes"] = 16 << 30
+		})
+		together.running = d.running
+		d.start()
+		together.answers = true
+	})
+	if !together.answers {
+		t.Fatal("the hostd that tests share did not start")
 	}
+	d := &daemon{t: t, running: together.running, owners: map[string]bool{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("hostd's log ends:\n%s", d.logTail())
+		}
+		for owner := range d.owners {
+			d.deleteWorkspace(owner)
+		}
+	})
+	return d
 }
 
 func (d *daemon) addLayer(image string) (digest string) {

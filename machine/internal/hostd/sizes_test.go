@@ -13,11 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
 	// The file is removed before anything is printed: a command's output is on the same disk.
 	text := d.run(m, "e=$(dd if=/dev/zero of=/home/big bs=1M count=1200 2>&1); s=$(stat -c %s /home/big); rm /home/big; echo $e; echo $s")
@@ -165,7 +166,7 @@ func TestHostdDiesWhileASandboxSavesAndTheGuestRunsOn(t *testing.T) {
 	d.run(m, "head -c 100000000 /dev/urandom > /dev/shm/ballast")
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
-	for _, delay := range []time.Duration{5, 20, 40, 60, 90, 120} {
+	for _, delay := range testns.Depth([]time.Duration{5, 40, 90}, []time.Duration{5, 20, 40, 60, 90, 120}) {
 		go d.call("POST", "/machines/checkpoint", wire.CheckpointRequest{Fence: d.fence(m.Owner(), 1), CheckpointID: newID(), Then: "paused"}, nil)
 		time.Sleep(delay * time.Millisecond)
 		d.kill()

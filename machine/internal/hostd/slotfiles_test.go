@@ -30,7 +30,7 @@ func linksAndInode(t *testing.T, path string) (links, inode uint64) {
 }
 
 func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	machines := []string{d.startMachine(newID(), 1).Slot, d.startMachine(newID(), 1).Slot}
 	seen := map[uint64]string{}
 	for _, path := range append(d.keptAgents(), d.agentOf(machines[0]), d.agentOf(machines[1])) {

@@ -79,7 +79,7 @@ func (d *daemon) dieInTreeApply(point string) {
 }
 
 func TestAStartOnATreeSeesItsFilesAndOnAnotherIsRefusedWithTheOneThatIsKept(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := withOthers(t)
 	owner := newID()
 	d.ok(d.applyTree(d.treeRequest(owner, "", "one"), "one"))
 	d.ok(d.applyTree(d.treeRequest(owner, treeDigest("one"), "two"), "two"))

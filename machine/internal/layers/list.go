@@ -24,7 +24,11 @@ import (
 // list that was broken off goes on from any directory. What lies in a directory whose name is not UTF-8 is left out: nobody could ask for it.
 // Errors: ErrTooManyEntries.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
-	l := lister{ctx: ctx, root: root, heldMax: heldMax, list: wire.LayerList{Directories: []wire.LayerDirectory{}}}
+	return list(ctx, root, after, wire.LayerListEntries)
+}
+
+func list(ctx context.Context, root, after string, entriesMax int) (wire.LayerList, error) {
+	l := lister{ctx: ctx, root: root, entriesMax: entriesMax, heldMax: heldMax, list: wire.LayerList{Directories: []wire.LayerDirectory{}}}
 	var from []string
 	if after != "" {
 		from = append(from, "")
@@ -44,13 +48,14 @@ func List(ctx context.Context, root, after string) (wire.LayerList, error) {
 var errFull = errors.New("the piece is full")
 
 type lister struct {
-	ctx     context.Context
-	root    string
-	list    wire.LayerList
-	entries int
-	bytes   int64
-	held    int // names of the directories that the walk is in
-	heldMax int
+	ctx        context.Context
+	root       string
+	list       wire.LayerList
+	entries    int
+	entriesMax int
+	bytes      int64
+	held       int // names of the directories that the walk is in
+	heldMax    int
 }
 
 // heldMax: directories lie in each other, and a guest may have filled each of them.
@@ -58,7 +63,7 @@ const heldMax = 2 * wire.LayerDirectoryMax
 
 // walk goes through a directory and all below it. `from` has the names from here to the directory that came last; none: all is new.
 func (l *lister) walk(dir string, from []string) error {
-	if l.entries >= wire.LayerListEntries || l.bytes >= wire.LayerListBytes {
+	if l.entries >= l.entriesMax || l.bytes >= wire.LayerListBytes {
 		return errFull
 	}
 	names, err := l.names(dir)

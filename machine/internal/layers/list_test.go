@@ -66,24 +66,25 @@ func TestALayerIsListedWithWhatOverlayfsLeftInIt(t *testing.T) {
 }
 
 func TestAListGoesOnAfterAnyDirectory(t *testing.T) {
+	const files, directories = 400, wire.LayerListEntries/400 + 2
 	root := t.TempDir()
-	for i := range 40 {
+	for i := range directories {
 		dir := filepath.Join(root, "d"+strconv.Itoa(i), "in")
 		must(t, os.MkdirAll(dir, 0o755))
-		for j := range 400 {
+		for j := range files {
 			must(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(j)), nil, 0o644))
 		}
 	}
 	all, pieces := piecesOf(t, root)
-	if len(all) != 81 || pieces < 3 || all[0].Path != "/" || all[1].Path != "/d0" || all[2].Path != "/d0/in" {
+	if len(all) != 1+2*directories || pieces != 2 || all[0].Path != "/" || all[1].Path != "/d0" || all[2].Path != "/d0/in" {
 		t.Fatalf("%d directories in %d pieces: %s, %s, %s", len(all), pieces, all[0].Path, all[1].Path, all[2].Path)
 	}
-	holding := lister{ctx: context.Background(), root: root, heldMax: 440}
+	holding := lister{ctx: context.Background(), root: root, entriesMax: wire.LayerListEntries, heldMax: files + directories}
 	if err := holding.walk("/", nil); !errors.Is(err, ErrTooManyEntries) || holding.held != 0 {
 		t.Errorf("a walk that would hold the names of three directories: %v, %d are held", err, holding.held)
 	}
 	for i, directory := range all {
-		list, err := List(context.Background(), root, directory.Path)
+		list, err := list(context.Background(), root, directory.Path, files) // a piece is one directory with files
 		must(t, err)
 		if i+1 < len(all) && list.Directories[0].Path != all[i+1].Path {
 			t.Fatalf("after %s comes %s, not %s", directory.Path, list.Directories[0].Path, all[i+1].Path)

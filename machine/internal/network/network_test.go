@@ -36,13 +36,15 @@ func TestTheHostReachesMachinesAndTheyReachNeitherItNorEachOther(t *testing.T) {
 		if who := call(t, host, a.Address.String(), 65100); who != r.hostAddress().String() {
 			t.Errorf("the machine was called by %q", who)
 		}
-		refuse(t, "guest to guest", a.ns, b.Address.String(), 65100)
-		refuse(t, "guest to the other's gateway", a.ns, b.Gateway.String(), 7002)
-		refuse(t, "guest to the host's link", a.ns, r.hostAddress().String(), 7001)
-		refuse(t, "guest to the host's public address", a.ns, "203.0.113.200", 7001)
-		refuse(t, "guest to its gateway", a.ns, a.Gateway.String(), 7002)
-		refuse(t, "guest to the nameserver's other ports", a.ns, a.Nameserver.String(), 7002)
-		refuse(t, "uplink to guest", uplink, a.Address.String(), 65100)
+		refuseAll(t, []attempt{
+			{"guest to guest", a.ns, b.Address.String(), 65100},
+			{"guest to the other's gateway", a.ns, b.Gateway.String(), 7002},
+			{"guest to the host's link", a.ns, r.hostAddress().String(), 7001},
+			{"guest to the host's public address", a.ns, "203.0.113.200", 7001},
+			{"guest to its gateway", a.ns, a.Gateway.String(), 7002},
+			{"guest to the nameserver's other ports", a.ns, a.Nameserver.String(), 7002},
+			{"uplink to guest", uplink, a.Address.String(), 65100},
+		})
 	}
 }
 
@@ -74,9 +76,11 @@ func TestSpecialRangesAreNeverReached(t *testing.T) {
 	must(t, r.Connect("a"))
 	serve(t, uplink, 80)
 	call(t, a.ns, public, 80)
+	var attempts []attempt
 	for _, address := range append(addresses, r.address(1, 1).String()) {
-		refuse(t, "special range", a.ns, address, 80)
+		attempts = append(attempts, attempt{"special range", a.ns, address, 80})
 	}
+	refuseAll(t, attempts)
 }
 
 func TestASpoofedSourceIsDropped(t *testing.T) {

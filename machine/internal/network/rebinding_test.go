@@ -16,18 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/resolver"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
 const rebinds = "rebinds.example.com"
-
-// tries is how often something is done in this run: the long one does it a thousand times.
-func tries(short int) int {
-	if os.Getenv("BERTH_TEST_LONG") == "1" {
-		return 1000
-	}
-	return short
-}
 
 // answerInTurns is a resolver whose answers, which nobody may keep, lead to the next addresses of the list each time.
 func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
@@ -136,7 +129,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	outside := arrivals(t, uplink, public, "443")
 
 	reached := int64(0)
-	for i := range tries(100) {
+	for i := range testns.Depth(20, 1000) {
 		answer, err := ask(t, a, "udp", rebinds+".")
 		must(t, err)
 		for _, record := range answer.Answer {

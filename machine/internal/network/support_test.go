@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,6 +153,23 @@ func refuse(t *testing.T, what string, namespace *os.File, address string, port 
 		conn.Close()
 		t.Errorf("%s: %s:%d was reached", what, address, port)
 	}
+}
+
+type attempt struct {
+	what    string
+	from    *os.File
+	address string
+	port    int
+}
+
+// refuseAll waits once for all of them.
+func refuseAll(t *testing.T, attempts []attempt) {
+	t.Helper()
+	var waiting sync.WaitGroup
+	for _, a := range attempts {
+		waiting.Go(func() { refuse(t, a.what, a.from, a.address, a.port) })
+	}
+	waiting.Wait()
 }
 
 // echoes says whether the connection still carries bytes both ways.

@@ -42,8 +42,10 @@ func lasts(w *world, protocol int, authorization string) (lines *bufio.Reader) {
 var lastingKinds = []string{"a WebSocket", "a download over HTTP/1.1", "a download over HTTP/2"}
 
 func TestWhatLastsEndsWithItsBindingAndNotWithARotation(t *testing.T) {
+	t.Parallel()
 	for protocol, name := range lastingKinds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := open(t, lastingAnswers())
 			// Another secret of the same host and port, so that the machine's policy stays as it is.
 			other := secret{Name: "OTHER", Placeholder: "berth-secret-other", Value: "other", Hosts: w.secrets[0].Hosts}
@@ -82,6 +84,7 @@ func TestWhatLastsEndsWithItsBindingAndNotWithARotation(t *testing.T) {
 }
 
 func TestWhatLastsGoesOnWithoutTheCell(t *testing.T) {
+	t.Parallel()
 	w := open(t, lastingAnswers())
 	lines := lasts(w, 0, "Bearer "+placeholder)
 	must(lines.ReadString('\n'))

@@ -24,8 +24,6 @@ func seen(w http.ResponseWriter, r *http.Request) {
 func user(name string) *string { return &name }
 
 func TestAValueStandsForItsPlaceholderAndAtTheNamedPlace(t *testing.T) {
-	w := open(t, http.HandlerFunc(seen))
-	at := w.at()
 	const basicOfValue = "Basic dTpzay1jYW5hcnktdmFsdWU=" // u:sk-canary-value
 	for name, c := range map[string]struct {
 		place                      func(h *host)
@@ -43,12 +41,12 @@ func TestAValueStandsForItsPlaceholderAndAtTheNamedPlace(t *testing.T) {
 	} {
 		for protocol := 1; protocol <= 2; protocol++ {
 			t.Run(fmt.Sprintf("%s over HTTP/%d", name, protocol), func(t *testing.T) {
-				placed := at
+				w := open(t, http.HandlerFunc(seen))
+				placed := w.at()
 				if c.place != nil {
 					c.place(&placed)
 				}
 				w.bind(placed)
-				time.Sleep(answerKept) // what was said before is used until then
 				request := must(http.NewRequest("POST", w.url(c.path), strings.NewReader("body "+placeholder)))
 				request.Header.Set("Authorization", c.authorization)
 				request.Header.Set("X-Key", c.key)
@@ -84,6 +82,7 @@ func TestAHostWithoutSecretsIsPassedOnAsItIs(t *testing.T) {
 }
 
 func TestWhatIsNotTLSPassesUntouchedInBothDirections(t *testing.T) {
+	t.Parallel()
 	w := open(t, http.HandlerFunc(seen))
 	server := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer server.Close()
@@ -162,6 +161,7 @@ func TestARotationAndAnUnbindingCountWithinASecondOnAConnectionThatIsOpen(t *tes
 }
 
 func TestWithoutTheCellNoRequestOfABoundHostIsSentAndOthersPass(t *testing.T) {
+	t.Parallel()
 	w := open(t, http.HandlerFunc(seen))
 	client := w.client(1)
 	bodyOf(t, must(client.Get(w.url("/"))))

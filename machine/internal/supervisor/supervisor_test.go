@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // Some tests need a supervisor that can be killed: this binary is one when the variable names a configuration.
@@ -191,7 +193,7 @@ func TestAStepThatEndsAtOnceIsSeenToEnd(t *testing.T) {
 	if err := os.MkdirAll(config.LogDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 200 {
+	for range testns.Depth(30, 200) {
 		if err := newKeeper(config, once, func(string) {}).runOnce(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -125,9 +125,10 @@ func TestStdinIsGivenAndClosed(t *testing.T) {
 func TestOutputIsBoundedAndItsOffsetsGrow(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
-	id := s.exec(wire.ExecRequest{Argv: []string{"head", "-c", "40000000", "/dev/zero"}})
+	const said = outputBytes + 8<<20
+	id := s.exec(wire.ExecRequest{Argv: []string{"head", "-c", strconv.Itoa(said), "/dev/zero"}})
 	r := s.await(id)
-	if r.StdoutBytes != 40000000 || r.StdoutAvailable < 40000000-outputBytes-2<<20 || r.StdoutAvailable > r.StdoutBytes {
+	if r.StdoutBytes != said || r.StdoutAvailable < said-outputBytes-2<<20 || r.StdoutAvailable > r.StdoutBytes {
 		t.Fatalf("%+v", r)
 	}
 	if o := s.follow(id, ""); o.refusal == nil || o.refusal.Reason != "output_expired" || o.refusal.Details["available_from"] != float64(r.StdoutAvailable) {
@@ -136,7 +137,7 @@ func TestOutputIsBoundedAndItsOffsetsGrow(t *testing.T) {
 	if o := s.follow(id, "?stdout_offset="+strconv.Itoa(int(r.StdoutAvailable))); int64(len(o.stdout)) != r.StdoutBytes-r.StdoutAvailable {
 		t.Fatalf("%d bytes", len(o.stdout))
 	}
-	s.expect(400, "GET", "/exec/"+id+"/output?stdout_offset=40000001", nil, nil)
+	s.expect(400, "GET", "/exec/"+id+"/output?stdout_offset="+strconv.Itoa(said+1), nil, nil)
 	files, _ := filepath.Glob(filepath.Join(s.disk, "state/exec/*/std*"))
 	var total int64
 	for _, f := range files {

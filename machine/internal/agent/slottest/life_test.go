@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -88,7 +89,7 @@ func TestKillingInitOrEverythingLeavesTheAgentServing(t *testing.T) {
 func TestARunawayAllocatorIsEndedAndTheMachineLives(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	keeper := s.exec(wire.ExecRequest{Argv: []string{"sleep", "1000"}})
-	for range 3 {
+	for range testns.Depth(1, 3) {
 		o := s.follow(s.exec(wire.ExecRequest{Argv: []string{"python3", "-c", "b = bytearray(2 << 30)"}}), "")
 		if o.record.TermSignal == nil || *o.record.TermSignal != "SIGKILL" {
 			t.Fatalf("%+v %q", o.record, o.stderr)
@@ -99,7 +100,8 @@ func TestARunawayAllocatorIsEndedAndTheMachineLives(t *testing.T) {
 		t.Fatalf("the innocent process: %+v", r)
 	}
 	// Reading files much larger than memory must end nobody.
-	s.sh("user", "head -c 700000000 /dev/zero > /home/user/big; cat /home/user/big /home/user/big > /dev/null")
+	files := strings.Repeat("/home/user/big ", testns.Depth(1, 2))
+	s.sh("user", "dd if=/dev/zero of=/home/user/big bs=1M count=700; cat "+files+"> /dev/null")
 	if s.expect(200, "GET", "/exec/"+keeper, nil, &r); r.State != "running" {
 		t.Fatalf("page cache ended a process: %+v", r)
 	}
@@ -108,8 +110,18 @@ func TestARunawayAllocatorIsEndedAndTheMachineLives(t *testing.T) {
 func TestAForkBombIsEnded(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	for _, user := range []string{"user", "root"} {
-		id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "b() { sleep 1000 & b & b; }; b"}, User: user, TimeoutMS: 6000, KillGraceMS: 500})
-		s.follow(id, "")
+		id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "b() { sleep 1000 & b & b; }; b"}, User: user, TimeoutMS: 60_000, KillGraceMS: 500})
+		// The shell says that it cannot fork when the limit is reached.
+		var r wire.ExecRecord
+		for s.expect(200, "GET", "/exec/"+id, nil, &r); r.State == "running" && r.StderrBytes == 0; time.Sleep(20 * time.Millisecond) {
+			s.expect(200, "GET", "/exec/"+id, nil, &r)
+		}
+		if _, _, err := s.try("POST", "/exec/"+id+"/cancel", nil); err != nil { // it may have ended
+			t.Fatal(err)
+		}
+		if o := s.follow(id, ""); !strings.Contains(o.stderr, "fork") {
+			t.Fatalf("%s: it ended before the limit: %+v %q", user, o.record, o.stderr)
+		}
 		for end := time.Now().Add(time.Minute); ; {
 			o := s.sh("root", "pkill -9 sleep; ls /sys/fs/cgroup; echo on")
 			if o.stdout == "on\n" {
@@ -209,15 +221,16 @@ func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 		_, err := io.ReadFull(slow[i].Body, make([]byte, 1))
 		must(t, err)
 	}
-	time.Sleep(5 * time.Second)
+	// Kept for ten readers, this would be more than the machine has.
+	said := testns.Depth[int64](100<<20, 1000<<20)
+	var r wire.ExecRecord
+	for end := time.Now().Add(2 * time.Minute); r.StdoutBytes < said && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		s.expect(200, "GET", "/exec/"+id, nil, &r)
+	}
 	// The agent is not the guest's to see: ask for what the machine as a whole uses.
 	o := s.sh("root", `awk '/MemTotal|MemFree|^Cached/ {print $2}' /proc/meminfo`)
 	t.Logf("meminfo %q", o.stdout)
-	var r wire.ExecRecord
-	for end := time.Now().Add(2 * time.Minute); r.StdoutBytes < 50<<20 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		s.expect(200, "GET", "/exec/"+id, nil, &r)
-	}
-	if r.StdoutBytes < 50<<20 || r.State != "running" {
+	if r.StdoutBytes < said || r.State != "running" {
 		t.Fatalf("%+v", r)
 	}
 	s.expect(200, "POST", "/exec/"+id+"/cancel", nil, nil)

@@ -52,7 +52,7 @@ func findAgent() (err error) {
 		return err
 	}
 	agentBinary = filepath.Join(builtIn, "agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", agentBinary, "../../../cmd/agent")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", agentBinary, "../../../cmd/agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	return build.Run()

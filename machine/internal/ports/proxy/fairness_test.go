@@ -72,6 +72,7 @@ func TestIdleConnectionsKeepNoVisitorOut(t *testing.T) {
 }
 
 func TestAConnectionWithoutARequestEndsSoon(t *testing.T) {
+	t.Parallel()
 	change, _, _ := secured(t)
 	soon := func(o *Options) { o.Times.First = 200 * time.Millisecond }
 	ended(t, newWorld(t, answering(t, ok).Addr(), soon).dial())

@@ -85,6 +85,7 @@ func TestAnAnswerThatEndsInTheMiddleIsNotTakenForAWholeOne(t *testing.T) {
 }
 
 func TestAnAppThatNeverAnswersAndOneThatDoesNotListenAreToldApart(t *testing.T) {
+	t.Parallel()
 	silent := newRawApp(t, func(_ net.Conn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) })
 	short := func(o *Options) { o.Times.Answer, o.Times.Start = 300*time.Millisecond, 2*time.Second }
 	expectRefusal(t, newWorld(t, silent.Addr(), short).exchange(request("GET /")), 504, "app_timeout")

@@ -154,6 +154,7 @@ func TestAHeadThatIsTooLargeIsRefused(t *testing.T) {
 }
 
 func TestASlowVisitorIsToldAndLetGo(t *testing.T) {
+	t.Parallel()
 	app := newRawApp(t, func(_ net.Conn, reader *bufio.Reader) { _, _ = io.Copy(io.Discard, reader) })
 	w := newWorld(t, app.Addr(), func(o *Options) { o.Times.Head, o.Times.Body = 300*time.Millisecond, 300*time.Millisecond })
 	for name, bytes := range map[string]string{

@@ -43,6 +43,7 @@ func await(t testing.TB, cell *fakecell.Cell, word string) (value struct {
 }
 
 func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, answering(t, ok).Addr())
 	if hello := await(t, w.cell, "hello"); hello.Version != 3 || hello.PortHost != portHost {
 		t.Fatal(hello)
@@ -147,6 +148,7 @@ func TestARequestWithoutAnAnswerIsToldWhyItsLeaseWasTakenBack(t *testing.T) {
 }
 
 func TestALeaseEndsWithItsTime(t *testing.T) {
+	t.Parallel()
 	app := streaming(t)
 	w := newWorld(t, app.Addr())
 	soon := int64(1_000)
@@ -188,6 +190,7 @@ func TestAConnectionToAMachineThatMovedIsNotUsedAgain(t *testing.T) {
 }
 
 func TestAStreamLivesThroughARestartOfTheCell(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, streaming(t).Addr())
 	conn, reader := w.open(upgrade)
 	w.cell.Stop()
@@ -215,6 +218,7 @@ func TestAStreamLivesThroughARestartOfTheCell(t *testing.T) {
 }
 
 func TestAStreamThatNobodyConfirmsEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, streaming(t).Addr())
 	w.end()
 	<-w.ended

@@ -152,6 +152,7 @@ func TestAnAnswerThatEndsInTheMiddleResetsAStreamOfHTTP2(t *testing.T) {
 }
 
 func TestACertificateIsReplacedWhileConnectionsLast(t *testing.T) {
+	t.Parallel()
 	change, certificate, key := secured(t)
 	w := newWorld(t, answering(t, ok).Addr(), change)
 	dial := func() *tls.Conn {
@@ -256,6 +257,7 @@ func TestHalfOfAConnectionMayEndAfterAnUpgrade(t *testing.T) {
 }
 
 func TestEndingLetsRequestsEndAndCutsStreams(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	app := newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		r, err := http.ReadRequest(reader)
@@ -296,6 +298,7 @@ func TestEndingLetsRequestsEndAndCutsStreams(t *testing.T) {
 }
 
 func TestAWebSocketIsToldBetweenTwoFramesThatTheServiceEnds(t *testing.T) {
+	t.Parallel()
 	long := append([]byte{0x82, 126, 0x01, 0x00}, bytes.Repeat([]byte{0x88}, 256)...)
 	for name, each := range map[string]struct {
 		sent  []byte
@@ -312,6 +315,7 @@ func TestAWebSocketIsToldBetweenTwoFramesThatTheServiceEnds(t *testing.T) {
 		"most of the mask": {[]byte{0x82, 0x81, 1, 2, 3}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			app := newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 				_ = readHeadOf(reader)
 				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n")

@@ -41,6 +41,7 @@ func (w *world) addTally(sum *question.Tally, frame fakecell.Frame) {
 }
 
 func TestTheCellIsToldOfRefusalsAndOfOpenConnections(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, answering(t, ok).Addr())
 	w.exchange("nonsense\r\n\r\n")
 	w.exchange("GET / HTTP/1.1\r\nHost: nobody\r\nConnection: close\r\n\r\n")
@@ -54,6 +55,7 @@ func TestTheCellIsToldOfRefusalsAndOfOpenConnections(t *testing.T) {
 }
 
 func TestTheCellIsToldOfConnectionsThatWereTurnedAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, answering(t, ok).Addr(), func(o *Options) { o.Bounds.ConnectionsOfAClient = 1 })
 	stays := w.dial()
 	defer stays.Close()
@@ -65,6 +67,7 @@ func TestTheCellIsToldOfConnectionsThatWereTurnedAway(t *testing.T) {
 }
 
 func TestWhatWasRefusedWhileTheCellWasAwayIsToldWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, answering(t, ok).Addr())
 	stays := w.dial()
 	defer stays.Close()
