@@ -33,12 +33,13 @@ const BOOT_ID = 'cat /proc/sys/kernel/random/boot_id'
 test('/tmp has the room of the disk, stays over a suspend, goes along into a fork, and is empty after a start without memory', async () => {
   const source = await client.open('tmp', { caps: { memory_mib: 512, disk_gib: 2 } })
   assert.equal(await sh(source, 'stat -c "%a %U" /tmp; ls -A /tmp'), '1777 root')
-  const big = 'head -c 1G /dev/zero > /tmp/big && printf "#!/bin/sh\\necho runs" > /tmp/run && chmod +x /tmp/run && mkfifo /tmp/pipe'
+  const big =
+    'dd if=/dev/zero of=/tmp/big bs=1M count=1024 status=none && printf "#!/bin/sh\\necho runs" > /tmp/run && chmod +x /tmp/run && mkfifo /tmp/pipe'
   assert.equal(
     await sh(source, `${big}; stat -c %s /tmp/big; /tmp/run; df --output=size -m /tmp | tail -1 | tr -d " "`),
     '1073741824\nruns\n2048',
   )
-  const full = await client.run(source, ['sh', '-c', 'head -c 2G /dev/zero > /tmp/more'])
+  const full = await client.run(source, ['sh', '-c', 'dd if=/dev/zero of=/tmp/more bs=1M count=2048 status=none'])
   assert.deepEqual([full.exit.exit_code, /quota|space/i.test(full.stderr)], [1, true])
   await sh(source, 'rm /tmp/more; sync')
   const boot = await sh(source, BOOT_ID)

@@ -44,9 +44,13 @@ test('many processes that allocate at once die, and the workspace lives', async 
 })
 
 test('a disk that is full refuses writes inside and through the files route, and is well again when freed', async () => {
-  const filled = await client.run(hostile, ['bash', '-c', 'head -c 2G /dev/zero > /home/user/big; ls -l /home/user/big | cut -d" " -f5'], {
-    timeout_ms: 200_000,
-  })
+  const filled = await client.run(
+    hostile,
+    ['bash', '-c', 'dd if=/dev/zero of=/home/user/big bs=1M count=2048 status=none; ls -l /home/user/big | cut -d" " -f5'],
+    {
+      timeout_ms: 200_000,
+    },
+  )
   assert.match(filled.stderr, /No space left|quota exceeded/i)
   assert.ok(Number(filled.stdout) <= 1 << 30)
   const refused = await client.tool<{ error: object }>(hostile, '/files?path=/home/user/more', {

@@ -86,7 +86,7 @@ test('a memory of a processor that could do more is refused with its way out; th
 test('snapshots that are deleted give their room back to the disk that they were taken of', async () => {
   const workspace = await client.open('full-of-snapshots', small)
   const { id } = workspace
-  const write = async () => (await shell(workspace, 'rm -f big; head -c 600M /dev/zero > big && sync big')).code
+  const write = async () => (await shell(workspace, 'rm -f big; dd if=/dev/zero of=big bs=1M count=600 status=none && sync big')).code
   // What its checkpoints keep is bounded by the size of the disk once more (decision 60).
   const snapshots: string[] = []
   while ((await write()) === 0) {
