@@ -133,27 +133,6 @@ test('a suspended workspace is resumed within the request, for many visitors onc
   )
 })
 
-test('a proxy is told where the app of a lease listens, and null where the machine cannot say or the lease is over', async () => {
-  const { id, token } = await exposed('listening')
-  const { lease } = await granted(id, token)
-  const looked = async (look_id: number, of: number) => {
-    proxy.say({ look: { id: look_id, lease: of } })
-    return (await proxy.heard('the answer to a look', ({ listeners }) => listeners?.id === look_id)).listeners?.addresses
-  }
-  const before = w.startup.listeners
-  try {
-    w.startup.listeners = (port) => Promise.resolve([`127.0.0.1`, `::${port}`])
-    assert.deepEqual(await looked(1, lease), ['127.0.0.1', '::3000'])
-    w.startup.listeners = () => Promise.reject(new Error('no answer'))
-    assert.equal(await looked(2, lease), null)
-    w.startup.listeners = () => Promise.resolve([])
-    assert.deepEqual(await looked(3, lease), [])
-    assert.equal(await looked(4, lease + 1000), null)
-  } finally {
-    w.startup.listeners = before
-  }
-})
-
 test('a workspace that is being suspended lets nobody go on, is waited for, and resumed', async () => {
   const { id, token } = await exposed('suspending')
   const before = await granted(id, token)

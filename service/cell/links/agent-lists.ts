@@ -1,24 +1,18 @@
-import { isIP } from 'node:net'
 import { type Static, type TSchema, Type } from 'typebox'
 import { LIMITS } from '../../../contract/limits.ts'
 import { type CommandList, ListedCommand, ListedTerminal, type TerminalList } from '../../../contract/schemas/cell/lists.ts'
 import { Nullable } from '../../../contract/schemas/common.ts'
 import { shape } from './agent-answer.ts'
-import { AgentTrouble } from './agent-trouble.ts'
 
-// machine/internal/wire/agent.go: ExecList, PtyList and the listeners of a port.
+// machine/internal/wire/agent.go: ExecList and PtyList.
 
 const pageOf = <T extends TSchema>(row: T) => Type.Array(row, { maxItems: LIMITS.page.size_max })
 const next_cursor = Nullable(Type.String({ pattern: `^[0-9a-f-]{1,${LIMITS.page.cursor_characters_max}}$` }))
 const CommandsPage = Type.Object({ commands: pageOf(ListedCommand), next_cursor })
 const TerminalsPage = Type.Object({ terminals: pageOf(ListedTerminal), next_cursor })
-/** The longest address of IPv6. */
-const ADDRESS_MAX = 45
-const Listeners = Type.Object({ addresses: Type.Array(Type.String({ maxLength: ADDRESS_MAX }), { maxItems: LIMITS.port.addresses_max }) })
 
 export const commandsPage = shape(CommandsPage)
 export const terminalsPage = shape(TerminalsPage)
-export const listeners = shape(Listeners)
 const listedCommand = shape(ListedCommand)
 const listedTerminal = shape(ListedTerminal)
 
@@ -28,9 +22,4 @@ export function commandsOf({ commands, next_cursor: next }: Static<typeof Comman
 
 export function terminalsOf({ terminals, next_cursor: next }: Static<typeof TerminalsPage>): TerminalList {
   return { data: terminals.map((each) => listedTerminal.parse(each)), next_cursor: next }
-}
-
-export function addressesOf({ addresses }: Static<typeof Listeners>): string[] {
-  if (!addresses.every((each) => isIP(each) !== 0)) throw new AgentTrouble('nonsense', 'The agent named an address that is none')
-  return addresses
 }

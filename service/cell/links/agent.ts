@@ -3,7 +3,6 @@ import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../contract/limits.ts'
-import { Nullable } from '../../../contract/schemas/common.ts'
 import { Change, Changes } from '../../../contract/schemas/cell/change.ts'
 import { FileInfo, FileList, type FilePatch, type PatchResult, WriteResult } from '../../../contract/schemas/cell/file.ts'
 import { TarResult } from '../../../contract/schemas/cell/tar.ts'
@@ -17,7 +16,7 @@ import { TerminalSession, type TerminalSize } from '../../../contract/schemas/ce
 import type { LiveMachine } from '../machines/table.ts'
 import { type AnswerSize, type Bounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
 import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
-import { addressesOf, commandsOf, commandsPage, listeners, terminalsOf, terminalsPage } from './agent-lists.ts'
+import { commandsOf, commandsPage, terminalsOf, terminalsPage } from './agent-lists.ts'
 import { patchRefusal, patchResult } from './agent-patch.ts'
 import { CALL_BYTES, UNCOUNTED } from './answer-room.ts'
 import { linkOf } from './agent-protocol.ts'
@@ -46,6 +45,7 @@ import type {
   TarOptions,
   WriteOptions,
 } from './agent-asked.ts'
+import { facts, listeners } from './agent-shapes.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
@@ -87,10 +87,6 @@ const changesOfPage = Type.Array(Type.Object({ ...Change.properties, on_disk: Ty
   maxItems: LIMITS.file.changes_page_max,
 })
 const changesPage = shape(Type.Object({ changes: changesOfPage, ...restOfChanges }))
-const { type, size, mode } = Change.properties
-const facts = shape(
-  Type.Object({ facts: Type.Array(Nullable(Type.Object({ type, size, mode })), { maxItems: LIMITS.file.changes_page_max }) }),
-)
 /** The agent leaves a revision that it has not computed empty. */
 const writeResult = shape(
   Type.Object({ ...WriteResult.properties, revision: Type.Optional(Type.String({ pattern: '^([0-9a-f]{64})?$' })) }),
@@ -360,7 +356,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     commitChanges: (asked, bounds) => work('/git/commit', asked, gitCommitted, bounds),
     openBrowser: (what, visit, bounds) => stream(timed(`/browser/${what}`, visit), bounds),
-    listListeners: async (port, bounds) => addressesOf(await get(`/listeners?${query({ port })}`, listeners, bounds, REFUSAL)),
+    listListeners: async (port, bounds) => (await get(`/listeners?${query({ port })}`, listeners, bounds, REFUSAL)).addresses,
     async listProcesses(limit, bounds) {
       const { processes, truncated } = await get(`/processes?${query({ limit })}`, processList, bounds, LIST)
       return { processes: processes.map((each) => process.parse(each)), truncated }
