@@ -24,10 +24,7 @@ const ACTIONS = 40
 const UNREST_MS = 12_000
 /** One look of `until` at a history on a quiet computer. A slow computer has as many looks, and more time for them. */
 const QUIET_LOOK_MS = 15
-/**
- * No history is so long. A comparison puts right what an operation may wait for, so a regular one would hide that nothing else asked for
- * a comparison.
- */
+/** No history is so long. A regular comparison would hide that an operation waits for it. */
 const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
   'start',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { AT_ONCE_MS, createWorld, entryOf, type Process, type StartOptions, type World } from '../../../tests/engine/world.ts'
+import { createWorld, entryOf, type Process, type StartOptions, type World } from '../../../tests/engine/world.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
@@ -21,12 +21,6 @@ async function opened(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
   return workspace_id
-}
-
-async function atOnce(work: () => Promise<unknown>): Promise<void> {
-  const began_ms = performance.now()
-  await work()
-  assert.ok(performance.now() - began_ms < AT_ONCE_MS)
 }
 
 /** Its machine rests, and no caller has used it for a while. */
@@ -79,7 +73,7 @@ test('an inventory that gets no answer keeps no later comparison from being made
   await frozen(world, process)
   using _ = refuseStops(world, 1, 'before')
   const calls = hangOnce(world, 'inventory')
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal(calls.hung, 1)
 })
 
@@ -92,7 +86,7 @@ test('the book is told what the host has no more, also where policies cannot be 
     throw new Error('policies cannot be compared')
   })
   const told = mock.method(process.room, 'compared')
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.ok(policies.mock.callCount() > 0)
   await world.until(async () => told.mock.callCount() > 0)
   assert.ok(told.mock.calls.every((call) => call.arguments[0] === false))
@@ -120,7 +114,7 @@ test('the evictor goes on when the host does not say what is free', async () => 
   const process = await world.startProcess(ON_DEMAND)
   await frozen(world, process)
   const calls = hangOnce(world, 'glance')
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal(calls.hung, 1)
 })
 
@@ -130,7 +124,7 @@ test('the evictor goes on when the host does not say what machines use', async (
   await opened(world)
   for (const { subject } of (await world.host.inventory()).machines) world.host.guest(subject.id).rest()
   const calls = hangOnce(world, 'stats', ([subjects]) => subjects !== undefined) // a closer look
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal(calls.hung, 1)
   assert.ok(process.engine.isReady())
 })
@@ -142,7 +136,7 @@ test('a guest that does not say whether its commands run keeps no other machine 
   const process = await world.startProcess({ ...ON_DEMAND, ask_activity })
   const [first, second] = [await resting(world, process), await resting(world, process)]
   silent.add((await entryOf(process, first)).machine?.agent_key ?? '')
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.deepEqual([(await world.workspace(first)).residency, (await world.workspace(second)).residency], ['resident', 'hibernated'])
 })
 
@@ -166,7 +160,7 @@ test('a machine leaves for an open that the host goes on refusing, although it f
   const process = await world.startProcess(ON_DEMAND)
   const idle = await frozen(world, process)
   using _ = hasMemoryFor(world, 1)
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal((await world.workspace(idle)).residency, 'hibernated')
 })
 
@@ -175,7 +169,7 @@ test('a machine leaves for a wake that the host goes on refusing, although it fi
   const process = await world.startProcess(ON_DEMAND)
   const [sleeper, idle] = [await hibernated(world, process), await frozen(world, process)]
   using _ = hasMemoryFor(world, 1)
-  await atOnce(async () => process.parking.wake(await entryOf(process, sleeper)))
+  await process.parking.wake(await entryOf(process, sleeper))
   assert.deepEqual([(await world.workspace(sleeper)).residency, (await world.workspace(idle)).residency], ['resident', 'hibernated'])
 })
 
@@ -189,7 +183,7 @@ test('a wake that the host refuses has rows and host compared: a machine that no
   await world.db.selectNoFrom((eb) => eb.fn<number>('setval', [eb.val('fences'), eb.val(2_000)]).as('n')).execute()
   await world.host.start({ subject: workspaceSubject(deleted), ...fence, ...machine })
   using _ = hasMemoryFor(world, 2)
-  await atOnce(async () => process.parking.wake(await entryOf(process, sleeper)))
+  await process.parking.wake(await entryOf(process, sleeper))
   assert.deepEqual([(await world.workspace(sleeper)).residency, (await world.workspace(idle)).residency], ['resident', 'resident'])
   assert.deepEqual((await world.host.inventory()).machines.map(({ subject }) => subject.id).sort(), [sleeper, idle].sort())
 })
@@ -202,7 +196,7 @@ test('a wake that waits for capacity gives way to an operation of its workspace'
   using _ = process.table.holdAwake(used, 'call') // it may leave after its call, so the wake waits
   const woken = assert.rejects(process.parking.wake(await entryOf(process, sleeper)))
   await world.until(async () => process.room.waiting().length > 0)
-  await atOnce(async () => world.ended(await world.operate(sleeper, 'suspend')))
+  await world.ended(await world.operate(sleeper, 'suspend'))
   assert.equal((await world.workspace(sleeper)).observed_state, 'suspended')
   await woken
 })
@@ -219,7 +213,7 @@ test('a guest that a comparison saw paused, and that its operation has let run a
     assert.equal((await world.ended(await world.operate(id, 'reset'))).state, 'failed')
   }
   assert.deepEqual([(await entryOf(process, id)).machine?.state, (await world.workspace(id)).observed_state], ['running', 'running'])
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal((await world.workspace(id)).residency, 'hibernated')
 })
 
@@ -230,7 +224,7 @@ test('a machine that the cell takes for paused while nothing pauses it has rows 
   const [machine] = (await world.host.inventory()).machines
   assert.ok(machine)
   process.table.putMachine({ ...machine, state: 'paused' })
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal((await world.workspace(id)).residency, 'hibernated')
 })
 
@@ -239,6 +233,6 @@ test('a machine that the cell does not know has rows and host compared, and leav
   const process = await world.startProcess(ON_DEMAND)
   const id = await resting(world, process)
   process.table.parkMachine(id, (await entryOf(process, id)).machine?.fence ?? 0)
-  await atOnce(() => opened(world))
+  await opened(world)
   assert.equal((await world.workspace(id)).residency, 'hibernated')
 })

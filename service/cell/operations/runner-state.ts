@@ -97,3 +97,10 @@ export function forgetDone(state: State, open: { id: string }[]): void {
   const ids = new Set(open.map(({ id }) => id))
   for (const known of [state.waiting, state.told]) for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
 }
+
+/** For failures and logs. */
+export function shownState({ jobs, waiting, ahead, left_some, draining }: State): object {
+  const repeats = [...waiting].map(([id, { wait_ms, until_ms }]) => [id, [wait_ms, until_ms - performance.now()]])
+  const groups = [...jobs].map(([id, { group }]) => [id, group])
+  return { left_some, draining, jobs: Object.fromEntries(groups), repeats: Object.fromEntries(repeats), ahead: [...ahead.keys()] }
+}

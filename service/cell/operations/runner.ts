@@ -24,6 +24,7 @@ import {
   newState,
   nextLookMs,
   RETRY_MS_MIN,
+  shownState,
   type Group,
   type Place,
   type State,
@@ -65,7 +66,6 @@ export function startRunner(options: RunnerOptions): Runner {
   let current: Promise<void> | null = null
   let again: PromiseWithResolvers<void> | null = null
   let timer: NodeJS.Timeout | undefined
-  let due_ms = 0
 
   const loop = async () => {
     while (again !== null && !signal.aborted) {
@@ -96,7 +96,6 @@ export function startRunner(options: RunnerOptions): Runner {
   const schedule = (ms: number) => {
     clearTimeout(timer)
     if (signal.aborted || state.draining) return
-    due_ms = performance.now() + ms
     timer = setTimeout(wake, ms)
     timer.unref()
   }
@@ -142,16 +141,7 @@ export function startRunner(options: RunnerOptions): Runner {
     wake,
     pass,
     idle,
-    state: () => ({
-      looking: current !== null,
-      asked: again !== null,
-      next_look_ms: due_ms - performance.now(),
-      left_some: state.left_some,
-      draining: state.draining,
-      jobs: Object.fromEntries([...state.jobs].map(([id, { group }]) => [id, group])),
-      repeats: Object.fromEntries([...state.waiting].map(([id, { wait_ms, until_ms }]) => [id, [wait_ms, until_ms - performance.now()]])),
-      ahead: [...state.ahead.keys()],
-    }),
+    state: () => ({ looking: current !== null, asked: again !== null, has_timer: timer !== undefined, ...shownState(state) }),
     async drain() {
       state.draining = true
       end()
@@ -263,15 +253,14 @@ async function beginWithRoom(
 ): Promise<void> {
   const { cell } = options
   const { operation } = job
-  const { required } = want
+  const { required, organization_id } = want
   const { created_at } = operation
   const now = cell.clock.now()
   const host = cell.room.capacity()
   const refuseIt = async (error: OperationError) => {
     if (operation.attempt === 0) return refuse(job, known.kind, error)
     // What it did ahead is undone on the host, which may be away: no other operation waits for that.
-    const place = { group: known.group, organization_id: want.organization_id }
-    run(options, state, operation, place, signals, () => refuse(job, known.kind, error))
+    run(options, state, operation, { group: known.group, organization_id }, signals, () => refuse(job, known.kind, error))
   }
   const answer = host === null ? null : admit({ required, host, created_at, now })
   if (answer?.kind === 'refuse') {

@@ -3,6 +3,8 @@ import type { Db } from '../../db/database.ts'
 import type { HostCapacity, Machine } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 import { afterTurn, fairOrder, NO_TURNS, type Turns, type Waiter } from './fair-order.ts'
+import { createLeavings, type Leaving } from './leavings.ts'
+import { createRefusals } from './refusals.ts'
 import { readTaken, type Room as Taken } from './room-store.ts'
 
 /** What a machine is told, and who asks for it. */
@@ -32,12 +34,6 @@ export interface RoomMaker {
   wanted(): void
   /** Memory of machines that may be made to leave within seconds, with their headroom. */
   evictable_mib(): number
-}
-
-/** A machine that is about to give its room back. */
-export interface Leaving extends Disposable {
-  /** It could not be ended yet: it counts until the host has it no more. */
-  linger(fence: number): void
 }
 
 /**
@@ -103,21 +99,6 @@ export interface Room {
   state(): object
 }
 
-interface Gone {
-  memory_mib: number
-  held: number
-  since_ms: number
-  /** Its machine, where it could not be ended. */
-  lingers: number | null
-}
-
-/** A machine that leaves is waited for so long. Then others leave as well: its save or its end may take many minutes. */
-const LEAVES_MS = 20_000
-/** Between two refusals of the same operation or wake passes less. */
-const REFUSED_MS = 5000
-/** A comparison, which a refusal asks for, may end what the book does not count. Only what is refused for longer makes machines leave. */
-const REFUSED_AFTER_MS = 3000
-
 /** A look for whoever was not told: what ends by other ways than these tells nobody. */
 const LOOK_AGAIN_MS = 1000
 
@@ -129,10 +110,8 @@ interface RoomContext {
 }
 
 export function createRoom({ db, cell_id, now_ms = () => performance.now() }: RoomContext): Room {
-  /** What must still leave for what the host has refused. */
-  const refusals = new Map<string, { left_mib: number; since_ms: number; until_ms: number }>()
+  const refusals = createRefusals(now_ms)
   const list = new Map<string, Want>()
-  const gone = new Map<string, Gone>()
   const heard = new Set<() => void>()
   const doubters = new Set<() => void>()
   const pokes = new Set<() => void>()
@@ -165,32 +144,19 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     is_stale = false
     is_partial = but_of !== null
     for (;;) {
-      const leaving = [...gone.keys()]
+      const leaving = gone.ids()
       const found = await readTaken(db, cell_id, host.headroom_mib, leaving, but_of)
       // What has ended meanwhile is counted in them still, and would be missed by whoever adds up what comes. What has begun to leave
       // meanwhile may be missing in them already, while its machine is there.
-      if (leaving.length === gone.size && leaving.every((id) => gone.has(id))) {
+      const now = new Set(gone.ids())
+      if (leaving.length === now.size && leaving.every((id) => now.has(id))) {
         taken = found
-        return { ...found, leaving_mib: leaving_mib() }
+        return { ...found, leaving_mib: gone.soon_mib() }
       }
     }
   }
-  const leaving_mib = () => {
-    const soon = [...gone.values()].filter(({ since_ms }) => now_ms() - since_ms < LEAVES_MS)
-    return soon.reduce((sum, { memory_mib }) => sum + memory_mib, 0)
-  }
-  const refused_mib = () => {
-    for (const [id, { until_ms }] of refusals) if (until_ms < now_ms()) refusals.delete(id)
-    const lasting = [...refusals.values()].filter(({ since_ms }) => now_ms() - since_ms >= REFUSED_AFTER_MS)
-    return lasting.reduce((sum, { left_mib }) => sum + left_mib, 0)
-  }
-  const hasLeft = (workspace_id: string) => {
-    const memory_mib = gone.get(workspace_id)?.memory_mib ?? 0
-    gone.delete(workspace_id)
-    for (const one of refusals.values()) one.left_mib = Math.max(one.left_mib - memory_mib, 0)
-  }
   const known_free_mib = (host: HostCapacity) => host.memory_mib - (taken?.memory_mib ?? 0)
-  const reachable_mib = (host: HostCapacity) => known_free_mib(host) + leaving_mib() + maker.evictable_mib()
+  const reachable_mib = (host: HostCapacity) => known_free_mib(host) + gone.soon_mib() + maker.evictable_mib()
   const inOrder = (): Want[] => (order ??= fairOrder([...list.values()], turns))
   const put = (want: Want) => {
     if (list.get(want.id) !== want) order = null
@@ -287,38 +253,12 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
   const doubt = () => {
     for (const one of doubters) one()
   }
-  const leaving = (workspace_id: string, memory_mib: number): Leaving => {
-    const known = gone.get(workspace_id) ?? { memory_mib: memory_mib + (capacity?.headroom_mib ?? 0), held: 0, lingers: null, since_ms: 0 }
-    if (known.held === 0 && known.lingers === null) known.since_ms = now_ms()
-    known.held += 1
-    gone.set(workspace_id, known)
-    let held = true
-    return {
-      linger(fence) {
-        known.lingers = fence
-        doubt()
-      },
-      [Symbol.dispose]() {
-        if (!held) return
-        held = false
-        known.held -= 1
-        if (known.held > 0 || known.lingers !== null) return
-        hasLeft(workspace_id)
-        freed()
-      },
-    }
-  }
+  const gone = createLeavings({ now_ms, hasLeft: (memory_mib) => refusals.hasLeft(memory_mib), freed, doubt })
 
   return {
     describe(described, machines) {
       capacity = described
-      const there = new Map(machines.map(({ subject, fence }) => [subject.id, fence]))
-      for (const [id, one] of gone) {
-        if (one.lingers === null || there.get(id) === one.lingers) continue
-        one.lingers = null // also where it is about to leave again: the end of that is told only of one that does not linger
-        if (one.held === 0) hasLeft(id)
-      }
-      if ([...gone.values()].some(({ lingers, held }) => lingers !== null && held === 0)) doubt()
+      if (gone.compare(machines)) doubt()
       freed()
     },
     capacity: () => capacity,
@@ -364,23 +304,16 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       if (drop(id)) pokeWakes()
     },
     isReachable,
-    leaving,
+    leaving: (workspace_id, memory_mib) => gone.leave(workspace_id, memory_mib + (capacity?.headroom_mib ?? 0)),
     freed,
     ended(workspace_id, fence) {
-      const one = gone.get(workspace_id)
-      if (one?.lingers !== fence) return
-      one.lingers = null
-      if (one.held > 0) return // its end is told then
-      hasLeft(workspace_id)
-      freed()
+      if (gone.ended(workspace_id, fence)) freed()
     },
     refused(id, memory_mib) {
-      const { left_mib = 0, since_ms = now_ms() } = refusals.get(id) ?? {}
-      const size_mib = memory_mib + (capacity?.headroom_mib ?? 0)
-      refusals.set(id, { left_mib: left_mib > 0 ? left_mib : size_mib, since_ms, until_ms: now_ms() + REFUSED_MS })
-      if (refused_mib() > 0) maker.wanted()
+      refusals.note(id, memory_mib + (capacity?.headroom_mib ?? 0))
+      if (refusals.left_mib() > 0) maker.wanted()
     },
-    isRefused: () => refused_mib() > 0,
+    isRefused: () => refusals.left_mib() > 0,
     onFreed(one) {
       heard.add(one)
       return () => heard.delete(one)
@@ -396,13 +329,13 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     },
     lacking_mib: (evictable_mib) =>
       inTurn(async () => {
-        if (capacity === null || (list.size === 0 && refused_mib() === 0)) return 0
+        if (capacity === null || (list.size === 0 && refusals.left_mib() === 0)) return 0
         const host = capacity
         const now = await read(host)
         const free_mib = host.memory_mib - now.memory_mib + now.leaving_mib
         let wanted_mib = 0
         for (const want of inOrder()) if (wanted_mib + sizeOf(want, host) <= free_mib + evictable_mib) wanted_mib += sizeOf(want, host)
-        return Math.max(wanted_mib - free_mib, 0) + Math.max(refused_mib() - now.leaving_mib, 0)
+        return Math.max(wanted_mib - free_mib, 0) + Math.max(refusals.left_mib() - now.leaving_mib, 0)
       }),
     lacking_gib: (evictable_gib) =>
       inTurn(async () => {
@@ -429,8 +362,8 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       is_stale,
       is_partial,
       is_compared,
-      gone: Object.fromEntries(gone),
-      refusals: Object.fromEntries(refusals),
+      gone: gone.state(),
+      refusals: refusals.state(),
       reachable_mib: capacity === null ? null : reachable_mib(capacity),
       evictable_mib: maker.evictable_mib(),
       waiting: inOrder(),
