@@ -92,7 +92,8 @@ for (const point of POINTS) {
 
 test('a guest that does not end a command in its time, and goes on showing life, is stopped: the execution is lost', async () => {
   using _play = playing(() => undefined)
-  const asked = { workspace_id: bench.workspace_id, execution_id: fresh(), fingerprint: 'endless' }
+  const shown = { argv: ['true'], argv_truncated: false, cwd: HOME }
+  const asked = { workspace_id: bench.workspace_id, execution_id: fresh(), fingerprint: 'endless', shown }
   const exec = { argv: ['true'], cwd: HOME, user: 'user', env: {}, timeout_ms: 50 }
   const { row } = await successor({ overtime_ms: 50 }).run({ ...asked, command: async () => ({ exec, output_limit_bytes: 100 }) })
   assert.deepEqual([row.state, row.error?.details.reason], ['lost', 'host_unreachable'])
