@@ -5,7 +5,7 @@ import type { LiveMachine } from './table.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { beginHibernation, commitHibernation, isHibernatedBy, type LeftBehind, type Move } from './parking-store.ts'
 import { drawFence } from './reconcile-store.ts'
-import type { Leaving } from '../room/room.ts'
+import type { Leaving } from '../room/leavings.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
 const RETRY_MS_MIN = 50
