@@ -9,7 +9,7 @@ import { readProfiles, writeProfile } from './profile.ts'
  */
 export async function stepUp({ berth, flags, profile, say }: Context): Promise<readonly [string] | undefined> {
   const password = flags['password-stdin'] === true ? passwordOfStdin() : await askForPassword()
-  const { session_token } = (await berth().api('POST', '/v1/auth/step-up', { json: { password } })) as { session_token: string }
+  const { session_token } = await berth().api<{ session_token: string }>('POST', '/v1/auth/step-up', { json: { password } })
   const known = readProfiles()[profile]
   if (process.env['BERTH_API_KEY'] || known === undefined) {
     say('The token in BERTH_API_KEY is over. The session goes on under this one:')
@@ -41,7 +41,7 @@ function askForPassword(): Promise<string> {
         if (key === INTERRUPT || (key === END && typed === ''))
           return reject(new CliError('No password was given', { exit_code: INTERRUPTED }))
         if (key === '\r' || key === '\n' || key === END) return resolve(typed)
-        typed = key === BACKSPACE || key === '\b' ? [...typed].slice(0, -1).join('') : typed + key
+        typed = key === BACKSPACE || key === '\b' ? Array.from(typed).slice(0, -1).join('') : typed + key
       }
     }
   })

@@ -100,7 +100,7 @@ export function forgetDone(state: State, open: { id: string }[]): void {
 
 /** For failures and logs. */
 export function shownState({ jobs, waiting, ahead, left_some, draining }: State): object {
-  const repeats = [...waiting].map(([id, { wait_ms, until_ms }]) => [id, [wait_ms, until_ms - performance.now()]])
-  const groups = [...jobs].map(([id, { group }]) => [id, group])
+  const repeats = [...waiting].map(([id, { wait_ms, until_ms }]) => [id, [wait_ms, until_ms - performance.now()]] as const)
+  const groups = [...jobs].map(([id, { group }]) => [id, group] as const)
   return { left_some, draining, jobs: Object.fromEntries(groups), repeats: Object.fromEntries(repeats), ahead: [...ahead.keys()] }
 }
