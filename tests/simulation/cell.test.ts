@@ -10,6 +10,7 @@ import { depth } from '../support/depth.ts'
 import { generatorOf, testSeed } from '../support/seed.ts'
 import { createWorld, type Process, type World } from '../engine/world.ts'
 import { adoptRelative, forkAndAdopt, isOvertaken, type Family } from './adoption.ts'
+import { everything, known, unrest } from './stuck.ts'
 
 // One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
 // engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
@@ -111,7 +112,7 @@ class History {
       await this.checkFiles()
       await this.rest()
     } catch (error) {
-      throw new Error(`History: ${this.told.join(', ')}; at its end: ${JSON.stringify(this.known())}`, { cause: error })
+      throw new Error(`History: ${this.told.join(', ')}; at its end: ${JSON.stringify(known(this.process))}`, { cause: error })
     }
   }
 
@@ -338,10 +339,10 @@ class History {
     const text = (lasted: string) => `Not at rest ${lasted}: ${JSON.stringify({ looks, stuck, waits_for })}`
     try {
       await this.world.until(async () => {
-        waits_for = await this.unrest()
+        waits_for = await unrest(this.world, this.process)
         looks += 1
         const is_late = lasted_ms() > UNREST_MS && looks > UNREST_MS / QUIET_LOOK_MS
-        if (waits_for !== null && is_late) stuck ??= { after_ms: lasted_ms(), waits_for, ...(await this.everything()) }
+        if (waits_for !== null && is_late) stuck ??= { after_ms: lasted_ms(), waits_for, ...(await everything(this.world, this.process)) }
         return waits_for === null
       })
     } catch (cause) {
@@ -351,42 +352,6 @@ class History {
     await this.process?.engine.watch()?.sweep()
     await this.process?.engine.watch()?.sweep() // files of what the first one settled
     await assertNothingIsLeft(this.world)
-  }
-
-  /** Which of the states that nothing ends it is, can be told from this: rows, host, table, and all that the engine waits for. */
-  private async everything(): Promise<object> {
-    const { db, host, clock } = this.world
-    const id = (name: string) => sql`right(${sql.ref(name)}::text, 4)`
-    const { rows: grants } = await sql`select kind, ${id('id')} as id, residency, memory_mib, is_reserved from grants`.execute(db)
-    const { rows: holds } = await sql`
-      select ${id('h.workspace_id')} as workspace, h.gate, o.kind, o.state, o.step, ${id('o.source_workspace_id')} as source
-      from workspace_holds h join operations o on o.id = h.operation_id`.execute(db)
-    const machines = (await host.inventory()).machines.map(({ subject, state, fence, epoch }) => [
-      subject.id.slice(-4),
-      state,
-      fence,
-      epoch,
-    ])
-    const now = clock.now()
-    const waiting = this.process?.room.waiting().map(({ id, since, memory_mib, disk_gib, is_call }) => {
-      return { id: id.slice(-4), memory_mib, disk_gib, is_call, waited_ms: now.getTime() - since.getTime() }
-    })
-    return { now, grants, holds, machines, waiting, engine: this.process?.engine.state(), known: this.known() }
-  }
-
-  /** What is still under way; null where nothing is. */
-  private async unrest(): Promise<unknown> {
-    if (this.process?.engine.isReady() !== true) return 'the engine is not ready'
-    const operations = await this.world.db.selectFrom('operations').selectAll().where('completed_at', 'is', null).execute()
-    const moving = this.process.parking.moving()
-    return operations.length === 0 && moving.length === 0 ? null : { operations, moving }
-  }
-
-  private known(): unknown {
-    const { parking, table } = this.process ?? {}
-    return table?.known().map(({ id, observed_state, residency, hold, machine }) => {
-      return { id: id.slice(-4), observed_state, residency, hold, machine, save_failed: parking?.saveFailed(id) }
-    })
   }
 
   /** Whatever is not deleted can run, and has its mark. */
