@@ -190,6 +190,60 @@ test('a webhook of 5 MiB to a suspended workspace arrives once and whole, and it
   await until('the callback URL is over', WAIT_MS, async () => (await visit(`${callback}x`, { method: 'POST' })).status === 401)
 })
 
+/** Listens where it is told, and on all addresses after a time where it is told so. */
+const LISTENER = `
+import http.server, sys, time
+from http.server import ThreadingHTTPServer as Server
+class App(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'here')
+server = Server((sys.argv[1], 5173), App)
+if len(sys.argv) > 2:
+    time.sleep(float(sys.argv[2]))
+    server.server_close()
+    server = Server(('0.0.0.0', 5173), App)
+server.serve_forever()
+`
+
+test('a server that listens on loopback alone is named to its visitor at once; one that then listens everywhere is reached', async () => {
+  workspace = await client.open('app', { caps: { memory_mib: 512 } }) // a token of its epoch
+  const port = `/v1/workspaces/${workspace.id}/ports/5173`
+  const at = (await client.api<{ url: string }>(port, { method: 'PUT' })).body.url
+  const bearer_of = (await client.api<{ token: string }>(`${port}/tokens`, { method: 'POST' })).body.token
+  const headers = { authorization: `Bearer ${bearer_of}` }
+  await client.tool(workspace, '/files?path=/home/user/listener.py', { method: 'PUT', bytes: Buffer.from(LISTENER) })
+  const stop = () => client.run(workspace, ['sh', '-c', `pkill -f '[l]istener.py'; true`])
+  const listen = async (...argv: string[]) => {
+    await stop()
+    await client.run(workspace, ['sh', '-c', `setsid python3 listener.py ${argv.join(' ')} </dev/null >/tmp/listener.log 2>&1 &`], {
+      cwd: '/home/user',
+    })
+  }
+  const upgrade = { ...headers, connection: 'Upgrade', upgrade: 'websocket' }
+  try {
+    for (const [address, named] of Object.entries({ '127.0.0.1': '127.0.0.1:5173', '127.0.0.2': '127.0.0.2:5173' })) {
+      await listen(address)
+      const begun = performance.now()
+      const refused = await visit(`${at}/`, { headers })
+      const took_ms = performance.now() - begun
+      assert.deepEqual([refused.status, refused.headers['x-service-reason']], [502, 'app_listens_elsewhere'], refused.text)
+      const { error } = JSON.parse(refused.text) as { error: { message: string; details: object } }
+      assert.ok(error.message.includes(`${named} only`) && error.message.includes('--host 0.0.0.0'), error.message)
+      assert.ok(took_ms < 20_000, `${took_ms} ms`) // 30 s is how long a visitor waits where nothing listens
+      const page = await visit(`${at}/`, { headers: { ...headers, accept: 'text/html' } })
+      assert.ok(page.headers['content-type']?.startsWith('text/html') && page.text.includes(`${named} only`), page.text)
+      assert.equal((await visit(`${at}/`, { headers: upgrade })).headers['x-service-reason'], 'app_listens_elsewhere')
+    }
+    await listen('127.0.0.1', '0.2')
+    assert.equal((await visit(`${at}/`, { headers })).text, 'here')
+  } finally {
+    await stop()
+    await client.api(port, { method: 'DELETE' })
+  }
+})
+
 async function browser(): Promise<Chromium> {
   const [template] = await service.query<{ layers: string[] }>(
     `select v.layers from template_versions v join templates t on t.id = v.template_id where t.slug = 'browser' order by v.version desc limit 1`,
