@@ -14,6 +14,7 @@ import { NO_PYTHON, PYTHON_PACKAGES } from '../support/client-guides.ts'
 import { createClient, type Client } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
+const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const TIMEOUT = { timeout: 240_000 }
 const LONG = ['sh', '-c', 'echo begun; exec sleep 600']
 
@@ -74,7 +75,7 @@ test('commands of a file-first workspace are listed with what was asked', TIMEOU
     [execution?.execution_id, execution?.argv, execution?.cwd, execution?.state, execution?.tree_revision],
     [id, ['sh', '-c', 'echo x > file'], '/home/user', 'succeeded', 1],
   )
-  await assert.rejects(ws.commands().all(), /mode/)
+  await assert.rejects(ws.commands().all(), { reason: 'not_supported_for_mode' })
   await ws.delete()
 })
 
@@ -170,7 +171,7 @@ test(
   'of commands whose tasks are cancelled at any moment those of exec are cancelled, and one that was only started goes on',
   { ...TIMEOUT, skip: NO_PYTHON },
   async () => {
-    const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1' }
+    const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: `${PYTHON}:${PYTHON_PACKAGES}`, PYTHONDONTWRITEBYTECODE: '1' }
     const where = { BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_NO_VERSION_CHECK: '1' }
     await promisify(execFile)('python3', ['-c', PROGRAM, 'cancelled-tasks'], { env: { ...env, ...where } })
     const ws = await berth.find('cancelled-tasks')

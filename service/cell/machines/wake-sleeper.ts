@@ -62,10 +62,11 @@ async function wakeOnce(
     return beginWake(db, move)
   }
   // An operation does not begin before this move has ended.
+  const isHeld = () => (table.get(workspace_id)?.hold?.gate ?? 'open') !== 'open'
   const check = () => {
-    const hold = table.get(workspace_id)?.hold ?? null
-    if (hold !== null && hold.gate !== 'open') throw takenOver()
+    if (isHeld()) throw takenOver()
   }
+  if (isHeld()) await table.fresh(workspace_id) // the table may not know yet that the operation has ended
   const given = await room.take(want, reserve, Math.max(limit_ms, 0), { check })
   if (given === null) throw hostFull()
   const sleeper = given.value
