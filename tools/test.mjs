@@ -1,8 +1,8 @@
 // `npm test`: the same set-up as `npm start`, then every test. `npm test -- lint go unit acceptance` runs parts, any other word only
 // the files whose path contains it. What needs no machine runs while the rest of the set-up goes on.
-import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { startEnclosed } from './enclosure/enclosure.mjs'
 import { installMachines, installPackages } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
@@ -25,21 +25,18 @@ await report(async () => {
       return pythonForTests({ settings, log })
     },
   })
-  const child = spawn(node, ['--disable-warning=ExperimentalWarning', RUNNER, ...rest], {
-    cwd: CLONE,
+  const { child, ended, note } = startEnclosed([node, '--disable-warning=ExperimentalWarning', RUNNER, ...rest], {
     env: { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, ...python },
-    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    shown: [settings.cache_dir, dirname(node)],
+    ipc: true,
   })
-  for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => child.kill(name))
   // It asks for machines when a chosen file has some. By the time they are built, it may have been ended.
   child.once('message', async () => {
     const told = await machinesFor(settings)
+    if (told.env !== undefined) note({ hostd: told.env.BERTH_TEST_HOSTD })
     if (child.connected) child.send(told, () => undefined)
   })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code) => resolve(code ?? 1))
-  })
+  return ended
 })
 
 /** What the runner is told: the environment of files that have machines, or why there can be none. */

@@ -21,6 +21,7 @@ import { ORGANIZATION_COMMANDS } from './organizations.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { STANDING_COMMANDS } from './standing.ts'
+import { patience } from '../../tests/support/patience.ts'
 
 const folder = mkdtempSync('/tmp/berth-admin-test-')
 after(() => rmSync(folder, { recursive: true }))
@@ -50,7 +51,7 @@ async function admin(database_url: string, ...args: string[]): Promise<{ code: n
     execFile(
       process.execPath,
       [main, ...args],
-      { env: { BERTH_ADMIN: JSON.stringify({ database_url }) }, timeout: 120_000 },
+      { env: { BERTH_ADMIN: JSON.stringify({ database_url }) }, timeout: patience(120_000) },
       (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     )
   })

@@ -11,6 +11,7 @@ import { cellChannels, openListener } from '../db/listen.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { WORKSPACE_COMMANDS } from './workspaces.ts'
+import { patience } from '../../tests/support/patience.ts'
 
 test('commands that take a right away are known as such', () => {
   const commands = Object.entries({ ...KEY_COMMANDS, ...PERSON_COMMANDS, ...WORKSPACE_COMMANDS })
@@ -23,8 +24,9 @@ test('a command that revokes ends when the cell has confirmed', async () => {
   const database_url = database.url
   const admin = async (...args: string[]) => {
     const env = { BERTH_ADMIN: JSON.stringify({ database_url }) }
-    return (await promisify(execFile)(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...args], { env, timeout: 120_000 }))
-      .stdout
+    return (
+      await promisify(execFile)(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...args], { env, timeout: patience(120_000) })
+    ).stdout
   }
   await admin('organization', 'create', 'acme')
   await admin('project', 'create', 'main', '--organization', 'acme')

@@ -24,6 +24,7 @@ import { AdminError } from './command.ts'
 import { readTemplateFile } from './template-files/import.ts'
 import { ownArchitecture } from './template-files/manifest.ts'
 import { TarReader, tarHead } from './template-files/tar.ts'
+import { patience } from '../../tests/support/patience.ts'
 
 const SETTINGS = {
   env: { LANG: 'C.UTF-8' },
@@ -59,8 +60,11 @@ async function installation(): Promise<Installation> {
   const admin: Installation['admin'] = (...args) =>
     new Promise((resolve) => {
       const env = { BERTH_ADMIN: JSON.stringify({ database_url, layers_dir }) }
-      execFile(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...args], { env, timeout: 120_000 }, (error, stdout, stderr) =>
-        resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+      execFile(
+        process.execPath,
+        [path.join(import.meta.dirname, 'main.ts'), ...args],
+        { env, timeout: patience(120_000) },
+        (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
       )
     })
   return {

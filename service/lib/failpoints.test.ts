@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { armFailpoint, armFailpoints, failpoint, FailpointError, FAILPOINTS, listFailpoints } from './failpoints.ts'
+import { patience } from '../../tests/support/patience.ts'
 
 test('a process that no test started refuses to run with failpoints', () => {
   assert.throws(() => armFailpoints('open.O3:throw', { test_switch: false }), /refusing to start/)
@@ -45,7 +46,10 @@ function run(spec: string): { signal: NodeJS.Signals | null; stdout: string } {
     await failpoint('open.O3')
     console.log('between')
     try { await failpoint('open.O4') } catch (error) { console.log(error.message) }`
-  const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code, spec], { encoding: 'utf8', timeout: 120_000 })
+  const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code, spec], {
+    encoding: 'utf8',
+    timeout: patience(120_000),
+  })
   return { signal, stdout }
 }
 

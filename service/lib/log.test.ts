@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { test } from 'node:test'
 import { openLog } from './log.ts'
+import { patience } from '../../tests/support/patience.ts'
 
 const HERE = new URL('./log.ts', import.meta.url).href
 
@@ -18,7 +19,7 @@ test('a process whose log is full goes on, and counts the lines that it lost', (
     setTimeout(() => process.exit(40 + log.dropped()), 50)`
   const { status } = spawnSync(process.execPath, ['--input-type=module', '--disable-warning=ExperimentalWarning', '-e', program], {
     stdio: ['ignore', full, full],
-    timeout: 60_000,
+    timeout: patience(60_000),
   })
   closeSync(full)
   assert.equal(status, 43)

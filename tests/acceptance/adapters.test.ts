@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { buildSdk } from '../../tools/sdk/bundle.ts'
 import { isLong } from '../support/depth.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -44,7 +45,7 @@ interface Manifest {
   devDependencies: Record<string, string>
 }
 
-test('the adapters for Python are programs of Python', { timeout: 60_000 }, async () => {
+test('the adapters for Python are programs of Python', { timeout: patience(60_000) }, async () => {
   const files = ADAPTERS.flatMap(({ name }) => {
     const folder = path.join(ROOT, 'examples', name)
     return readdirSync(folder).flatMap((file) => (file.endsWith('.py') ? [path.join(folder, file)] : []))

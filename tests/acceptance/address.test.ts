@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { type Client, createClient } from '../support/client.ts'
 import { machinesOf, OWN_ADDRESS } from '../support/machines.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -14,7 +15,7 @@ after(() => service.stop())
 
 test(
   'a program that serves at its own address serves there after a suspend and a resume; a fork is elsewhere',
-  { timeout: 240_000 },
+  { timeout: patience(240_000) },
   async () => {
     const workspace = await client.open('address')
     const run = async (at: typeof workspace, script: string) => {

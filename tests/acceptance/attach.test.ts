@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test'
 import { attach, type Attached } from '../support/attached.ts'
 import { type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -29,7 +30,7 @@ async function ended(stream: Attached): Promise<unknown[]> {
   return [code, events.at(-1)?.type, events.at(-1)?.error?.code]
 }
 
-test('a suspend closes attached streams with 4409 stale_epoch, a delete with 4410', { timeout: 180_000 }, async () => {
+test('a suspend closes attached streams with 4409 stale_epoch, a delete with 4410', { timeout: patience(180_000) }, async () => {
   const { workspace, stream } = await sleeping('ends')
   await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
   assert.deepEqual(await ended(stream), [4409, 'error', 'stale_epoch'])
@@ -41,14 +42,14 @@ test('a suspend closes attached streams with 4409 stale_epoch, a delete with 441
   assert.deepEqual(await ended(again), [4410, 'error', 'not_found'])
 })
 
-test('a killed engine closes attached streams with 4409 workspace_not_running', { timeout: 180_000 }, async () => {
+test('a killed engine closes attached streams with 4409 workspace_not_running', { timeout: patience(180_000) }, async () => {
   const { workspace, stream } = await sleeping('killed')
   await service.kill_machine(workspace.id)
   assert.deepEqual(await ended(stream), [4409, 'error', 'workspace_not_running'])
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test("a workspace's token does not attach to another workspace", { timeout: 180_000 }, async () => {
+test("a workspace's token does not attach to another workspace", { timeout: patience(180_000) }, async () => {
   const { workspace, stream } = await sleeping('victim')
   const other = await client.open('attacker')
   assert.deepEqual(await ended(await attached(workspace, 's', '', other.token)), [4403, 'error', 'forbidden'])
@@ -57,7 +58,7 @@ test("a workspace's token does not attach to another workspace", { timeout: 180_
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test('no log holds a byte of a token, or of a key, wherever a caller put it', { timeout: 180_000 }, async () => {
+test('no log holds a byte of a token, or of a key, wherever a caller put it', { timeout: patience(180_000) }, async () => {
   const workspace = await client.open('logged')
   await client.tool(workspace, '/exec', { json: { session_id: 's', argv: ['sh', '-c', 'echo ready; exec sleep 1000'] } })
   const at = `${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/s/attach`

@@ -11,6 +11,7 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { startTimeOf } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { cleanEnvironment, TEST_ROOT } from '../support/sweep.ts'
+import { patience } from '../support/patience.ts'
 
 const TOOLS = path.resolve(import.meta.dirname, '../../tools')
 const COMMAND_MS = 300_000
@@ -43,7 +44,7 @@ const clientOf = ({ base_url, api_key }: Service) => createClient(base_url, api_
 async function tool(name: string, data_dir: string, ...rest: string[]): Promise<void> {
   await promisify(execFile)(process.execPath, [path.join(TOOLS, name), '--data-dir', data_dir, ...rest], {
     env: cleanEnvironment(),
-    timeout: COMMAND_MS,
+    timeout: patience(COMMAND_MS),
   })
 }
 

@@ -11,6 +11,7 @@ import { depth } from '../support/depth.ts'
 import { INTERNET_ADDRESS, type Internet, openInternet } from '../support/internet.ts'
 import { type Service, startService } from '../support/service.ts'
 import { cleanEnvironment } from '../support/sweep.ts'
+import { patience } from '../support/patience.ts'
 
 const SITE = 'http://127.0.0.1:8000'
 let internet: Internet
@@ -239,7 +240,7 @@ test('the process that publishes a template beside the service publishes it once
   const script = path.join(import.meta.dirname, '../../tools/setup/late-templates.mjs')
   const { stdout } = await promisify(execFile)(process.execPath, [script, '["browser"]', '--data-dir', service.data_dir], {
     env: cleanEnvironment(),
-    timeout: 300_000,
+    timeout: patience(300_000),
   })
   assert.match(stdout, /^browser version 1$/m)
 })

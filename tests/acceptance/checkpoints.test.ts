@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 interface View {
   id: string
@@ -159,7 +160,7 @@ test('reads are served while a snapshot is captured, changes are told workspace_
 
 /** The first refusal of a change: until the gate has heard of the operation, changes are still let in before it. */
 async function refused(workspace: OpenedWorkspace) {
-  const deadline_ms = performance.now() + 30_000
+  const deadline_ms = performance.now() + patience(30_000)
   for (let turn = 0; performance.now() < deadline_ms; turn++) {
     const answer = await client.tool<{ error: { code: string; operation_id: string; details: { tool_gate: string } } }>(
       workspace,

@@ -13,10 +13,11 @@ import { Berth } from '../../sdk/typescript/src/main.ts'
 import { runBerth } from '../cli/served.ts'
 import { builtCli } from '../support/built-clients.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
 const MAIN = await builtCli()
-const TIMEOUT = { timeout: 300_000 }
+const TIMEOUT = { timeout: patience(300_000) }
 
 let service: SharedService
 let folder: string

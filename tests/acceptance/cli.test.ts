@@ -8,10 +8,11 @@ import { after, before, test } from 'node:test'
 import { runBerth } from '../cli/served.ts'
 import { builtCli } from '../support/built-clients.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const MAIN = await builtCli()
 const BERTH = `'${process.execPath}' --disable-warning=ExperimentalWarning '${MAIN}'`
-const TIMEOUT = { timeout: 240_000 }
+const TIMEOUT = { timeout: patience(240_000) }
 const KEY = 'cli-tools'
 
 let service: SharedService

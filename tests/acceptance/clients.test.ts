@@ -4,6 +4,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { NO_PYTHON, runCommands, runPython, runPythonPage, runTypescript } from '../support/client-guides.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 before(async () => {
@@ -12,12 +13,12 @@ before(async () => {
 after(() => service.stop())
 const where = () => ({ url: service.base_url, api_key: service.api_key })
 
-test('the samples of docs/guides/typescript.md print what it says', { timeout: 240_000 }, async () => {
+test('the samples of docs/guides/typescript.md print what it says', { timeout: patience(240_000) }, async () => {
   const { prints, printed } = await runTypescript('docs/guides/typescript.md', where())
   assert.equal(printed, prints)
 })
 
-test('the samples of docs/guides/python.md print what it says', { skip: NO_PYTHON, timeout: 240_000 }, async () => {
+test('the samples of docs/guides/python.md print what it says', { skip: NO_PYTHON, timeout: patience(240_000) }, async () => {
   const { prints, printed } = await runPythonPage('docs/guides/python.md', where())
   assert.equal(printed, prints)
 })
@@ -47,17 +48,17 @@ with Berth() as berth, berth.open("python-terminal", template="base") as ws:
     print(shell.status()["state"])
     ws.delete()
 `
-test('a terminal and a large file of a machine, from Python', { skip: NO_PYTHON, timeout: 240_000 }, async () => {
+test('a terminal and a large file of a machine, from Python', { skip: NO_PYTHON, timeout: patience(240_000) }, async () => {
   const [bytes, shown, state] = (await runPython(TERMINAL, where())).split('\n')
   assert.deepEqual([bytes, shown, state], [String(10 << 20), 'hello', 'exited'])
 })
 
-test('the commands of docs/guides/cli.md print what it says', { timeout: 240_000 }, async () => {
+test('the commands of docs/guides/cli.md print what it says', { timeout: patience(240_000) }, async () => {
   const { prints, printed } = await runCommands('docs/guides/cli.md', where())
   assert.equal(printed, prints)
 })
 
-test('the three lines of README.md run a command', { timeout: 240_000 }, async () => {
+test('the three lines of README.md run a command', { timeout: patience(240_000) }, async () => {
   assert.match(readFileSync(path.resolve(import.meta.dirname, '../../README.md'), 'utf8'), /from '@berth\/sdk'/)
   assert.equal((await runTypescript('README.md', where())).printed, '42\n')
 })

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { depth } from '../support/depth.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const CYCLES = depth({ short: 3, long: 50 })
 const CANARY_MIB = 64
@@ -65,7 +66,7 @@ async function testimony(workspace: OpenedWorkspace): Promise<Testimony> {
 
 /** @returns the size of the one checkpoint that is left: what a suspend supersedes goes behind its answer. */
 async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
-  for (const deadline_ms = performance.now() + 60_000; performance.now() < deadline_ms;) {
+  for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const files = (await service.inventory()).files.find(({ subject }) => subject.id === id)
     const [checkpoint, ...others] = files?.checkpoints ?? []
     if (checkpoint !== undefined && others.length === 0) return checkpoint.size_bytes
@@ -76,7 +77,7 @@ async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
 
 test(
   `${CYCLES} suspends and resumes: the same processes go on, and no byte of memory, files and open deleted files is lost`,
-  { timeout: 240_000 },
+  { timeout: patience(240_000) },
   async () => {
     let workspace = await client.open('cycles', small)
     await client.tool(workspace, '/exec', { json: { session_id: 'witness', argv: ['python3', '-c', WITNESS] } })

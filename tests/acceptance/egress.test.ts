@@ -6,6 +6,7 @@ import { type Client, createClient, type OpenedWorkspace } from '../support/clie
 import { INTERNET_ADDRESS, type Internet, openInternet, OTHER_ADDRESS } from '../support/internet.ts'
 import { until } from '../support/processes.ts'
 import { type Service, startService } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 const NAME = 'not-allowed.example.com'
 let internet: Internet
@@ -58,13 +59,13 @@ async function assertReached(from: OpenedWorkspace, address: string): Promise<vo
   assert.equal((await reach(from, address)).code, 0)
 }
 
-test('a workspace without a policy reaches what is public, and its policy is in force', { timeout: 300_000 }, async () => {
+test('a workspace without a policy reaches what is public, and its policy is in force', { timeout: patience(300_000) }, async () => {
   const policy = await enforced(workspace, 0)
   assert.deepEqual([policy.mode, policy.source], ['allow_all', 'platform'])
   await assertReached(workspace, INTERNET_ADDRESS)
 })
 
-test('deny_all closes a running machine, whose refusals can be read', { timeout: 300_000 }, async () => {
+test('deny_all closes a running machine, whose refusals can be read', { timeout: patience(300_000) }, async () => {
   await put(workspace, { mode: 'deny_all' })
   await assertRefused(workspace, INTERNET_ADDRESS)
   await client.run(workspace, ['getent', 'hosts', NAME])
@@ -78,7 +79,7 @@ test('deny_all closes a running machine, whose refusals can be read', { timeout:
 
 test(
   'an allowlist lets out what it names and nothing else, also after suspend and resume and in a fork',
-  { timeout: 300_000 },
+  { timeout: patience(300_000) },
   async () => {
     await put(workspace, { mode: 'allowlist', cidrs: [`${INTERNET_ADDRESS}/32`] })
     await assertReached(workspace, INTERNET_ADDRESS)
@@ -95,7 +96,7 @@ test(
   },
 )
 
-test('a policy outlives a kill of hostd, and holds until it is taken back', { timeout: 300_000 }, async () => {
+test('a policy outlives a kill of hostd, and holds until it is taken back', { timeout: patience(300_000) }, async () => {
   process.kill(service.pid('hostd'), 'SIGKILL')
   await assertRefused(workspace, OTHER_ADDRESS)
   await until('hostd serves again', 60_000, async () => (await policyOf(workspace)).enforcement.state === 'enforced')

@@ -8,6 +8,7 @@ import type { GitStatus } from '../../contract/schemas/cell/git.ts'
 import { type Client, createClient, detailsOf, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { INTERNET_ADDRESS, type Internet, openInternet } from '../support/internet.ts'
 import { type Service, startService } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 const TOKEN = 's3cret-token'
 const BASIC = Buffer.from(`anyone:${TOKEN}`).toString('base64')
@@ -38,7 +39,10 @@ function makeRepository(folder: string): string[] {
   const work = path.join(folder, 'work')
   mkdirSync(work)
   const git = (...args: string[]) =>
-    execFileSync('git', ['-C', work, '-c', 'user.name=T', '-c', 'user.email=t@test', ...args], { encoding: 'utf8', timeout: 120_000 })
+    execFileSync('git', ['-C', work, '-c', 'user.name=T', '-c', 'user.email=t@test', ...args], {
+      encoding: 'utf8',
+      timeout: patience(120_000),
+    })
   git('init', '--quiet', '--initial-branch=main')
   for (const n of [1, 2, 3]) {
     writeFileSync(path.join(work, 'file.txt'), `${n}\n`)
@@ -48,7 +52,7 @@ function makeRepository(folder: string): string[] {
   const log = git('log', '--format=%H').trim().split('\n')
   git('checkout', '--quiet', '-b', 'side', 'HEAD~1')
   git('checkout', '--quiet', 'main')
-  execFileSync('git', ['clone', '--quiet', '--bare', work, path.join(folder, 'project.git')], { timeout: 120_000 })
+  execFileSync('git', ['clone', '--quiet', '--bare', work, path.join(folder, 'project.git')], { timeout: patience(120_000) })
   return log
 }
 

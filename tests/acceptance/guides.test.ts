@@ -5,6 +5,7 @@ import { NO_PYTHON, runCommands, runPythonPage, runTypescript } from '../support
 import { INTERNET_ADDRESS, type Internet, openInternet, OTHER_ADDRESS } from '../support/internet.ts'
 import { NAME_SERVER, nameInternet } from '../support/internet-names.ts'
 import { type Service, startService } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 let internet: Internet
 let names: AsyncDisposable
@@ -27,7 +28,7 @@ for (const [language, run, skip] of [
   ['Python', runPythonPage, NO_PYTHON],
   ['command line', runCommands, false],
 ] as const)
-  test(`the ${language} samples of docs/guides/egress.md print what it says`, { skip, timeout: 300_000 }, async () => {
+  test(`the ${language} samples of docs/guides/egress.md print what it says`, { skip, timeout: patience(300_000) }, async () => {
     const { prints, printed } = await run('docs/guides/egress.md', { url: service.base_url, api_key: service.api_key })
     assert.notEqual(prints, '')
     assert.equal(printed, prints)

@@ -8,12 +8,13 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { isLong } from '../support/depth.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const GUIDE = readFileSync(path.join(ROOT, 'docs/guides/start.md'), 'utf8')
 const { PATH = '' } = process.env
-const OPTIONS = { timeout: 600_000 }
+const OPTIONS = { timeout: patience(600_000) }
 
 /** The command in the row of a client. */
 const commandFor = (client: string) => new RegExp(`^\\| ${client} \\| .* \\| \`([^\`]+)\` \\|$`, 'm').exec(GUIDE)?.[1] ?? ''

@@ -14,6 +14,7 @@ import { until } from '../support/processes.ts'
 import { testSeed } from '../support/seed.ts'
 import { type Service, startService } from '../support/service.ts'
 import { sharedRestarts } from '../support/shared-restarts.ts'
+import { patience } from '../support/patience.ts'
 
 let service: Service
 let client: Client
@@ -51,7 +52,7 @@ async function gather(
   const streams: Streams = Object.fromEntries(names.map((name) => [name, { at: 0, hash: createHash('sha256') }]))
   let token = workspace.token
   const reasons = new Set<string>()
-  for (const deadline_ms = performance.now() + GATHER_MS; performance.now() < deadline_ms;) {
+  for (const deadline_ms = performance.now() + patience(GATHER_MS); performance.now() < deadline_ms;) {
     try {
       for await (const event of await connected(streams, token)) {
         if (event.type === 'exit') return { streams, exit: event, reasons }

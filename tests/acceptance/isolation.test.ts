@@ -10,6 +10,7 @@ import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { depth } from '../support/depth.ts'
 import { startService, type Service } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 const SOURCE = path.resolve(import.meta.dirname, '../support/intruder')
 const PROGRAM = '/home/user/intruder'
@@ -54,20 +55,24 @@ after(async () => {
   await service.stop()
 })
 
-test('root of a guest writes nowhere but to its own disk and its own memory, whatever it mounts anew', { timeout: 240_000 }, async () => {
-  const name = `berth-intruder-${randomBytes(6).toString('hex')}`
-  const { stdout, stderr } = await client.run(workspace, [PROGRAM, 'mounts', name], { user: 'root' })
-  assert.equal(stderr, '')
-  const mounts = JSON.parse(stdout) as Mount[]
-  const done = new Map(mounts.map((each) => [each.point, (each.done ?? []).filter((change) => change !== IN_MEMORY)]))
-  assert.deepEqual(done.get('/volumes'), [], 'the base of the volumes takes no change')
-  assert.ok(done.get('/')?.includes('file'), 'the disk takes one, so that the tries are known to work')
-  assertNothingOnTheHost(name)
-})
+test(
+  'root of a guest writes nowhere but to its own disk and its own memory, whatever it mounts anew',
+  { timeout: patience(240_000) },
+  async () => {
+    const name = `berth-intruder-${randomBytes(6).toString('hex')}`
+    const { stdout, stderr } = await client.run(workspace, [PROGRAM, 'mounts', name], { user: 'root' })
+    assert.equal(stderr, '')
+    const mounts = JSON.parse(stdout) as Mount[]
+    const done = new Map(mounts.map((each) => [each.point, (each.done ?? []).filter((change) => change !== IN_MEMORY)]))
+    assert.deepEqual(done.get('/volumes'), [], 'the base of the volumes takes no change')
+    assert.ok(done.get('/')?.includes('file'), 'the disk takes one, so that the tries are known to work')
+    assertNothingOnTheHost(name)
+  },
+)
 
 test(
   `of ${STARTS} processes that are started beside it, root of a guest opens nothing that is not the guest's`,
-  { timeout: 280_000 },
+  { timeout: patience(280_000) },
   async () => {
     const agents = await digestsOfAgents()
     const watch = client.run(workspace, [PROGRAM, 'processes', '/tmp/enough'], { user: 'root' })

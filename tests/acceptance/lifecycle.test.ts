@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, refusalOf } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 interface Operation {
   id: string
@@ -38,7 +39,7 @@ after(async () => {
 const small = { caps: { memory_mib: 512 } }
 const view = async (id: string) => (await client.api<View>(`/v1/workspaces/${id}`)).body
 const until = async (id: string, seen: (workspace: View) => boolean): Promise<View> => {
-  for (const deadline_ms = performance.now() + 120_000; performance.now() < deadline_ms;) {
+  for (const deadline_ms = performance.now() + patience(120_000); performance.now() < deadline_ms;) {
     const workspace = await view(id)
     if (seen(workspace)) return workspace
     await new Promise((resolve) => setTimeout(resolve, 50))

@@ -4,6 +4,7 @@ import type { FileList } from '../../contract/schemas/cell/file.ts'
 import type { SearchResult } from '../../contract/schemas/cell/search.ts'
 import { type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -39,28 +40,32 @@ async function found(max_matches: number): Promise<string[]> {
   }
 }
 
-test('a directory of 20,000 files is listed and searched by pages, while it runs and while it sleeps', { timeout: 300_000 }, async () => {
-  const script = `
+test(
+  'a directory of 20,000 files is listed and searched by pages, while it runs and while it sleeps',
+  { timeout: patience(300_000) },
+  async () => {
+    const script = `
 import os
 for d in range(4):
     os.makedirs(f'd{d}/sub')
     for i in range(5): open(f'd{d}/sub/n{i}', 'w').write('needle\\nhay\\n' * 3)
 for i in range(20000): os.close(os.open(f'f{i:05}', os.O_CREAT))
 `
-  const { exit, stderr } = await client.run(workspace, ['python3', '-c', script])
-  assert.equal(exit.exit_code, 0, stderr)
-  const flat = await listed('')
-  const below = await listed('&recursive=true')
-  const files = flat.paths.filter((path) => /\/f\d{5}$/.test(path))
-  assert.deepEqual([files.length, new Set(flat.paths).size === flat.paths.length, flat.pages], [20_000, true, 3])
-  assert.deepEqual([below.paths.length - flat.paths.length, new Set(below.paths).size === below.paths.length], [4 * 6, true])
-  assert.deepEqual(flat.paths.toSorted(), flat.paths)
-  const lines = await found(5000)
-  assert.deepEqual([lines.length, await found(7)], [4 * 5 * 3, lines])
-  await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-  workspace.token = await client.token(workspace.id)
-  assert.deepEqual(await listed(''), flat)
-  assert.deepEqual(await listed('&recursive=true'), below)
-  assert.deepEqual(await found(7), lines)
-  await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
-})
+    const { exit, stderr } = await client.run(workspace, ['python3', '-c', script])
+    assert.equal(exit.exit_code, 0, stderr)
+    const flat = await listed('')
+    const below = await listed('&recursive=true')
+    const files = flat.paths.filter((path) => /\/f\d{5}$/.test(path))
+    assert.deepEqual([files.length, new Set(flat.paths).size === flat.paths.length, flat.pages], [20_000, true, 3])
+    assert.deepEqual([below.paths.length - flat.paths.length, new Set(below.paths).size === below.paths.length], [4 * 6, true])
+    assert.deepEqual(flat.paths.toSorted(), flat.paths)
+    const lines = await found(5000)
+    assert.deepEqual([lines.length, await found(7)], [4 * 5 * 3, lines])
+    await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+    workspace.token = await client.token(workspace.id)
+    assert.deepEqual(await listed(''), flat)
+    assert.deepEqual(await listed('&recursive=true'), below)
+    assert.deepEqual(await found(7), lines)
+    await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
+  },
+)

@@ -10,6 +10,7 @@ import { openMailbox, type Mailbox } from '../support/mailbox.ts'
 import { until } from '../support/processes.ts'
 import { runPage } from '../support/readme.ts'
 import { startService, type Service } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 const PASSWORD = 'a long enough password'
 
@@ -92,7 +93,7 @@ async function serveReader(): Promise<AsyncDisposable & { url: string }> {
   }
 }
 
-test('the commands of docs/guides/people.md are all answered', { timeout: 240_000 }, async () => {
+test('the commands of docs/guides/people.md are all answered', { timeout: patience(240_000) }, async () => {
   await using reader = await serveReader()
   const printed = await runPage('people.md', {
     env: { URL: service.base_url, SESSION: '', READER: reader.url },
@@ -113,7 +114,7 @@ OTHER_SESSION_ID=$(api "$URL/v1/auth/sessions" | field id)`,
   assert.match(printed, /"kind": "organization"/) // of the manifest
 })
 
-test('the commands of docs/guides/usage.md are all answered', { timeout: 240_000 }, async () => {
+test('the commands of docs/guides/usage.md are all answered', { timeout: patience(240_000) }, async () => {
   const grace = 'grace@example.com'
   await service.admin('person', 'create', '--email', grace, '--organization', 'default', '--role', 'owner', '--name', 'Grace')
   await service.admin('organization', 'create', 'acme')

@@ -12,6 +12,7 @@ import { bundleSdk } from '../../tools/sdk/bundle.ts'
 import { SEEN } from '../sdk/smoke.ts'
 import { openChromium } from '../support/chromium.ts'
 import { isLong } from '../support/depth.ts'
+import { patience } from '../support/patience.ts'
 import { PLATFORM_NAMES, runOn } from '../support/platforms.ts'
 import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
@@ -19,7 +20,7 @@ import { sharedService, type SharedService } from '../support/shared-services.ts
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
 /** As npm leaves it: Node.js before 22 finds the package `ws` there. */
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
-const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: 900_000 }
+const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: patience(900_000) }
 
 let service: SharedService
 let folder: string

@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { isRunning, until } from '../support/processes.ts'
 import { type ChildName, type Service, startService } from '../support/service.ts'
 import { cleanEnvironment } from '../support/sweep.ts'
+import { patience } from '../support/patience.ts'
 
 const execute = promisify(execFile)
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -85,7 +86,7 @@ test('api and cell cannot read what is not theirs', async () => {
 test('a second start on the same data directory says so and ends with an error', async () => {
   const command = [path.join(ROOT, 'tools/start.mjs'), '--data-dir', service.data_dir]
   await assert.rejects(
-    execute(process.execPath, command, { env: cleanEnvironment(), timeout: 300_000 }),
+    execute(process.execPath, command, { env: cleanEnvironment(), timeout: patience(300_000) }),
     (error: { code: number; stderr: string }) => {
       assert.equal(error.code, 3)
       assert.match(error.stderr, /already running on this data directory/)
@@ -142,7 +143,7 @@ test(`a restart by SIGTERM ends every process, and a warm start serves within ${
 test('clean takes everything out of the kernel and keeps the data', async () => {
   const file = path.join(service.data_dir, 'pool.img')
   const clean = [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', service.data_dir]
-  await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: 300_000 })
+  await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: patience(300_000) })
   assert.equal(existsSync(service.run_dir), false)
   assert.ok(statSync(file).size > 0)
   assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(service.instance), false)

@@ -8,6 +8,7 @@ import { operationOf } from '../sdk/operations.ts'
 import { NO_PYTHON, PYTHON_PACKAGES } from '../support/client-guides.ts'
 import { ownerOf } from '../support/owner.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 let service: SharedService
@@ -27,7 +28,7 @@ for (const [name, client] of [
 ] as const)
   test(
     `every public method of the Python client for ${client} is called on real machines`,
-    { skip: NO_PYTHON, timeout: 400_000 },
+    { skip: NO_PYTHON, timeout: patience(400_000) },
     async (t) => {
       const env = { BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_TEST_PERSON: person }
       const child = spawn('python3', [path.join(PYTHON, 'tests/methods.py'), name], {

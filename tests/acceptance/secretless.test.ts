@@ -9,6 +9,7 @@ import { type Client, createClient, type OpenedWorkspace } from '../support/clie
 import { type Internet, INTERNET_ADDRESS, INTERNET_HOST, openInternet, OTHER_ADDRESS, OTHER_HOST } from '../support/internet.ts'
 import { isRunning, until } from '../support/processes.ts'
 import { type Service, startService } from '../support/service.ts'
+import { patience } from '../support/patience.ts'
 
 const ID = randomUUID()
 /** Put together where it is needed: this process is one of those that are looked through. */
@@ -52,7 +53,7 @@ const sent = async (name: string) => (await internet.visited(({ url }) => url.st
 const curl = (name: string, host = INTERNET_HOST, more = '') =>
   `curl -sS --max-time 30 ${more} -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $TOKEN" 'https://${host}/page?${name}'`
 
-test('curl, Python and Node send the placeholder that they have, and the host gets the value', { timeout: 300_000 }, async () => {
+test('curl, Python and Node send the placeholder that they have, and the host gets the value', { timeout: patience(300_000) }, async () => {
   const { stdout } = await sh(workspace, 'printf %s "$TOKEN"')
   assert.match(stdout, PLACEHOLDER)
   const programs: Record<string, string> = {
@@ -73,7 +74,7 @@ test('curl, Python and Node send the placeholder that they have, and the host ge
 
 test(
   'a command on files has the placeholder, the host gets the value, and a policy that changes meanwhile holds for it',
-  { timeout: 300_000 },
+  { timeout: patience(300_000) },
   async () => {
     const files = await client.open('secretless-files', { mode: 'file_first', secrets: ['TOKEN'], caps: { memory_mib: 256 } })
     const named = `--resolve ${INTERNET_HOST}:443:${INTERNET_ADDRESS}`
@@ -94,14 +95,14 @@ test(
   },
 )
 
-test('a host that is not bound gets the placeholder, over TLS that is its own', { timeout: 300_000 }, async () => {
+test('a host that is not bound gets the placeholder, over TLS that is its own', { timeout: patience(300_000) }, async () => {
   const untrusted = await sh(workspace, curl('untrusted', OTHER_HOST))
   assert.equal(untrusted.exit.exit_code, 60, untrusted.stderr) // its certificate is none of the workspace's authority
   await sh(workspace, curl('other', OTHER_HOST, '-k'))
   assert.match((await sent('other')) ?? '', /^Bearer berth-secret-/)
 })
 
-test('a rotation counts for what runs, and a name that is taken back gets nothing more', { timeout: 300_000 }, async () => {
+test('a rotation counts for what runs, and a name that is taken back gets nothing more', { timeout: patience(300_000) }, async () => {
   await client.tool(workspace, '/exec', {
     json: {
       session_id: 'loop',
@@ -118,7 +119,7 @@ test('a rotation counts for what runs, and a name that is taken back gets nothin
   await sh(workspace, 'touch /tmp/stop')
 })
 
-test('a policy holds for these requests as for all others', { timeout: 300_000 }, async () => {
+test('a policy holds for these requests as for all others', { timeout: patience(300_000) }, async () => {
   const policy = `/v1/workspaces/${workspace.id}/egress-policy`
   const put = async (json: object) => {
     const { body } = await client.api<{ version: number }>(policy, { method: 'PUT', json })
@@ -135,7 +136,7 @@ test('a policy holds for these requests as for all others', { timeout: 300_000 }
   await client.api(policy, { method: 'DELETE' })
 })
 
-test('killed, the proxy is started again, and no request is sent without its value meanwhile', { timeout: 300_000 }, async () => {
+test('killed, the proxy is started again, and no request is sent without its value meanwhile', { timeout: patience(300_000) }, async () => {
   const before = proxies()
   assert.equal(before.length, 1)
   process.kill(before[0] ?? 0, 'SIGKILL')
@@ -154,7 +155,7 @@ test('the process that has values is of a user that has nothing', () => {
   assert.match(status, /^Seccomp:\t2$/m)
 })
 
-test('what runs goes on after suspend and resume, and in a fork', { timeout: 300_000 }, async () => {
+test('what runs goes on after suspend and resume, and in a fork', { timeout: patience(300_000) }, async () => {
   const loop = (name: string) =>
     `while [ ! -e /tmp/${name} ]; do curl -sS --max-time 10 -o /dev/null -H "Authorization: Bearer $TOKEN" "https://${INTERNET_HOST}/page?on-$(cat /tmp/where)"; sleep 0.3; done`
   const placeholder = (await sh(workspace, 'echo first > /tmp/where; printf %s "$TOKEN"')).stdout
@@ -175,7 +176,7 @@ test('what runs goes on after suspend and resume, and in a fork', { timeout: 300
 
 test(
   'the value is nowhere in the guest: not in its environment, its disk, its memory, nor in a file or a process of the host',
-  { timeout: 600_000 },
+  { timeout: patience(600_000) },
   async () => {
     const either = value('') // what both begin with
     const search = `grep -rlaF -e '${either}' /home /etc /tmp /var /root /usr/local /run /proc/[0-9]*/environ 2>/dev/null; true`

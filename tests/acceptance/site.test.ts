@@ -4,11 +4,12 @@ import { PASSPHRASE, signInWorld, type SignInWorld } from '../api/auth-support.t
 import { seeder } from '../api/support.ts'
 import { type Chromium, openChromium } from '../support/chromium.ts'
 import { until } from '../support/processes.ts'
+import { patience } from '../support/patience.ts'
 
 // The pages need the api and a browser. No workspace has a part in them.
 
 const WAIT_MS = 60_000
-const TIMEOUT = { timeout: 180_000 }
+const TIMEOUT = { timeout: patience(180_000) }
 
 let s: SignInWorld
 let chromium: Chromium

@@ -14,11 +14,12 @@ import { debianPackages, unpack } from '../support/debian-packages.ts'
 import { builtCli } from '../support/built-clients.ts'
 import { buildGuestSsh } from '../../tools/sdk/bundle.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
 /** rsync for this computer, with its libraries. */
 const PACKAGES = ['rsync', 'libpopt0', 'libxxhash0']
-const TIMEOUT = { timeout: 300_000 }
+const TIMEOUT = { timeout: patience(300_000) }
 
 const folder = mkdtempSync(path.join(tmpdir(), 'berth-ssh-'))
 const missing = await debianPackages(path.join(folder, 'packages'), PACKAGES)
@@ -29,7 +30,7 @@ let ws: Workspace
 const env = () => ({ BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_CONFIG_DIR: folder })
 const local = (name: string) => path.join(folder, name)
 const there = (program: string, ...args: string[]) =>
-  run(program, args, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, timeout: 120_000 })
+  run(program, args, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, timeout: patience(120_000) })
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const ssh = (...args: string[]) => there('ssh', '-F', local('config'), ...args)
 
@@ -169,7 +170,7 @@ test('the commands of docs/guides/ssh.md do what it says, on a computer that has
   program('code', 'ssh "${2#ssh-remote+}" "ls $3" | sed "s/^/the editor sees /"')
   const PATH = `${local('bin')}:${process.env['PATH'] ?? ''}`
   const script = `set -euxo pipefail\ncd\n${direct}\n${config}\n${use}`
-  const ran = run('bash', ['-c', script], { env: { PATH, HOME: local('home'), ...env() }, timeout: 120_000 })
+  const ran = run('bash', ['-c', script], { env: { PATH, HOME: local('home'), ...env() }, timeout: patience(120_000) })
   ran.child.stdin?.end()
   assert.match((await ran).stdout, /uid=0\(root\).*the editor sees file\n$/s)
   assert.equal(await guide.files.readText('/home/user/project/file'), 'content')
@@ -213,7 +214,7 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTT
 print(f"listeningOn=={server.server_port}==", flush=True)
 server.serve_forever()
 `
-const CURL = { encoding: 'buffer', maxBuffer: 64 << 20, timeout: 120_000 } as const
+const CURL = { encoding: 'buffer', maxBuffer: 64 << 20, timeout: patience(120_000) } as const
 
 /** An ssh that stays until it is disposed of. @returns when the other side says something, and so after its forwards are there */
 async function sshStays(options: readonly string[], command = 'echo ready; cat', input = ''): Promise<AsyncDisposable & { said: string }> {

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test'
 import { attach } from '../support/attached.ts'
 import { type Client, createClient, type OpenedWorkspace, ndjson, send } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -75,7 +76,7 @@ class Driver {
 
 test(
   'a language server is driven through suspends and resumes, and its fork goes on from the same byte',
-  { timeout: 300_000 },
+  { timeout: patience(300_000) },
   async () => {
     const workspace = await client.open('lsp')
     const argv = ['python3', '-c', SERVER]
@@ -114,7 +115,7 @@ test(
   },
 )
 
-test('a command that reads slowly takes megabytes by and by, each byte once', { timeout: 300_000 }, async () => {
+test('a command that reads slowly takes megabytes by and by, each byte once', { timeout: patience(300_000) }, async () => {
   const workspace = await client.open('slow-reader')
   const script =
     'import sys, time, hashlib\nh = hashlib.sha256()\nwhile b := sys.stdin.buffer.read(50000): h.update(b); time.sleep(0.001)\nprint(h.hexdigest())'

@@ -9,6 +9,7 @@ import { until } from '../support/processes.ts'
 import { printedBy, readGuide } from '../support/readme.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -77,7 +78,7 @@ test('a build that is canceled in a step makes no version, and leaves no machine
 
 const machineOf = (id: string) => service.query('select 1 from machines where id = $1', [id])
 
-test('the commands of docs/guides/template-builds.md print what it says', { timeout: 300_000 }, async () => {
+test('the commands of docs/guides/template-builds.md print what it says', { timeout: patience(300_000) }, async () => {
   const guide = readGuide('template-builds.md')
   assert.ok(guide.prints.length > 0)
   assert.equal(await printedBy(guide, service), guide.prints)

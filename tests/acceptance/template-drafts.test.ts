@@ -6,6 +6,7 @@ import { NO_PYTHON, runPythonPage, runTypescript } from '../support/client-guide
 import { until } from '../support/processes.ts'
 import { printedBy, readGuide } from '../support/readme.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -89,7 +90,7 @@ test('what a draft holds is tried from a state, without a way back to the draft,
   assert.equal(ended.ended_reason, 'draft_discarded')
 })
 
-test('the commands of docs/guides/template-drafts.md print what it says', { timeout: 300_000 }, async () => {
+test('the commands of docs/guides/template-drafts.md print what it says', { timeout: patience(300_000) }, async () => {
   const guide = readGuide('template-drafts.md')
   assert.ok(guide.prints.length > 0)
   assert.equal(await printedBy(guide, service), guide.prints)
@@ -97,10 +98,14 @@ test('the commands of docs/guides/template-drafts.md print what it says', { time
 
 const where = () => ({ url: service.base_url, api_key: service.api_key })
 
-test('the TypeScript of docs/guides/template-drafts.md prints what its comments say', { timeout: 300_000 }, async () => {
+test('the TypeScript of docs/guides/template-drafts.md prints what its comments say', { timeout: patience(300_000) }, async () => {
   assert.equal((await runTypescript('docs/guides/template-drafts.md', where())).printed, 'first\nsucceeded\n')
 })
 
-test('the Python of docs/guides/template-drafts.md prints what its comments say', { skip: NO_PYTHON, timeout: 300_000 }, async () => {
-  assert.equal((await runPythonPage('docs/guides/template-drafts.md', where())).printed, 'first\nsucceeded\n')
-})
+test(
+  'the Python of docs/guides/template-drafts.md prints what its comments say',
+  { skip: NO_PYTHON, timeout: patience(300_000) },
+  async () => {
+    assert.equal((await runPythonPage('docs/guides/template-drafts.md', where())).printed, 'first\nsucceeded\n')
+  },
+)

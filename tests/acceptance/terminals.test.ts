@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { attach, type Attached, printed } from '../support/attached.ts'
 import { type Client, createClient, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 interface Terminal {
   session_id: string
@@ -61,7 +62,7 @@ async function ended(terminal: Attached) {
   return { code, type: last?.type, exit_code: last?.['exit_code'], term_signal: last?.['term_signal'], text: events.map(printed).join('') }
 }
 
-test('the default is the login shell of the user, on a terminal of its own', { timeout: 300_000 }, async () => {
+test('the default is the login shell of the user, on a terminal of its own', { timeout: patience(300_000) }, async () => {
   const { id, terminal } = await opened({ cols: 100, rows: 30 })
   assert.deepEqual([terminal.state, terminal.cols, terminal.rows, typeof terminal.pid], ['running', 100, 30, 'number'])
   const screen = await attached(id)
@@ -78,16 +79,20 @@ test('the default is the login shell of the user, on a terminal of its own', { t
   assert.deepEqual([state, kept, pid], ['exited', 7, terminal.pid])
 })
 
-test('a terminal has the environment of a command, and its program sees the terminal as its own', { timeout: 300_000 }, async () => {
-  const argv = ['sh', '-c', 'echo $LANG $OWN $TERM; ps -o tty= -p $$; test -t 0 && test -t 1 && test -t 2 && echo tty > /dev/tty']
-  const { id } = await opened({ argv, env: { OWN: 'request', TERM: 'vt100' }, user: 'root', cwd: '/' })
-  const { text, code } = await ended(await attached(id))
-  assert.match(text, /^C\.UTF-8 request vt100\r\n/)
-  assert.match(text, /\r\ntty\r\n$/)
-  assert.equal(code, 1000)
-})
+test(
+  'a terminal has the environment of a command, and its program sees the terminal as its own',
+  { timeout: patience(300_000) },
+  async () => {
+    const argv = ['sh', '-c', 'echo $LANG $OWN $TERM; ps -o tty= -p $$; test -t 0 && test -t 1 && test -t 2 && echo tty > /dev/tty']
+    const { id } = await opened({ argv, env: { OWN: 'request', TERM: 'vt100' }, user: 'root', cwd: '/' })
+    const { text, code } = await ended(await attached(id))
+    assert.match(text, /^C\.UTF-8 request vt100\r\n/)
+    assert.match(text, /\r\ntty\r\n$/)
+    assert.equal(code, 1000)
+  },
+)
 
-test('an id opens one terminal: the same request finds it, another is operation_id_reused', { timeout: 300_000 }, async () => {
+test('an id opens one terminal: the same request finds it, another is operation_id_reused', { timeout: patience(300_000) }, async () => {
   const argv = ['sleep', '1000']
   const { id, terminal } = await opened({ argv })
   const again = await client.tool<Terminal>(workspace, '/pty', { json: { session_id: id, argv } })
@@ -100,7 +105,7 @@ test('an id opens one terminal: the same request finds it, another is operation_
   assert.deepEqual(await ended(await attached(id)).then(({ type, term_signal }) => [type, term_signal]), ['exit', 'SIGHUP'])
 })
 
-test('what cannot start is a terminal that says why, and its stream is the exit alone', { timeout: 300_000 }, async () => {
+test('what cannot start is a terminal that says why, and its stream is the exit alone', { timeout: patience(300_000) }, async () => {
   for (const [json, why] of [
     [{ argv: ['no-such-program'] }, /not found/],
     [{ cwd: '/nowhere' }, /\/nowhere/],
@@ -117,7 +122,7 @@ test('what cannot start is a terminal that says why, and its stream is the exit 
   }
 })
 
-test('ctrl-C interrupts, ctrl-Z stops, fg goes on, ctrl-D ends', { timeout: 300_000 }, async () => {
+test('ctrl-C interrupts, ctrl-Z stops, fg goes on, ctrl-D ends', { timeout: patience(300_000) }, async () => {
   const { terminal, ask } = await shell()
   type(terminal, 'sleep 1000; echo code $?\n')
   await terminal.until(/\n/)
@@ -140,7 +145,7 @@ test('ctrl-C interrupts, ctrl-Z stops, fg goes on, ctrl-D ends', { timeout: 300_
   assert.equal((await ended(terminal)).exit_code, 0)
 })
 
-test('a new size reaches the foreground program by SIGWINCH, over HTTP as over the socket', { timeout: 300_000 }, async () => {
+test('a new size reaches the foreground program by SIGWINCH, over HTTP as over the socket', { timeout: patience(300_000) }, async () => {
   // Not a shell: it forgets a signal that comes while its trap runs.
   const program = `import os, signal, time
 def tell(*_):
@@ -162,7 +167,7 @@ while True:
   await ended(terminal)
 })
 
-test('input over HTTP is typed, and a terminal that has ended takes none', { timeout: 300_000 }, async () => {
+test('input over HTTP is typed, and a terminal that has ended takes none', { timeout: patience(300_000) }, async () => {
   const { id, terminal } = await shell()
   const typed = await client.tool(workspace, `/pty/${id}/input`, { json: { data: Buffer.from('echo a${x}b; exit\n').toString('base64') } })
   assert.equal(typed.status, 200)
@@ -173,7 +178,7 @@ test('input over HTTP is typed, and a terminal that has ended takes none', { tim
 
 test(
   'close hangs up what listens, kills what does not after the grace, jobs included, and leaves what left by setsid',
-  { timeout: 300_000 },
+  { timeout: patience(300_000) },
   async () => {
     const { id, terminal, ask } = await shell()
     await ask('sleep 2001 &')
@@ -195,7 +200,7 @@ test(
   },
 )
 
-test('what was printed is read again by offset, and an offset beyond the end is refused', { timeout: 300_000 }, async () => {
+test('what was printed is read again by offset, and an offset beyond the end is refused', { timeout: patience(300_000) }, async () => {
   const { id } = await opened({ argv: ['seq', '1', '50000'] })
   const first = await ended(await attached(id))
   assert.equal(first.text, Array.from({ length: 50_000 }, (_, i) => `${i + 1}\r\n`).join(''))
@@ -205,7 +210,7 @@ test('what was printed is read again by offset, and an offset beyond the end is 
   assert.equal((await ended(await attached(id, output_bytes + 1))).code, 4400)
 })
 
-test('two clients of one terminal see the same bytes, and both may type', { timeout: 300_000 }, async () => {
+test('two clients of one terminal see the same bytes, and both may type', { timeout: patience(300_000) }, async () => {
   const { id, terminal } = await shell()
   const second = await attached(id)
   await second.until(/ready> /)
@@ -216,7 +221,7 @@ test('two clients of one terminal see the same bytes, and both may type', { time
   assert.match((await ended(terminal)).text, /\rfromfirst\r\n/)
 })
 
-test('an attached terminal counts as activity for as long as it is attached', { timeout: 300_000 }, async () => {
+test('an attached terminal counts as activity for as long as it is attached', { timeout: patience(300_000) }, async () => {
   const { id } = await opened({ argv: ['sleep', '1000'] })
   const terminal = await attached(id)
   type(terminal, 'x')
@@ -230,7 +235,7 @@ test('an attached terminal counts as activity for as long as it is attached', { 
   await client.tool(workspace, `/pty/${id}`, { method: 'DELETE' })
 })
 
-test('a terminal lives through suspend and resume with its memory, and goes on at its offset', { timeout: 300_000 }, async () => {
+test('a terminal lives through suspend and resume with its memory, and goes on at its offset', { timeout: patience(300_000) }, async () => {
   const { id, terminal, ask } = await shell()
   await ask('kept=$RANDOM$RANDOM; echo is $kept')
   const { output_bytes, pid } = await record(id)
@@ -256,7 +261,7 @@ async function attachedText(id: string): Promise<string> {
   return text
 }
 
-test('a flood of typing is taken as fast as the program reads it, and every byte arrives', { timeout: 300_000 }, async () => {
+test('a flood of typing is taken as fast as the program reads it, and every byte arrives', { timeout: patience(300_000) }, async () => {
   const bytes = 3 << 20
   const { id } = await opened({ argv: ['sh', '-c', `stty raw -echo; echo ready; head -c ${bytes} | sha256sum`] })
   const terminal = await attached(id)

@@ -4,6 +4,7 @@ import { Berth } from '../../sdk/typescript/src/main.ts'
 import { NO_PYTHON, runPython } from '../support/client-guides.ts'
 import { type Client, createClient, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
+import { patience } from '../support/patience.ts'
 
 let service: SharedService
 let client: Client
@@ -62,7 +63,7 @@ const make = async (workspace: OpenedWorkspace, from: number, to: number) => {
   assert.equal(exit.exit_code, 0)
 }
 
-test('a hundred changes are each told once over a cut connection, a suspend and a resume', { timeout: 240_000 }, async () => {
+test('a hundred changes are each told once over a cut connection, a suspend and a resume', { timeout: patience(240_000) }, async () => {
   const workspace = await client.open('watched')
   await client.run(workspace, ['mkdir', 'w'])
   const watcher = new Watcher(workspace, 'path=/home/user/w')
@@ -86,36 +87,40 @@ test('a hundred changes are each told once over a cut connection, a suspend and 
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test('a watch goes on in a fork from its own offsets, and neither is told what the other does', { timeout: 240_000 }, async () => {
-  const source = await client.open('watched-source')
-  await client.run(source, ['mkdir', 'w'])
-  const ofSource = new Watcher(source, 'path=/home/user/w')
-  await ofSource.read(() => ofSource.at.watch_id !== undefined)
-  const begun = { ...ofSource.at }
-  await make(source, 0, 10) // nobody reads
-  await client.operate(`/v1/workspaces/${source.id}/fork`, { json: { key: 'watched-fork' } })
-  const fork = await client.open('watched-fork')
-  const ofFork = new Watcher(fork, 'path=/home/user/w')
-  ofFork.at = { ...begun }
-  await Promise.all([make(source, 20, 25), make(fork, 10, 13)])
-  await Promise.all([ofSource.read(() => ofSource.added().length === 15), ofFork.read(() => ofFork.added().length === 13)])
-  assert.deepEqual([ofSource.added(), ofFork.added()], [[...paths(0, 10), ...paths(20, 25)], paths(0, 13)])
-  assert.deepEqual([ofSource.missed, ofFork.missed], [0, 0])
-  const offsets = (watcher: Watcher) => watcher.told.map(({ offset }) => offset)
-  const counted = Array.from({ length: ofFork.told.length }, (_, at) => begun.offset + 1 + at)
-  assert.deepEqual([offsets(ofFork), offsets(ofSource).slice(0, 10)], [counted, counted.slice(0, 10)])
+test(
+  'a watch goes on in a fork from its own offsets, and neither is told what the other does',
+  { timeout: patience(240_000) },
+  async () => {
+    const source = await client.open('watched-source')
+    await client.run(source, ['mkdir', 'w'])
+    const ofSource = new Watcher(source, 'path=/home/user/w')
+    await ofSource.read(() => ofSource.at.watch_id !== undefined)
+    const begun = { ...ofSource.at }
+    await make(source, 0, 10) // nobody reads
+    await client.operate(`/v1/workspaces/${source.id}/fork`, { json: { key: 'watched-fork' } })
+    const fork = await client.open('watched-fork')
+    const ofFork = new Watcher(fork, 'path=/home/user/w')
+    ofFork.at = { ...begun }
+    await Promise.all([make(source, 20, 25), make(fork, 10, 13)])
+    await Promise.all([ofSource.read(() => ofSource.added().length === 15), ofFork.read(() => ofFork.added().length === 13)])
+    assert.deepEqual([ofSource.added(), ofFork.added()], [[...paths(0, 10), ...paths(20, 25)], paths(0, 13)])
+    assert.deepEqual([ofSource.missed, ofFork.missed], [0, 0])
+    const offsets = (watcher: Watcher) => watcher.told.map(({ offset }) => offset)
+    const counted = Array.from({ length: ofFork.told.length }, (_, at) => begun.offset + 1 + at)
+    assert.deepEqual([offsets(ofFork), offsets(ofSource).slice(0, 10)], [counted, counted.slice(0, 10)])
 
-  // What begins after the fork is one workspace's alone.
-  const later = new Watcher(source, 'path=/home/user/w&recursive=true')
-  await later.read(() => later.at.watch_id !== undefined)
-  const stranger = new Watcher(fork, 'path=/home/user/w&recursive=true')
-  stranger.at = { ...later.at }
-  await stranger.read(() => stranger.missed === 1)
-  assert.notEqual(stranger.at.watch_id, later.at.watch_id)
-  for (const { id } of [fork, source]) await client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })
-})
+    // What begins after the fork is one workspace's alone.
+    const later = new Watcher(source, 'path=/home/user/w&recursive=true')
+    await later.read(() => later.at.watch_id !== undefined)
+    const stranger = new Watcher(fork, 'path=/home/user/w&recursive=true')
+    stranger.at = { ...later.at }
+    await stranger.read(() => stranger.missed === 1)
+    assert.notEqual(stranger.at.watch_id, later.at.watch_id)
+    for (const { id } of [fork, source]) await client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })
+  },
+)
 
-test('the SDK tells what changes below a directory, whoever makes it', { timeout: 240_000 }, async () => {
+test('the SDK tells what changes below a directory, whoever makes it', { timeout: patience(240_000) }, async () => {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('watched-sdk', { template: 'base' })
   const seen: string[] = []
@@ -138,7 +143,7 @@ test('the SDK tells what changes below a directory, whoever makes it', { timeout
   await ws.delete()
 })
 
-test('the SDK goes on with a watch over a suspend', { timeout: 240_000 }, async () => {
+test('the SDK goes on with a watch over a suspend', { timeout: patience(240_000) }, async () => {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('watched-sdk-suspended', { template: 'base' })
   await ws.exec(['mkdir', 'w'])
@@ -180,7 +185,7 @@ with Berth() as berth, berth.open("watched-python", template="base") as ws:
 
 test(
   'the Python client goes on with a watch over a suspend, until the directory is gone',
-  { skip: NO_PYTHON, timeout: 240_000 },
+  { skip: NO_PYTHON, timeout: patience(240_000) },
   async () => {
     const printed = await runPython(FROM_PYTHON, { url: service.base_url, api_key: service.api_key })
     assert.deepEqual(printed.trim().split('\n'), ['/home/user/w/before False', '/home/user/w/since False', 'ended'])

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { seeder, world, type Tenant, type World } from './support.ts'
 import { worldWithCell } from './with-cell.ts'
+import { patience } from '../support/patience.ts'
 
 let w: World
 before(async () => {
@@ -172,7 +173,7 @@ test('when an allowance is used up the cell suspends what runs, sessions too, an
 async function admin(...args: string[]): Promise<void> {
   const main = new URL('../../service/admin/main.ts', import.meta.url).pathname
   const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, timeout: 120_000 })
+  await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, timeout: patience(120_000) })
 }
 
 test('a plan that refuses starts and an allowance that is used up are 402, and what runs is not touched', async () => {

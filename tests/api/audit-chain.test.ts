@@ -12,6 +12,7 @@ import { mutate } from '../../service/core/changes/mutate.ts'
 import type { By } from '../../service/core/changes/audit.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
 let w: World
 let folder: string
@@ -36,7 +37,7 @@ function verify(...args: string[]): Promise<{ code: number; stdout: string; stde
   const main = join(import.meta.dirname, '../../service/admin/main.ts')
   const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
   return new Promise((resolve) => {
-    execFile(process.execPath, [main, 'audit', 'verify', ...args], { env, timeout: 120_000 }, (error, stdout, stderr) =>
+    execFile(process.execPath, [main, 'audit', 'verify', ...args], { env, timeout: patience(120_000) }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     )
   })

@@ -6,6 +6,7 @@ import { LIMITS } from '../../contract/limits.ts'
 import { forgetOld } from '../../service/api/forget.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
 let w: World
 before(async () => {
@@ -101,7 +102,7 @@ test('an operator reads it a line each, and nothing in it reaches the terminal a
   const main = join(import.meta.dirname, '../../service/admin/main.ts')
   const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
   const stdout = await new Promise<string>((resolve, reject) => {
-    execFile(process.execPath, [main, 'feedback', 'list', '--days', '400'], { env, timeout: 120_000 }, (error, out) =>
+    execFile(process.execPath, [main, 'feedback', 'list', '--days', '400'], { env, timeout: patience(120_000) }, (error, out) =>
       error === null ? resolve(out) : reject(new Error('the command failed', { cause: error })),
     )
   })

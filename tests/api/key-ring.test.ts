@@ -12,6 +12,7 @@ import { API_CHANNELS, openListener } from '../../service/db/listen.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
 import { world, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
 const MAIN = join(import.meta.dirname, '../../service/admin/main.ts')
 const FIRST = '00000000'
@@ -25,7 +26,7 @@ after(() => w[Symbol.asyncDispose]())
 
 const admin = async (...args: string[]) => {
   const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env, timeout: 120_000 })).stdout.trim()
+  return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env, timeout: patience(120_000) })).stdout.trim()
 }
 const refused = async (...args: string[]) => {
   const failed = await admin(...args).then(

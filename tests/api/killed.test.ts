@@ -9,8 +9,9 @@ import { openMailbox, type Mailbox } from '../support/mailbox.ts'
 import { until } from '../support/processes.ts'
 import { PASSPHRASE } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
-const TIMEOUT = { timeout: 180_000 }
+const TIMEOUT = { timeout: patience(180_000) }
 
 let w: World
 let box: Mailbox

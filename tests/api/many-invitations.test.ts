@@ -8,6 +8,7 @@ import { depth } from '../support/depth.ts'
 import { until } from '../support/processes.ts'
 import { refusal, signInWorld } from './auth-support.ts'
 import { seeder, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
 const { invitations_max } = LIMITS.organization
 /** 10,000 and a few in the long run. */
@@ -20,7 +21,7 @@ const AT_ONCE = 8
 
 test(
   `of ${ORGANIZATIONS * (MADE + TOO_MANY)} invitations over HTTP as many as may wait are made, each with one mail and one record`,
-  { timeout: 900_000 },
+  { timeout: patience(900_000) },
   async () => {
     await using s = await signInWorld({ caller_requests_per_minute: 0, edge_requests_per_minute: 0 })
     const { w } = s

@@ -6,6 +6,7 @@ import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { until } from '../support/processes.ts'
 import { seeder } from './support.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
+import { patience } from '../support/patience.ts'
 
 const SIZE = { cpu_millis: 1000, memory_mib: 512, disk_gib: 4 }
 const HOST = { cpu_millis: 1_000_000, memory_mib: 10 * SIZE.memory_mib, disk_gib: 10_000 } // room for ten
@@ -110,7 +111,7 @@ test('30 opens with room for 10: 20 wait visibly, each gets its place in turn, n
   const states = async () => Promise.all(ids.map(async (id) => (await w.operations(id, '?kind=open'))[0]))
   /** As many as there is room for have succeeded, all others wait. */
   const settled = async () => {
-    for (const deadline_ms = performance.now() + 60_000; ;) {
+    for (const deadline_ms = performance.now() + patience(60_000); ;) {
       const all = await states()
       const counts = ['succeeded', 'capacity_pending'].map((state) => all.filter((operation) => operation.state === state).length)
       const room = Math.min(10, ids.length)

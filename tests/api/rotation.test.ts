@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from 'jose'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { world, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
 let w: World
 let tokens: string
@@ -21,7 +22,7 @@ const admin = async (...args: string[]) =>
   (
     await promisify(execFile)(process.execPath, [MAIN, ...args], {
       env: { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) },
-      timeout: 120_000,
+      timeout: patience(120_000),
     })
   ).stdout.trim()
 const kids = async () => (await w.get('/v1/.well-known/tool-token-keys', { as: null })).body.keys.map((key: { kid: string }) => key.kid)
@@ -34,7 +35,7 @@ test('a rotation makes every process sign with one new key; both verify for 16 m
   const old = kidOf(old_token)
   assert.deepEqual(await kids(), [old])
   assert.equal(await admin('keys', 'rotate'), old)
-  const deadline = Date.now() + 60_000
+  const deadline = Date.now() + patience(60_000)
   while (kidOf(await minted()) === old || kidOf(await minted(second)) === old) assert.ok(Date.now() < deadline, 'the old key still signs')
   const token = await minted()
   const fresh = kidOf(token)

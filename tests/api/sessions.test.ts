@@ -8,6 +8,7 @@ import { decodeJwt } from 'jose'
 import { TOOLS } from '../../contract/route.ts'
 import { until } from '../support/processes.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
+import { patience } from '../support/patience.ts'
 
 let w: World
 let seeds: ReturnType<typeof seeder>
@@ -21,7 +22,7 @@ const DAY_MS = 24 * 3600 * 1000
 const MAIN = join(import.meta.dirname, '../../service/admin/main.ts')
 const admin = async (...args: string[]) => {
   const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env, timeout: 120_000 })).stdout.trim()
+  return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env, timeout: patience(120_000) })).stdout.trim()
 }
 const refusal = ({ status, body }: Answer) => [status, body.error.code]
 const ids = ({ body }: Answer) => body.data.map((row: { id: string }) => row.id)

@@ -5,6 +5,7 @@ import { FAILPOINTS } from '../../service/lib/failpoints.ts'
 import { startTimeOf } from '../support/processes.ts'
 import type { ChildName, Service } from '../support/service.ts'
 import type { Mode, Point } from './points.ts'
+import { patience } from '../support/patience.ts'
 
 const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 'stop', throw: 'throw' }
 
@@ -75,7 +76,7 @@ export function isStopped(pid: number): boolean {
 function askHostd(service: Service, method: 'PUT' | 'GET', points?: Record<string, string>): Promise<Record<string, string>> {
   const socketPath = path.join(service.run_dir, 'hostd', 'socket')
   return new Promise((resolve, reject) => {
-    const request = http.request({ socketPath, path: '/failpoints', method, agent: false, timeout: 30_000 }, (response) => {
+    const request = http.request({ socketPath, path: '/failpoints', method, agent: false, timeout: patience(30_000) }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       response.on('end', () => {

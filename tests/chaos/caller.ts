@@ -3,6 +3,7 @@ import { call, type Answer, type RequestOptions } from '../support/client.ts'
 import type { Service } from '../support/service.ts'
 import type { History } from './history.ts'
 import type { Random } from './random.ts'
+import { patience } from '../support/patience.ts'
 
 export interface Operation {
   id: string
@@ -29,7 +30,7 @@ const ENDED = ['succeeded', 'failed', 'canceled']
 
 export function createCaller(service: Service, history: History, random: Random): Caller {
   const api = async <T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> => {
-    for (const deadline_ms = performance.now() + PATIENCE_MS; ; await new Promise((resolve) => setTimeout(resolve, 100))) {
+    for (const deadline_ms = performance.now() + patience(PATIENCE_MS); ; await new Promise((resolve) => setTimeout(resolve, 100))) {
       const signal = AbortSignal.timeout(30_000)
       const answer = await call<T>(`${service.base_url}${path}`, { token: service.api_key, signal, ...options }).catch(() => null)
       if (answer !== null && answer.status < 500 && answer.status !== 429) return answer
@@ -55,7 +56,7 @@ export function createCaller(service: Service, history: History, random: Random)
       return first as Answer<never>
     },
     async ended(operation_id) {
-      for (const deadline_ms = performance.now() + PATIENCE_MS; performance.now() < deadline_ms;) {
+      for (const deadline_ms = performance.now() + patience(PATIENCE_MS); performance.now() < deadline_ms;) {
         const { status, body } = await api<Operation>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=10' } })
         if (status === 404) history.violate('N1: an acknowledged operation is gone', { operation_id })
         if (status === 404 || ENDED.includes(body.state)) return body

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { ndjson, send, type OutputEvent } from '../support/client.ts'
 import { renew, type Actor } from './open.ts'
 import type { Believed } from './model.ts'
+import { patience } from '../support/patience.ts'
 
 export interface Ran {
   session_id: string
@@ -19,7 +20,7 @@ const CALL_MS = 20_000
 export async function runOnce(actor: Actor, seen: Believed, argv: (session_id: string) => string[]): Promise<Ran | null> {
   const session_id = `chaos-${randomUUID()}`
   const { deaths } = seen
-  const ends_ms = performance.now() + PATIENCE_MS
+  const ends_ms = performance.now() + patience(PATIENCE_MS)
   const json = { session_id, argv: argv(session_id) }
   if (!(await started(actor, seen, json, ends_ms))) return null
   const read: Reading = { bytes: Buffer.alloc(0), exit: null }

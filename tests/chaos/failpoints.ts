@@ -2,8 +2,10 @@
 // one) in every mode, on real machines, as a table.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { KEPT_VARIABLE } from '../../tools/enclosure/enclosure.mjs'
 import { startService } from '../support/service.ts'
 import { openMarkers } from './arm.ts'
 import { runCase } from './case.ts'
@@ -23,7 +25,7 @@ const hostd_names = execFileSync(hostd, ['--list-failpoints'], { encoding: 'utf8
 const points = everyPoint(hostd_names).filter(
   (point) => positionals.length === 0 || positionals.some((word) => labelOf(point).includes(word)),
 )
-const history = openHistory(path.join(mkdtempSync('/tmp/berth-points-'), 'history.jsonl'))
+const history = openHistory(path.join(mkdtempSync(path.join(process.env[KEPT_VARIABLE] ?? tmpdir(), 'berth-points-')), 'history.jsonl'))
 const results = new Map<string, string>()
 /** Machines are parked in the cases of that alone. */
 const GROUPS = [

@@ -3,8 +3,10 @@
 // invariants I1 to I15, each of which is said where it is checked. N5, I13 and I14 speak of file-first workspaces, egress policies and
 // secrets, which there are none of here.
 import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { KEPT_VARIABLE } from '../../tools/enclosure/enclosure.mjs'
 import { startService } from '../support/service.ts'
 import { act, readAll } from './actor.ts'
 import { createCaller } from './caller.ts'
@@ -31,7 +33,7 @@ const { values } = parseArgs({
 const SHOWN_MAX = 50
 const [seed, minutes] = [Number(values.seed), Number(values.minutes)]
 const [min = 10, max = 40] = values.every.split('-').map(Number)
-const history = openHistory(path.join(mkdtempSync('/tmp/berth-chaos-'), 'history.jsonl'))
+const history = openHistory(path.join(mkdtempSync(path.join(process.env[KEPT_VARIABLE] ?? tmpdir(), 'berth-chaos-')), 'history.jsonl'))
 process.stdout.write(`seed ${seed}, ${minutes} minutes; history: ${history.file}\n`)
 
 const service = await startService({

@@ -3,6 +3,7 @@ import type { Caller, Operation } from './caller.ts'
 import type { History } from './history.ts'
 import type { Believed, Place } from './model.ts'
 import type { Random } from './random.ts'
+import { patience } from '../support/patience.ts'
 
 export interface Actor {
   name: string
@@ -29,7 +30,7 @@ export const urlOf = (seen: Believed, place: Place, name: string) =>
 /** Opens the key until it runs. */
 export async function open({ caller, history }: Actor, seen: Believed): Promise<boolean> {
   let last: unknown = null
-  for (const deadline_ms = performance.now() + OPEN_MS; performance.now() < deadline_ms; await pause()) {
+  for (const deadline_ms = performance.now() + patience(OPEN_MS); performance.now() < deadline_ms; await pause()) {
     const { epoch } = seen // another client may have seen a later one before this call's answer is read
     const { status, body } = await caller.change<Opened>('/v1/workspaces/open', {
       json: { key: seen.key, template: 'base', caps: CAPS },

@@ -7,6 +7,7 @@ import { open, type Actor } from './open.ts'
 import type { Case } from './watched.ts'
 import type { Believed } from './model.ts'
 import type { Parking } from './points.ts'
+import { patience } from '../support/patience.ts'
 
 /** Settings of a service in which what nobody uses is soon frozen, and then hibernated. */
 export const PARK_SOON = { freeze_after_seconds: 1, hibernate_after_seconds: 2 }
@@ -58,7 +59,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
 /** Writes to disk and memory until it is acknowledged. What is refused meanwhile must say that it may be tried again. */
 async function write(actor: Actor, seen: Believed, text: string, refused: string[], taken_over?: AbortSignal): Promise<void> {
   for (const path of FILES) {
-    const deadline_ms = performance.now() + ACKNOWLEDGED_MS
+    const deadline_ms = performance.now() + patience(ACKNOWLEDGED_MS)
     while (!(await writeOnce(actor, seen, path, text, refused, taken_over))) {
       assert.ok(performance.now() < deadline_ms, `a write was never acknowledged: ${refused.join(', ')}`)
       await new Promise((resolve) => setTimeout(resolve, 100))

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Served, serveDouble } from './served.ts'
+import { patience } from '../support/patience.ts'
 
 let cli: Served
 before(async () => {
@@ -267,14 +268,14 @@ test('with --json a refusal is JSON on standard error, with its details', async 
   assert.deepEqual([code, stdout, error.code], [1, '', 'not_found'])
 })
 
-test('without a service a command fails within seconds, and says where it looked', { timeout: 60_000 }, async () => {
+test('without a service a command fails within seconds, and says where it looked', { timeout: patience(60_000) }, async () => {
   const env = { BERTH_URL: 'http://127.0.0.1:9' }
   const { code, stderr } = await cli.berth(['me'], { env })
   assert.equal(code, 1)
   assert.match(stderr, /There is no answer from http:\/\/127\.0\.0\.1:9; trying again[^]*ECONNREFUSED[^]*connection_failed/)
 })
 
-test('a second Ctrl-C leaves a command that does not end', { timeout: 60_000 }, async () => {
+test('a second Ctrl-C leaves a command that does not end', { timeout: patience(60_000) }, async () => {
   cli.double.programs['stays'] = ({ stdout }) => {
     stdout('begun\n')
     return new Promise(() => undefined)

@@ -9,6 +9,7 @@ import { personSeeds } from '../api/people-seeds.ts'
 import { seeder, SETTINGS } from '../api/support.ts'
 import { type CellWorld, worldWithCell } from '../api/with-cell.ts'
 import { type Ran, runBerth, type RunOptions } from './served.ts'
+import { patience } from '../support/patience.ts'
 
 let w: CellWorld
 let folder: string
@@ -63,7 +64,7 @@ const LISTS: Row[] = [
   { list: 'profiles', make: 'login --profile work', shows: 'NAME', taken_by: ['me --profile X'] },
 ]
 for (const { list, make, shows, taken_by, stdin = '', is_persons = false } of LISTS)
-  test(`${shows} of berth ${list} is what ${taken_by.join(', ')} take`, { timeout: 60_000 }, async () => {
+  test(`${shows} of berth ${list} is what ${taken_by.join(', ')} take`, { timeout: patience(60_000) }, async () => {
     const options = { stdin, ...(is_persons ? { env: { BERTH_API_KEY: session, BERTH_PROJECT: w.a.project_id } } : {}) }
     if (make !== undefined) await berth(make, options)
     const [head = '', row = ''] = (await berth(list, options)).stdout.split('\n')

@@ -9,11 +9,12 @@ import { promisify } from 'node:util'
 import { bundleCli } from '../../tools/sdk/bundle.ts'
 import { isLong } from '../support/depth.ts'
 import { type Served, serveDouble } from './served.ts'
+import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
 const INSPECTOR = '2.12.0'
 const TOKEN = 'a-token-of-this-test'
-const LONG = { timeout: 600_000, skip: isLong ? false : 'npm run test:long' }
+const LONG = { timeout: patience(600_000), skip: isLong ? false : 'npm run test:long' }
 
 let served: Served
 let folder: string

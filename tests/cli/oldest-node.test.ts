@@ -8,6 +8,7 @@ import { test } from 'node:test'
 import { bundleSdk } from '../../tools/sdk/bundle.ts'
 import { programOf, runOn } from '../support/platforms.ts'
 import { serveToOthers } from '../sdk/served-double.ts'
+import { patience } from '../support/patience.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const NODE = await programOf('Node.js 20')
@@ -21,7 +22,7 @@ test('it is the version that both packages name, and it has no WebSocket', () =>
 })
 
 for (const name of ['cli', 'mcp', 'sync'])
-  test(`the command line passes ${name}.test.ts there`, { timeout: 240_000 }, () => {
+  test(`the command line passes ${name}.test.ts there`, { timeout: patience(240_000) }, () => {
     const { NODE_TEST_CONTEXT: _ours, ...env } = process.env
     const words = [
       '--disable-warning=ExperimentalWarning',
@@ -33,7 +34,7 @@ for (const name of ['cli', 'mcp', 'sync'])
     assert.equal(status, 0, stdout)
   })
 
-test('the SDK runs a command and a terminal there', { timeout: 120_000 }, async () => {
+test('the SDK runs a command and a terminal there', { timeout: patience(120_000) }, async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-node-20-'))
   await using served = await serveToOthers()
   try {

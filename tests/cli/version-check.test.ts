@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, beforeEach, test } from 'node:test'
 import { builtCli } from '../support/built-clients.ts'
+import { patience } from '../support/patience.ts'
 
 const MAIN = await builtCli()
 const CLIENT = {
@@ -70,7 +71,7 @@ async function found(): Promise<{ client: typeof CLIENT }> {
 
 test(
   'on a terminal it is asked in the background once a day, without a credential, and told on the next day',
-  { timeout: 120_000 },
+  { timeout: patience(120_000) },
   async () => {
     assert.doesNotMatch(await onTerminal(), /supports/)
     assert.deepEqual((await found()).client, CLIENT)
@@ -82,14 +83,18 @@ test(
   },
 )
 
-test('nothing fails of it: a service that is not there, a file that is none, a folder that cannot be', { timeout: 120_000 }, async () => {
-  writeFileSync(file(), 'no JSON')
-  await onTerminal({ BERTH_URL: 'http://127.0.0.1:1' })
-  await onTerminal({ BERTH_CONFIG_DIR: '/proc' })
-  rmSync(folder, { recursive: true, force: true })
-})
+test(
+  'nothing fails of it: a service that is not there, a file that is none, a folder that cannot be',
+  { timeout: patience(120_000) },
+  async () => {
+    writeFileSync(file(), 'no JSON')
+    await onTerminal({ BERTH_URL: 'http://127.0.0.1:1' })
+    await onTerminal({ BERTH_CONFIG_DIR: '/proc' })
+    rmSync(folder, { recursive: true, force: true })
+  },
+)
 
-test('whoever pipes, or does not want it, is not asked for', { timeout: 120_000 }, async () => {
+test('whoever pipes, or does not want it, is not asked for', { timeout: patience(120_000) }, async () => {
   await onTerminal({ BERTH_NO_VERSION_CHECK: '1' })
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, 'profiles'], {
     env: { BERTH_URL: url, BERTH_CONFIG_DIR: folder },

@@ -5,6 +5,7 @@ import { JOINED } from '../../service/core/operations/store.ts'
 import type { StartupState } from '../../service/db/schema-templates.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
+import { patience } from '../support/patience.ts'
 
 /** What the API would write: workspaces and operations. */
 export interface Intentions {
@@ -84,7 +85,7 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
 
 /** Looks again until there is something to see, for a minute. */
 export async function until<T>(look: () => Promise<T | undefined | false>): Promise<T> {
-  for (const deadline_ms = performance.now() + 60_000; performance.now() < deadline_ms;) {
+  for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const seen = await look()
     if (seen !== undefined && seen !== false) return seen
     await new Promise((resolve) => setTimeout(resolve, 10))

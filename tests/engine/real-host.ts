@@ -7,6 +7,7 @@ import { connectHostd } from '../../service/cell/links/hostd-client.ts'
 import type { Machine } from '../../service/cell/links/hostd.ts'
 import { until } from '../support/processes.ts'
 import type { Guest, Harness } from './conformance.ts'
+import { patience } from '../support/patience.ts'
 
 type Variable = 'BERTH_TEST_HOSTD' | 'BERTH_TEST_AGENT' | 'BERTH_TEST_RUNSC' | 'BERTH_TEST_LAYER'
 
@@ -29,7 +30,7 @@ export async function openRealHost(): Promise<Harness & { layers_dir: string }> 
   const close = async () => {
     await host.close()
     await end(child)
-    execFileSync(variable('BERTH_TEST_HOSTD'), ['clean', '--config', config], { timeout: 300_000 })
+    execFileSync(variable('BERTH_TEST_HOSTD'), ['clean', '--config', config], { timeout: patience(300_000) })
     rmSync(dir, { recursive: true, force: true })
   }
   try {
@@ -85,7 +86,7 @@ function startHostd(dir: string, config: string): ChildProcess {
 }
 
 async function answers(child: ChildProcess, dir: string, ask: () => Promise<unknown>): Promise<void> {
-  for (const deadline_ms = performance.now() + 120_000; ;) {
+  for (const deadline_ms = performance.now() + patience(120_000); ;) {
     try {
       await ask()
       return

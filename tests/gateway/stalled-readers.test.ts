@@ -8,11 +8,12 @@ import { until } from '../support/processes.ts'
 import { bytesOf, eventsOf } from './support/events.ts'
 import { frame, KIND } from './support/fake-agent.ts'
 import { type Bench, openBench } from './support/gateway.ts'
+import { patience } from '../support/patience.ts'
 
 // A reader that takes nothing keeps its place and what waits for it: for so long, and no longer. What it has not taken is still there.
 
 const BYTES = 32 << 20
-const SOON_ENOUGH = { timeout: 20_000 }
+const SOON_ENOUGH = { timeout: patience(20_000) }
 
 let bench: Bench
 before(async () => {

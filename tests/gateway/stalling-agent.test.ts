@@ -7,6 +7,7 @@ import { createAnswerRooms } from '../../service/cell/links/answer-room.ts'
 import { until } from '../support/processes.ts'
 import type { Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
+import { patience } from '../support/patience.ts'
 
 // What an agent in hostile hands may do with time: begin an answer and never end it. Nothing of it may outlast its deadline or its caller.
 
@@ -26,7 +27,7 @@ after(async () => {
 })
 
 /** Of one test: far above its deadlines, far below for ever. */
-const SOON_ENOUGH = { timeout: 6000 }
+const SOON_ENOUGH = { timeout: patience(6000) }
 
 type Asked = [method: string, path: string, init?: Parameters<Bench['call']>[2]]
 

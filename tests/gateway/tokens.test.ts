@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import { after, before, test } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { addSigningKey, type Bench, ENDPOINT, goodClaims, openBench, refusalOf, signToken } from './support/gateway.ts'
+import { patience } from '../support/patience.ts'
 
 let bench: Bench
 before(async () => {
@@ -313,7 +314,7 @@ async function changeKey(change: object): Promise<void> {
 
 /** NOTIFY takes a moment, on a busy computer more than one; the bound of the specification is 30 s. */
 async function eventually(holds: () => Promise<void>): Promise<void> {
-  const deadline = Date.now() + 25_000
+  const deadline = Date.now() + patience(25_000)
   for (;;) {
     try {
       return await holds()

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { OBSERVED_VARIABLE } from './exchange.ts'
 import { observedLines } from './observations.ts'
+import { patience } from '../support/patience.ts'
 
 const ID = '018f0000-0000-7000-8000-000000000001'
 const json = 'application/json; charset=utf-8'
@@ -58,7 +59,7 @@ test('what fetch and http.request get is noted, whether or not the body is read 
     const { status, stderr } = spawnSync(process.execPath, ['--import', hook, '--input-type=module', '--eval', program], {
       env: { ...process.env, [OBSERVED_VARIABLE]: folder },
       encoding: 'utf8',
-      timeout: 120_000,
+      timeout: patience(120_000),
     })
     assert.equal(status, 0, stderr)
     const lines = readdirSync(folder).flatMap((file) => readFileSync(join(folder, file), 'utf8').trim().split('\n'))

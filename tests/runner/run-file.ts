@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { patience, patiently } from '../support/patience.ts'
 import { failuresOf, hasFailed, outcomesOf, saidIn, type Outcome } from './outcomes.ts'
 import { EVENTS_VARIABLE } from './record.ts'
 
@@ -8,11 +9,13 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const RECORD = path.join(import.meta.dirname, 'record.ts')
 /** For taking down what it started. What it leaves behind is swept. */
 const GRACE_MS = 60_000
+const BOUND_LOOK_MS = 500
 const OUTPUT_CHARACTERS_MAX = 16_000
 
 export interface FileTask {
   /** From the clone's root. */
   file: string
+  /** On a quiet computer. */
   bound_ms: number
   /** Modules that are loaded before it. */
   imports: string[]
@@ -56,8 +59,9 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
     stdio: ['ignore', output, output],
   })
   closeSync(output)
-  const bound = AbortSignal.timeout(bound_ms)
-  const { ended_as, ended_early } = await endOf(child, AbortSignal.any([signal, bound]))
+  const bound = boundOf(bound_ms)
+  const { ended_as, ended_early } = await endOf(child, AbortSignal.any([signal, bound.signal]))
+  bound.clear()
   const noted = existsSync(events) ? readFileSync(events, 'utf8') : ''
   const outcomes = outcomesOf(noted)
   const text = readFileSync(printed, 'utf8').slice(-OUTPUT_CHARACTERS_MAX)
@@ -65,7 +69,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
     ? undefined
     : signal.aborted
       ? `it was ended: ${String(signal.reason)}`
-      : `it was not done within ${bound_ms / 60_000} minutes, and was ended`
+      : `it was not done within ${bound_ms / 60_000} minutes of a quiet computer, and was ended`
   const problem = why ?? problemOf(outcomes, ended_as, text)
   if (problem !== undefined) outcomes.push(fileFailure(file, problem))
   return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, said: saidIn(noted), folder }
@@ -88,11 +92,20 @@ function problemOf(outcomes: readonly Outcome[], ended_as: string, output: strin
   return outcomes.length === 0 ? 'it has no test' : undefined
 }
 
+/** Aborted when a file has had its time. */
+function boundOf(bound_ms: number): { signal: AbortSignal; clear(): void } {
+  const [end, goesOn] = [new AbortController(), patiently(bound_ms)]
+  const timer = setInterval(() => {
+    if (!goesOn()) end.abort()
+  }, BOUND_LOOK_MS)
+  return { signal: end.signal, clear: () => clearInterval(timer) }
+}
+
 async function endOf(child: ChildProcess, stop: AbortSignal): Promise<{ ended_as: string; ended_early: boolean }> {
   const timers: NodeJS.Timeout[] = []
   const end = () => {
     signalGroup(child, 'SIGTERM')
-    timers.push(setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS))
+    timers.push(setTimeout(() => signalGroup(child, 'SIGKILL'), patience(GRACE_MS)))
   }
   if (stop.aborted) end()
   else stop.addEventListener('abort', end, { once: true })

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { inspect } from 'node:util'
 import { OBSERVED_VARIABLE, WHOLE_VARIABLE } from '../ledger/exchange.ts'
+import { KEPT_VARIABLE } from '../../tools/enclosure/enclosure.mjs'
 import { sweepServices } from '../support/sweep.ts'
 import { fileBoundMs } from './bounds.ts'
 import { openContext, type Context } from './context.ts'
@@ -22,6 +23,8 @@ export interface Plan {
   lanes: readonly Lane[]
   /** Nothing of the suite is left out. */
   whole: boolean
+  /** Called for each file that has passed. */
+  passed(file: string): void
 }
 
 export interface Run {
@@ -33,7 +36,7 @@ export interface Run {
   logs: string
 }
 
-interface Running extends Run {
+interface Running extends Run, Pick<Plan, 'passed'> {
   context: Context
   end: AbortSignal
   whole: boolean
@@ -43,11 +46,11 @@ interface Running extends Run {
  * Runs the files of a plan in lanes, then those that want to be alone, then what failed and may be a flake, then the ledger, and
  * prints each as it ends. When `end` is aborted, its reason says why all that is left is not run.
  */
-export async function runAll({ files, lanes, whole }: Plan, end: AbortSignal): Promise<Run> {
-  // In the folder of the system, not in the clone: whoever looks into a failure finds it when the clone is gone.
-  const logs = mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
+export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSignal): Promise<Run> {
+  // In the folder of the system, not in the clone: a reader of a failure finds it when the clone is gone.
+  const logs = process.env[KEPT_VARIABLE] ?? mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
   const context = await openContext(files, baseEnvironment(logs, whole), end)
-  const run: Running = { first: [], repeats: [], lanes: [], logs, context, end, whole }
+  const run: Running = { first: [], repeats: [], lanes: [], logs, context, end, whole, passed }
   const waiting = inOrder(files)
   await Promise.all(lanes.map((lane) => workOff(run, lane, waiting)))
   await cleanUp(run, context.stopServices)
@@ -111,6 +114,7 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
       ? notRun(file, folder, env)
       : await started(run, file, env, folder).catch((error: unknown) => notRun(file, folder, inspect(error)))
   process.stdout.write(fileText(report, remark))
+  if (!report.failed) run.passed(file)
   return report
 }
 

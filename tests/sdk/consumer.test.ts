@@ -6,6 +6,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { buildSdk } from '../../tools/sdk/bundle.ts'
+import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -58,7 +59,7 @@ before(async () => {
 after(() => rmSync(folder, { recursive: true }))
 
 for (const [name, { compilerOptions, type = 'module' }] of Object.entries(SETTINGS))
-  test(`a project that installs the package type-checks: ${name}`, { timeout: TSC_MS }, async () => {
+  test(`a project that installs the package type-checks: ${name}`, { timeout: patience(TSC_MS) }, async () => {
     const project = path.join(folder, name.replaceAll(/\W+/g, '-'))
     mkdirSync(project)
     writeFileSync(path.join(project, 'package.json'), JSON.stringify({ type }))

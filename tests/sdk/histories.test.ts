@@ -9,6 +9,7 @@ import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { history } from './histories/history.ts'
 import { openRestartingWorld, type RestartingWorld } from './histories/world.ts'
+import { patience } from '../support/patience.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const FIRST = testSeed()
@@ -16,7 +17,7 @@ const FIRST = testSeed()
 const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 6, long: 500 }))
 const AT_ONCE = 24
 /** On a busy computer the start of a process takes ten seconds, and every fifth command has one beside it. */
-const TIMEOUT = { timeout: 120_000 + HISTORIES * 5000 }
+const TIMEOUT = { timeout: patience(120_000) + HISTORIES * 5000 }
 const { PATH = '' } = process.env
 
 let w: RestartingWorld

@@ -4,6 +4,7 @@ import { Berth, BerthError, Command, Terminal } from '../../sdk/typescript/src/m
 import { methodsOf, recorded, type Seen } from './recorded.ts'
 import { code, sh, type Step, unique } from './step.ts'
 import { TEMPLATE_STEPS } from './template-steps.ts'
+import { patience } from '../support/patience.ts'
 
 /** Who calls: a key of a project, and where there are people, an owner of its organization. */
 export interface Callers {
@@ -338,7 +339,7 @@ const STEPS: Step[] = [
 export function methodsSuite(where: string, callers: () => Callers, lacks: readonly string[] = []): void {
   const seen: Seen = { called: new Set(), there: new Set() }
   for (const { fact, run } of STEPS)
-    test(`${where}: ${fact}${lacks.includes(fact) ? ', which it does not know' : ''}`, { timeout: 400_000 }, async () => {
+    test(`${where}: ${fact}${lacks.includes(fact) ? ', which it does not know' : ''}`, { timeout: patience(400_000) }, async () => {
       const { berth, person } = callers()
       const called = recorded(berth, 'berth', seen)
       const ws = await called.open(unique('methods'), { template: 'base' })

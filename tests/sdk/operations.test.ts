@@ -10,6 +10,7 @@ import { NO_PYTHON, PYTHON_PACKAGES } from '../support/client-guides.ts'
 import { OPERATION_METHODS } from './operation-methods.ts'
 import { OPERATION_IDS, operationOf } from './operations.ts'
 import { methodsOf } from './recorded.ts'
+import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 
@@ -70,10 +71,14 @@ found = methods_of(client, "berth") | methods_of(ws, "ws") | methods_of(client.w
 print(json.dumps(sorted(found | methods_of(ws.command("c"), "command") | methods_of(ws.terminal("t"), "terminal"))))
 `
 
-test('the SDKs have the same methods, each spelled as its language spells them', { skip: NO_PYTHON, timeout: 60_000 }, async () => {
-  const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: [PYTHON, PYTHON_PACKAGES].join(':'), PYTHONDONTWRITEBYTECODE: '1' }
-  const { stdout } = await promisify(execFile)('python3', ['-c', SURFACE], { cwd: PYTHON, env })
-  const python = JSON.parse(stdout) as string[]
-  const typescript = (await methodsOfTypescript()).map(inPython)
-  assert.deepEqual(python.filter((each) => !(each in PYTHON_ALONE)), [...new Set(typescript)].toSorted()) // prettier-ignore
-})
+test(
+  'the SDKs have the same methods, each spelled as its language spells them',
+  { skip: NO_PYTHON, timeout: patience(60_000) },
+  async () => {
+    const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: [PYTHON, PYTHON_PACKAGES].join(':'), PYTHONDONTWRITEBYTECODE: '1' }
+    const { stdout } = await promisify(execFile)('python3', ['-c', SURFACE], { cwd: PYTHON, env })
+    const python = JSON.parse(stdout) as string[]
+    const typescript = (await methodsOfTypescript()).map(inPython)
+    assert.deepEqual(python.filter((each) => !(each in PYTHON_ALONE)), [...new Set(typescript)].toSorted()) // prettier-ignore
+  },
+)

@@ -9,6 +9,7 @@ import { depth } from '../support/depth.ts'
 import { generatorOf } from '../support/seed.ts'
 import { serveToOthers } from './served-double.ts'
 import { unreliable } from './unreliable.ts'
+import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const HISTORIES = depth({ short: 6, long: 300 })
@@ -23,43 +24,47 @@ interface Outcome {
   seconds: number
 }
 
-test('the Python SDK does what its tests say, against the double of the service', { skip: NO_PYTHON, timeout: 600_000 }, async (t) => {
-  await using calm = await serveToOthers()
-  await using faulty = await serveToOthers((through) => unreliable(through, generatorOf(26)))
-  const child = spawn('python3', [path.join(PYTHON, 'tests/run.py')], {
-    env: {
-      PATH: process.env['PATH'] ?? '',
-      PYTHONPATH: PYTHON_PACKAGES,
-      PYTHONDONTWRITEBYTECODE: '1',
-      BERTH_NO_VERSION_CHECK: '1',
-      BERTH_URL: calm.url,
-      BERTH_API_KEY: calm.api_key,
-      BERTH_TEST_FAULTY_URL: faulty.url,
-      BERTH_TEST_HISTORIES: String(HISTORIES),
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let count = 0
-  for await (const line of createInterface(child.stdout)) {
-    const { name, why, seconds } = JSON.parse(line) as Outcome
-    count += 1
-    await t.test(name, (each) => {
-      each.diagnostic(`${seconds} s`)
-      assert.equal(why, '')
+test(
+  'the Python SDK does what its tests say, against the double of the service',
+  { skip: NO_PYTHON, timeout: patience(600_000) },
+  async (t) => {
+    await using calm = await serveToOthers()
+    await using faulty = await serveToOthers((through) => unreliable(through, generatorOf(26)))
+    const child = spawn('python3', [path.join(PYTHON, 'tests/run.py')], {
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        PYTHONPATH: PYTHON_PACKAGES,
+        PYTHONDONTWRITEBYTECODE: '1',
+        BERTH_NO_VERSION_CHECK: '1',
+        BERTH_URL: calm.url,
+        BERTH_API_KEY: calm.api_key,
+        BERTH_TEST_FAULTY_URL: faulty.url,
+        BERTH_TEST_HISTORIES: String(HISTORIES),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
     })
-  }
-  assert.ok(count > 0, 'there was no test')
-})
+    let count = 0
+    for await (const line of createInterface(child.stdout)) {
+      const { name, why, seconds } = JSON.parse(line) as Outcome
+      count += 1
+      await t.test(name, (each) => {
+        each.diagnostic(`${seconds} s`)
+        assert.equal(why, '')
+      })
+    }
+    assert.ok(count > 0, 'there was no test')
+  },
+)
 
 const run = promisify(execFile)
 const options = { cwd: PYTHON, env: { PATH: process.env['PATH'] ?? '', PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1' } }
 
-test('the client for threads is made from the one for asyncio', { timeout: 60_000 }, async () => {
+test('the client for threads is made from the one for asyncio', { timeout: patience(60_000) }, async () => {
   const { stdout } = await run('python3', ['tools/sync.py', '--check'], options).catch((error: unknown) => error as { stdout: string })
   assert.equal(stdout, '')
 })
 
-test('the types of the Python SDK hold, strictly', { skip: NO_PYTHON, timeout: 300_000 }, async () => {
+test('the types of the Python SDK hold, strictly', { skip: NO_PYTHON, timeout: patience(300_000) }, async () => {
   const checked = run('python3', ['-m', 'mypy', '--cache-dir', MYPY_CACHE, '--config-file', 'pyproject.toml', 'berth'], options)
   const { stdout } = await checked.catch((error: unknown) => error as { stdout: string })
   assert.match(stdout, /^Success/)

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { openServiceWorld, endOf, type ServiceWorld } from './service-world.ts'
 import { play, sdkSuite } from './suite.ts'
+import { patience } from '../support/patience.ts'
 
 let w: ServiceWorld
 before(async () => {
@@ -30,7 +31,7 @@ sdkSuite('the service', () => ({ berth: w.calm, secret: w.world.a.key }), { term
 
 test(
   'through connections that are cut anywhere, commands run once, their output comes whole, and writes are there once',
-  { timeout: 240_000 },
+  { timeout: patience(240_000) },
   async () => {
     const ran: string[] = []
     const before = w.play

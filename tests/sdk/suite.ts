@@ -10,6 +10,7 @@ import {
   NotFoundError,
   type Workspace,
 } from '../../sdk/typescript/src/main.ts'
+import { patience } from '../support/patience.ts'
 
 /** Scripts of the suite. A real machine runs them with `sh -c`; where there is none, a test plays them. */
 export const SCRIPTS = {
@@ -61,7 +62,7 @@ export function sdkSuite(
   let count = 0
   const opened = (): Promise<Workspace> => setup().berth.open(`sdk-${(count += 1)}`, { template: 'base' })
   const it = (fact: string, check: (ws: Workspace) => Promise<void>) =>
-    test(`${where}: ${fact}`, { timeout: 240_000 }, async () => check(await opened()))
+    test(`${where}: ${fact}`, { timeout: patience(240_000) }, async () => check(await opened()))
 
   void it('a command has its text, bytes and exit code', async (ws) => {
     const { stdout, stderr, exitCode, ok, state, stderrBytes } = await ws.exec(sh(SCRIPTS.both))

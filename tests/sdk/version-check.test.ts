@@ -5,6 +5,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import path from 'node:path'
 import { test } from 'node:test'
 import { NO_PYTHON, PYTHON_PACKAGES } from '../support/client-guides.ts'
+import { patience } from '../support/patience.ts'
 
 const SDK = path.resolve(import.meta.dirname, '../../sdk')
 const MAIN = path.join(SDK, 'typescript/src/main.ts')
@@ -85,7 +86,7 @@ const versions = (of: string, minimum_supported: string) => (response: ServerRes
   )
 
 for (const { name, program, without, package: of, skip } of CLIENTS) {
-  const bounded = { skip, timeout: 120_000 }
+  const bounded = { skip, timeout: patience(120_000) }
 
   test(`${name}: a version that the service no longer supports is told once a process, as plain text`, bounded, async () => {
     const { code, said, asked } = await run(program, versions(of, '9.0.0'), { STAY: 'warned' })

@@ -1,4 +1,5 @@
 import http from 'node:http'
+import { patience } from './patience.ts'
 
 /** Whether it answers 200. */
 export function isOk(options: http.RequestOptions): Promise<boolean> {
@@ -11,7 +12,7 @@ export function isOk(options: http.RequestOptions): Promise<boolean> {
 /** Sends one GET over a connection of its own and reads the whole answer. */
 export function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
-    const request = http.get({ ...options, agent: false, timeout: 30_000 }, (response) => {
+    const request = http.get({ ...options, agent: false, timeout: patience(30_000) }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))

@@ -1,5 +1,6 @@
 import http from 'node:http'
 import { isTerminal, type OperationState } from '../../contract/states/operation.ts'
+import { patience } from './patience.ts'
 
 /** One answer, read whole. */
 export interface Answer<T = Record<string, unknown>> {
@@ -158,7 +159,7 @@ export function createClient(base_url: string, api_key: string): Client {
     tool,
     async open(key, body = {}) {
       let operation_id: string | null = null
-      for (const deadline_ms = performance.now() + OPEN_MS; ;) {
+      for (const deadline_ms = performance.now() + patience(OPEN_MS); ;) {
         const { status, body: opened } = await api<OpenBody>('/v1/workspaces/open', {
           json: { key, template: 'base', ...body },
           headers: { prefer: 'wait=20' },

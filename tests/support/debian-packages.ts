@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { patience } from './patience.ts'
 
 const run = promisify(execFile)
 const SUITE = 'bookworm'
@@ -12,7 +13,7 @@ export async function debianPackages(folder: string, names: readonly string[]): 
   if (codename !== SUITE) return `this computer is no ${SUITE}`
   mkdirSync(folder)
   try {
-    await run('apt-get', ['download', ...names], { cwd: folder, timeout: 120_000 })
+    await run('apt-get', ['download', ...names], { cwd: folder, timeout: patience(120_000) })
   } catch (error) {
     return (error as Error).message.split('\n')[0] ?? ''
   }

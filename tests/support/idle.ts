@@ -1,6 +1,7 @@
 import { LIMITS } from '../../contract/limits.ts'
 import type { Client, OpenedWorkspace } from './client.ts'
 import type { Service } from './service.ts'
+import { patience } from './patience.ts'
 
 /** What the adaptive policy comes to where every gap of the past was too long to wait for. */
 export const SHORTEST_TIMEOUT_SECONDS = LIMITS.idle.adaptive_seconds_min
@@ -48,7 +49,7 @@ export async function idleOf(client: Client, workspace: OpenedWorkspace): Promis
 
 /** The newest of so many suspends when it is over: begun by the service itself, whose clock looks every five seconds. */
 export async function suspendsOf(client: Client, workspace_id: string, count: number): Promise<IdleOperation> {
-  for (const end_ms = performance.now() + UNTIL_MS; ;) {
+  for (const end_ms = performance.now() + patience(UNTIL_MS); ;) {
     const { body } = await client.api<{ data: IdleOperation[] }>(`/v1/workspaces/${workspace_id}/operations?kind=suspend`)
     const [newest] = body.data
     if (body.data.length === count && newest?.completed_at) return newest

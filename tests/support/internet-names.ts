@@ -5,6 +5,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { execFileSync } from 'node:child_process'
 import type { Internet } from './internet.ts'
+import { patience } from './patience.ts'
 
 /** For the setting `resolvers`. */
 export const NAME_SERVER = '203.0.113.53'
@@ -12,7 +13,7 @@ export const NAME_SERVER = '203.0.113.53'
 /** Gives the internet these names, by their addresses: those that it has, and others of its range. */
 export async function nameInternet({ uplink }: Pick<Internet, 'uplink'>, names: Record<string, string>): Promise<AsyncDisposable> {
   for (const address of new Set([NAME_SERVER, ...Object.values(names)]))
-    execFileSync('ip', ['-n', uplink, 'address', 'replace', `${address}/32`, 'dev', 'lo'], { timeout: 60_000 })
+    execFileSync('ip', ['-n', uplink, 'address', 'replace', `${address}/32`, 'dev', 'lo'], { timeout: patience(60_000) })
   const program = ['netns', 'exec', uplink, process.execPath, import.meta.filename, JSON.stringify(names)]
   const server = spawn('ip', program, { stdio: ['pipe', 'pipe', 'inherit'] })
   await Promise.race([once(server.stdout, 'data'), once(server, 'exit').then(() => Promise.reject(new Error('There are no names')))])

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { patience } from './patience.ts'
 
 /** Of a range that is never routed in the world: what a guest sends there reaches the namespace of the test, or nobody. */
 export const INTERNET_ADDRESS = '203.0.113.10'
@@ -37,7 +38,7 @@ export interface Internet {
 export async function openInternet(): Promise<Internet> {
   const uplink = `bt${process.pid}`
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-internet-'))
-  const ip = (...args: string[]) => execFileSync('ip', args, { timeout: 60_000 })
+  const ip = (...args: string[]) => execFileSync('ip', args, { timeout: patience(60_000) })
   const remove = () => {
     execFileSync('ip', ['netns', 'del', uplink], { stdio: 'ignore' })
     rmSync(folder, { recursive: true, force: true })
@@ -74,7 +75,7 @@ function makeCertificate(folder: string): void {
   const names = `subjectAltName=IP:${INTERNET_ADDRESS},IP:${OTHER_ADDRESS},DNS:${INTERNET_HOST},DNS:${OTHER_HOST}`
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', path.join(folder, 'key.pem')]
   const request = ['req', '-x509', '-days', '2', '-subj', '/CN=internet of a test', '-addext', names]
-  execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: 60_000 })
+  execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: patience(60_000) })
 }
 
 /** Each line of the server is one visit; the first says that it listens. */

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { cachedBuild } from '../../tools/setup/cached-build.mjs'
+import { patience } from './patience.ts'
 
 const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x64'
 /** Programs that run JavaScript, as packages of npm have them; each is what its own installer would fetch. */
@@ -38,6 +39,6 @@ export async function programOf(platform: Platform): Promise<string> {
 export async function runOn(platform: Platform, file: string, env: Record<string, string>): Promise<string> {
   const given = { PATH: process.env['PATH'] ?? '', HOME: path.dirname(file), ...env }
   const words = [...PLATFORMS[platform].runs, file]
-  const { stdout } = await promisify(execFile)(await programOf(platform), words, { env: given, timeout: 200_000 })
+  const { stdout } = await promisify(execFile)(await programOf(platform), words, { env: given, timeout: patience(200_000) })
   return stdout
 }

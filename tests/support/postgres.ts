@@ -8,6 +8,7 @@ import { type Db, openDatabase } from '../../service/db/database.ts'
 import type { DatabaseOptions } from '../../service/db/options.ts'
 import { migrate } from '../../service/db/migrate.ts'
 import { clusterConfiguration, ensureCluster, ensurePostgres, type OsUser, POSTGRES_SUPERUSER } from '../../tools/setup/postgres.mjs'
+import { patience } from './patience.ts'
 
 /**
  * A migrated database of a test's own, in a real PostgreSQL. `api` and `cell` act under the roles that those processes have.
@@ -156,7 +157,7 @@ function urlOf(socket_dir: string, database: string): string {
 }
 
 async function ready(url: string, child: ChildProcess): Promise<void> {
-  const deadline_ms = performance.now() + 120_000
+  const deadline_ms = performance.now() + patience(120_000)
   for (;;) {
     try {
       return await administer(url, 'select 1')

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { patiently, slowness } from './patience.ts'
 
 /** Whether a process runs; a zombie has ended. */
 export function isRunning(pid: number): boolean {
@@ -21,9 +22,9 @@ export function residentBytes(pid: number): number {
   return Number(kib) * 1024
 }
 
-/** Asks every 20 ms until the answer is yes; what the condition throws goes through. */
+/** Asks every 20 ms until the answer is yes; what the condition throws goes through. The limit is that of a quiet computer. */
 export async function until(what: string, limit_ms: number, condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline_ms = performance.now() + limit_ms; !(await condition()); await new Promise((resolve) => setTimeout(resolve, 20))) {
-    if (performance.now() > deadline_ms) throw new Error(`${what}: not within ${limit_ms} ms`)
+  for (const goesOn = patiently(limit_ms); !(await condition()); await new Promise((resolve) => setTimeout(resolve, 20))) {
+    if (!goesOn()) throw new Error(`${what}: not within ${limit_ms} ms of a quiet computer (it is ${slowness().toFixed(1)} times as slow)`)
   }
 }

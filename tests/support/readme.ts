@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { isSetUp, notRun, samplesOf } from './guide-samples.ts'
+import { patience } from './patience.ts'
 
 const REPOSITORY = path.resolve(import.meta.dirname, '../..')
 
@@ -38,7 +39,7 @@ export async function printedBy({ script }: Printed, service: { base_url: string
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-readme-'))
   try {
     const env = { ...process.env, BERTH: service.base_url, KEY: service.api_key }
-    const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: directory, env, timeout: 200_000 })
+    const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: directory, env, timeout: patience(200_000) })
     return stdout
   } finally {
     rmSync(directory, { recursive: true })
@@ -68,7 +69,7 @@ export async function runPage(page: string, { begin, before = {}, env }: Stage):
     const { stdout } = await promisify(execFile)('bash', ['-c', script], {
       cwd: directory,
       env: { ...process.env, ...env },
-      timeout: 200_000,
+      timeout: patience(200_000),
     })
     return stdout
   } finally {

@@ -22,6 +22,7 @@ import { get, isOk } from './ask.ts'
 import { freeMachineNetwork } from './machine-networks.ts'
 import { isRunning, residentBytes, startTimeOf, until } from './processes.ts'
 import { cleanEnvironment, TEST_ROOT } from './sweep.ts'
+import { patience } from './patience.ts'
 
 const execute = promisify(execFile)
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -169,7 +170,7 @@ function serviceOf(at: Place, released: () => void): Service {
       await keepLogs(at)
       await execute(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir, '--data'], {
         env: cleanEnvironment(),
-        timeout: COMMAND_MS,
+        timeout: patience(COMMAND_MS),
       })
       const left = existsSync(at.data_dir) ? readdirSync(at.data_dir) : []
       for (const folder of [at.data_dir, at.folder]) await rm(folder, { recursive: true, force: true })
@@ -196,7 +197,7 @@ function serviceOf(at: Place, released: () => void): Service {
       await until('every process is dead', STOP_MS, () => !pids.some(isRunning))
       await execute(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir], {
         env: cleanEnvironment(),
-        timeout: COMMAND_MS,
+        timeout: patience(COMMAND_MS),
       })
       await start(at)
       await until('everything serves', START_MS, () => serves(at))
@@ -207,7 +208,7 @@ function serviceOf(at: Place, released: () => void): Service {
     },
     async admin(...args) {
       const command = [path.join(ROOT, 'tools/admin.mjs'), '--data-dir', at.data_dir, ...args]
-      return (await execute(process.execPath, command, { env: cleanEnvironment(), timeout: COMMAND_MS })).stdout
+      return (await execute(process.execPath, command, { env: cleanEnvironment(), timeout: patience(COMMAND_MS) })).stdout
     },
     inventory: () => inventoryOf(at),
     async counters(workspace_id) {
@@ -345,7 +346,7 @@ async function keepLogs(at: Place): Promise<void> {
 function cleanSync(at: Place): void {
   execFileSync(process.execPath, [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', at.data_dir, '--data'], {
     env: cleanEnvironment(),
-    timeout: COMMAND_MS,
+    timeout: patience(COMMAND_MS),
     stdio: 'ignore',
   })
   execFileSync('rm', ['-rf', '--one-file-system', at.data_dir, at.folder])

@@ -4,6 +4,7 @@ import { glob, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { isRunning, startTimeOf } from './processes.ts'
+import { patience } from './patience.ts'
 
 /** Every test installation lies here, each beside a file that names the test process it belongs to. */
 export const TEST_ROOT = '/tmp/berth-test-service'
@@ -20,7 +21,10 @@ export async function sweepServices(): Promise<void> {
     const owner = readOwner(path.join(folder, 'owner'))
     if (owner !== undefined && startTimeOf(owner.pid) === owner.start_time) continue
     const data_dir = owner?.data_dir ?? path.join(folder, 'data')
-    await promisify(execFile)(process.execPath, [CLEAN, '--data-dir', data_dir, '--data'], { env: cleanEnvironment(), timeout: CLEAN_MS })
+    await promisify(execFile)(process.execPath, [CLEAN, '--data-dir', data_dir, '--data'], {
+      env: cleanEnvironment(),
+      timeout: patience(CLEAN_MS),
+    })
     await rm(folder, { recursive: true, force: true })
   }
 }

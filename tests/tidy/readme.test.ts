@@ -6,6 +6,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { describedCommands } from '../../tools/reference/cli-page.ts'
+import { patience } from '../support/patience.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (name: string) => readFileSync(path.join(ROOT, name), 'utf8')
@@ -87,7 +88,7 @@ test('the README says of each client what is there', () => {
 
 test('each command of operators in the README and the guides is there', () => {
   const words = ['--disable-warning=ExperimentalWarning', path.join(ROOT, 'service/admin/main.ts'), 'help']
-  const usage = spawnSync(process.execPath, words, { encoding: 'utf8', timeout: 60_000 }).stderr.split('\n')
+  const usage = spawnSync(process.execPath, words, { encoding: 'utf8', timeout: patience(60_000) }).stderr.split('\n')
   const pagesOf = (folder: string) => readdirSync(path.join(ROOT, folder)).map((name) => `${folder}/${name}`)
   const seen = ['README.md', ...pagesOf('docs/guides'), ...pagesOf('docs/operating')].flatMap((page) =>
     [...read(page).matchAll(/npm run admin -- (?:--\S+ \S+ )*([a-z-]+)(?: ([a-z][a-z-]*))?/g)].map(([all, noun = '', verb = '']) => {

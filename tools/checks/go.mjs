@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { patience } from '../../tests/support/patience.ts'
 import { GO_FLAGS, goEnvironment } from '../setup/binaries.mjs'
 import { CLONE } from '../setup/packages.mjs'
 
@@ -60,7 +61,8 @@ const looks_for_races = process.env.BERTH_TEST_RACE === '1'
 
 /** Go's race detector makes programs several times as slow. */
 function flagsOf(minutes) {
-  return looks_for_races ? ['-race', '-timeout', `${minutes * RACE_FACTOR}m`] : ['-timeout', `${minutes}m`]
+  const seconds = patience(minutes * 60)
+  return looks_for_races ? ['-race', '-timeout', `${seconds * RACE_FACTOR}s`] : ['-timeout', `${seconds}s`]
 }
 
 /** Go's race detector is written in C. */

@@ -1,5 +1,6 @@
 import { test } from 'node:test'
 import { succeeds } from './command.mjs'
+import { patience } from '../../tests/support/patience.ts'
 
 // It begins each time anew: a finding in one file may have its cause in another.
-test('the linter finds nothing', { timeout: 600_000 }, () => succeeds('oxlint/bin/oxlint', ['--deny-warnings', '.']))
+test('the linter finds nothing', { timeout: patience(600_000) }, () => succeeds('oxlint/bin/oxlint', ['--deny-warnings', '.']))

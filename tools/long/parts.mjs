@@ -1,19 +1,29 @@
-// What the long run is made of. Each part can be run alone, and says what it adds to `npm test`.
+// What the long run is made of. Each part can be run alone, says what it adds to `npm test`, and takes PART_MINUTES at most.
+import { SUITE_PARTS } from './suite.mjs'
+
+export const PART_MINUTES = 75
+/** Names the part of the suite that tests/support/run.ts runs. */
+export const SUITE_PART_VARIABLE = 'BERTH_TEST_PART'
 const CHAOS_MINUTES = 30
+/** What a failpoint does: tests/chaos/points.ts. */
+export const FAILPOINT_MODES = ['kill', 'kill_all', 'stop', 'throw']
+const RACES = { plain: 'without machines', hostd: 'of hostd', machines: 'of the other packages with machines' }
 
 /** Every part, in the order in which they run. `seed` is what all that is random starts from. */
 export function longParts(seed) {
   const env = { BERTH_TEST_LONG: '1', BERTH_TEST_SEED: String(seed) }
   const part = (name, adds, command, more = {}) => ({ name, adds, command, env: { ...env, ...more } })
   return [
-    part('suite', 'every test with more repetitions, a thousand simulated histories, thousands of requests a route', ['tools/test.mjs']),
-    part('race', "all Go tests under Go's race detector", ['tools/test.mjs', 'go-plain', 'go-hostd', 'go-machines'], {
-      BERTH_TEST_RACE: '1',
-    }),
+    ...SUITE_PARTS.map(({ name, adds }) => part(name, adds, ['tools/test.mjs'], { [SUITE_PART_VARIABLE]: name })),
+    ...Object.entries(RACES).map(([which, says]) =>
+      part(`race-${which}`, `the Go tests ${says} under Go's race detector`, ['tools/test.mjs', `go-${which}`], { BERTH_TEST_RACE: '1' }),
+    ),
     part('lint', 'the rule of the linter that only eslint knows', ['node_modules/eslint/bin/eslint.js', '.', '--max-warnings', '0']),
     part('fuzz', 'each fuzz target of Go for a minute', ['tools/go-fuzz.mjs']),
     part('schemathesis', 'requests made from the OpenAPI description', ['tools/schemathesis.mjs']),
-    part('failpoints', 'every failpoint in every mode, on real machines', ['tools/failpoints.mjs']),
+    ...FAILPOINT_MODES.map((mode) =>
+      part(`failpoints-${mode}`, `every failpoint in the mode ${mode}, on real machines`, ['tools/failpoints.mjs', '--modes', mode]),
+    ),
     part('chaos', `${CHAOS_MINUTES} minutes of clients and kills`, [
       'tools/chaos.mjs',
       '--minutes',

@@ -1,24 +1,30 @@
 import { spawn } from 'node:child_process'
 
-/** Those of `parts` that the words name; all without a word. Throws for a word that names none. */
+/** Those of `parts` that the words name, by their name or by its beginning up to a `-`; all without a word. Throws for a word that names none. */
 export function chosenParts(parts, words) {
   const names = parts.map(({ name }) => name)
-  const unknown = words.filter((word) => !names.includes(word))
+  const fits = (name, word) => name === word || name.startsWith(`${word}-`)
+  const unknown = words.filter((word) => !names.some((name) => fits(name, word)))
   if (unknown.length > 0) throw new Error(`${unknown.join(', ')} is no part of the long run. Its parts are ${names.join(', ')}.`)
-  return parts.filter(({ name }) => words.length === 0 || words.includes(name))
+  return parts.filter(({ name }) => words.length === 0 || words.some((word) => fits(name, word)))
 }
 
 /**
- * Runs one part after the other, also when one has failed; after `signal` none is begun. Returns `{ name, ended_as, seconds }` of each,
- * where `ended_as` is an exit code, the name of a signal, or `not run`.
+ * Runs one part after the other, also when one has failed; after `signal` none is begun. A part is ended when it takes longer than `minutes`.
+ * `began` and `ended` are told of each. Returns `{ name, ended_as, seconds }` of each, where `ended_as` is an exit code, the name of a signal, `too long`
+ * or `not run`.
  */
-export async function runParts(parts, { cwd, log, signal }) {
+export async function runParts(parts, { cwd, log, signal, minutes, began = () => undefined, ended = () => undefined }) {
   const results = []
-  for (const { name, adds, command, env } of parts) {
+  for (const part of parts) {
+    const { name, adds, command, env } = part
     const started = performance.now()
     log(`\n===== ${name}: ${adds}`)
-    const ended_as = signal.aborted ? 'not run' : await ran(command, { ...process.env, ...env }, cwd, signal)
-    results.push({ name, ended_as, seconds: (performance.now() - started) / 1000 })
+    if (!signal.aborted) began(part)
+    const ended_as = signal.aborted ? 'not run' : await ran(command, { ...process.env, ...env }, { cwd, signal, minutes })
+    const result = { name, ended_as, seconds: (performance.now() - started) / 1000 }
+    results.push(result)
+    ended(result)
   }
   return results
 }
@@ -32,15 +38,23 @@ export function tableOf(results) {
     .join('')
 }
 
-function ran(command, env, cwd, signal) {
+async function ran(command, env, { cwd, signal, minutes }) {
   const child = spawn(process.execPath, command, { cwd, env, stdio: 'inherit' })
   const end = () => child.kill('SIGTERM')
+  let is_too_long = false
+  const bound = setTimeout(() => {
+    is_too_long = true
+    end()
+  }, minutes * 60_000)
   signal.addEventListener('abort', end, { once: true })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code, ended_by) => {
-      signal.removeEventListener('abort', end)
-      resolve(code ?? ended_by)
+  try {
+    const ended_as = await new Promise((resolve, reject) => {
+      child.once('error', reject)
+      child.once('exit', (code, ended_by) => resolve(code ?? ended_by))
     })
-  })
+    return is_too_long ? 'too long' : ended_as
+  } finally {
+    clearTimeout(bound)
+    signal.removeEventListener('abort', end)
+  }
 }

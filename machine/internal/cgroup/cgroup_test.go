@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 func must(t *testing.T, err error) {
@@ -23,6 +25,15 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestMain(m *testing.M) { os.Exit(testns.Run(m, 0)) }
+
+// newInstance is a name that no other installation on this computer has.
+func newInstance(t testing.TB) string {
+	name := fmt.Sprintf("t%08x", rand.Uint32())
+	testns.NotesGroup(t, name)
+	return name
 }
 
 // eachVersion runs a test on the hierarchy machines use here and, where a cgroup2 tree lies beside it, on that as well.
@@ -40,7 +51,7 @@ func eachVersion(t *testing.T, run func(t *testing.T, tree *Tree)) {
 	}
 	for name, v := range versions {
 		t.Run(name, func(t *testing.T) {
-			tree, err := open(v, fmt.Sprintf("t%08x", rand.Uint32()))
+			tree, err := open(v, newInstance(t))
 			must(t, err)
 			t.Cleanup(func() {
 				must(t, tree.Remove())
@@ -77,7 +88,7 @@ func start(t *testing.T, group *Group, script string) *exec.Cmd {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(time.Minute)); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if is() {
 			return
 		}
@@ -276,7 +287,7 @@ func TestKillSparesTheThreadThatSpawnsIntoTheGroup(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	tree, err := Open(fmt.Sprintf("t%08x", rand.Uint32()))
+	tree, err := Open(newInstance(b))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -293,7 +304,7 @@ func BenchmarkAdd(b *testing.B) {
 }
 
 func TestAWeightLastsUntilTheNextLimits(t *testing.T) {
-	tree, err := Open(fmt.Sprintf("t%08x", rand.Uint32()))
+	tree, err := Open(newInstance(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +337,7 @@ func TestAWeightLastsUntilTheNextLimits(t *testing.T) {
 }
 
 func BenchmarkCreateAndDelete(b *testing.B) {
-	tree, err := Open(fmt.Sprintf("t%08x", rand.Uint32()))
+	tree, err := Open(newInstance(b))
 	if err != nil {
 		b.Fatal(err)
 	}

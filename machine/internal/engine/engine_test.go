@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 func TestAProcessIsKnownByItsStartAndItsEndIsSeen(t *testing.T) {
@@ -41,7 +43,7 @@ func TestAProcessIsKnownByItsStartAndItsEndIsSeen(t *testing.T) {
 	command.Process.Kill()
 	select {
 	case <-done: // before anybody reaped it
-	case <-time.After(time.Minute):
+	case <-time.After(testns.Patience(time.Minute)):
 		t.Fatal("the end was not seen")
 	}
 	if process.Alive() {

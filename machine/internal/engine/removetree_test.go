@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/cgroup"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 func must(t *testing.T, err error) {
@@ -39,7 +40,9 @@ func slotWithDisk(t *testing.T, dir string) (file string) {
 func TestAMountThatTheListMissedIsNotWalkedInto(t *testing.T) {
 	var random [2]byte
 	rand.Read(random[:])
-	groups, err := cgroup.Open(hex.EncodeToString(random[:]))
+	instance := hex.EncodeToString(random[:])
+	testns.NotesGroup(t, instance)
+	groups, err := cgroup.Open(instance)
 	must(t, err)
 	t.Cleanup(func() { must(t, groups.Remove()) })
 	real, link := t.TempDir(), filepath.Join(t.TempDir(), "data")

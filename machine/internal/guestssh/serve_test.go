@@ -15,6 +15,8 @@ import (
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // connect starts a server and a client of it. Both end with the test.
@@ -39,7 +41,7 @@ func connect(t *testing.T) *ssh.Client {
 		_ = there.Close()
 		select {
 		case <-served:
-		case <-time.After(10 * time.Second):
+		case <-time.After(testns.Patience(10 * time.Second)):
 			t.Error("the server goes on after its client has left")
 		}
 	})

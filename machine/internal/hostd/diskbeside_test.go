@@ -78,7 +78,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	} {
 		request := searchOf("/srv/t", change)
 		for pages := 0; ; pages++ {
-			inside, beside := string(d.guest(m, "POST", "/files/search", request, patient)), d.searchBeside(reader, request)
+			inside, beside := string(d.guest(m, "POST", "/files/search", request, testns.Patience(patient))), d.searchBeside(reader, request)
 			if inside != beside {
 				t.Fatalf("%+v: the guest finds\n%.2000s\nbeside it is found\n%.2000s", request, inside, beside)
 			}
@@ -180,8 +180,8 @@ func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
 		for cursor := ""; ; {
 			call := fmt.Sprintf("/changes?limit=%d&cursor=%s", limit, cursor)
 			var inside, left wire.Changes
-			must(t, json.Unmarshal(d.guest(m, "GET", call, nil, patient), &inside))
-			must(t, json.Unmarshal(d.guest(m, "GET", call+"&on_disk_from=1", nil, patient), &left))
+			must(t, json.Unmarshal(d.guest(m, "GET", call, nil, testns.Patience(patient)), &inside))
+			must(t, json.Unmarshal(d.guest(m, "GET", call+"&on_disk_from=1", nil, testns.Patience(patient)), &left))
 			filled := d.filledBeside(reader, left.Changes)
 			if want, got := settledChanges(inside.Changes), settledChanges(left.Changes); filled == 0 && limit == 1000 || !slices.Equal(want, got) {
 				t.Fatalf("limit %d, %d filled: the guest says\n%+v\nbeside it is said\n%+v", limit, filled, want, got)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (d *daemon) asleep(script string, calls []string) (workspace, checkpoint st
 	m := d.startMachine(workspace, 1)
 	d.run(m, script)
 	for _, call := range calls {
-		awake[call] = string(d.guest(m, "GET", call, nil, patient))
+		awake[call] = string(d.guest(m, "GET", call, nil, testns.Patience(patient)))
 	}
 	d.checkpoint(m, checkpoint, "paused")
 	d.stop(m)

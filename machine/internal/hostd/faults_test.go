@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -24,7 +25,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // tryStart runs one more hostd of the same instance to its end.
 func (d *daemon) tryStart() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	ctx, cancel := context.WithTimeout(context.Background(), testns.Patience(patient))
 	defer cancel()
 	output, err := exec.CommandContext(ctx, d.binary, "--config", d.path).CombinedOutput()
 	return string(output), err
@@ -43,7 +44,7 @@ func (d *daemon) killSandbox(slot string) {
 // nextEvent waits for the first event past a number.
 func (d *daemon) nextEvent(after int64) wire.Event {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	ctx, cancel := context.WithTimeout(context.Background(), testns.Patience(patient))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://hostd/events?after=%d", after), nil)
 	must(d.t, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func TestALayerIsTheDiskOfOneInstantAndMachinesStartFromItOnAnyEngine(t *testing
 		t.Fatalf("the machine of the layer has %q", text)
 	}
 	var refusal wire.AgentError
-	must(t, json.Unmarshal(d.guest(other, "GET", "/exec/counter", nil, patient), &refusal))
+	must(t, json.Unmarshal(d.guest(other, "GET", "/exec/counter", nil, testns.Patience(patient)), &refusal))
 	if refusal.Reason != "session_not_found" {
 		t.Fatalf("it knows the commands of where the layer came from: %+v", refusal)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -43,7 +44,7 @@ const patient = 90 * time.Second
 func (d *daemon) begin(m wire.Machine, id, script string) {
 	d.t.Helper()
 	request := wire.ExecRequest{SessionID: id, Fingerprint: "f", Argv: []string{"sh", "-c", script}, Cwd: "/", User: "root", Env: map[string]string{}}
-	answer := d.guest(m, "POST", "/exec", request, patient)
+	answer := d.guest(m, "POST", "/exec", request, testns.Patience(patient))
 	if !bytes.Contains(answer, []byte(`"state"`)) {
 		d.t.Fatalf("the agent answered %q", answer)
 	}
@@ -52,7 +53,7 @@ func (d *daemon) begin(m wire.Machine, id, script string) {
 func (d *daemon) session(m wire.Machine, id string) wire.ExecRecord {
 	d.t.Helper()
 	var record wire.ExecRecord
-	answer := d.guest(m, "GET", "/exec/"+id, nil, patient)
+	answer := d.guest(m, "GET", "/exec/"+id, nil, testns.Patience(patient))
 	if err := json.Unmarshal(answer, &record); err != nil {
 		d.t.Fatalf("session %s: %q", id, answer)
 	}
@@ -64,7 +65,7 @@ func (d *daemon) run(m wire.Machine, script string) string {
 	d.t.Helper()
 	id := "r-" + newID()
 	d.begin(m, id, script)
-	frames := d.guest(m, "GET", "/exec/"+id+"/output?stdout_offset=0&stderr_offset=0&follow=true", nil, patient)
+	frames := d.guest(m, "GET", "/exec/"+id+"/output?stdout_offset=0&stderr_offset=0&follow=true", nil, testns.Patience(patient))
 	var output []byte
 	for len(frames) >= wire.FrameHeader {
 		size := int(frames[4])<<24 | int(frames[5])<<16 | int(frames[6])<<8 | int(frames[7])
@@ -83,7 +84,7 @@ func (d *daemon) run(m wire.Machine, script string) string {
 func (d *daemon) counts(m wire.Machine, after int64) int64 {
 	d.t.Helper()
 	var last int64
-	for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(patient)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		record := d.session(m, "counter")
 		if record.State != "running" {
 			text, _ := json.Marshal(record)

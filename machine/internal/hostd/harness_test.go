@@ -64,7 +64,7 @@ func makeDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	dir, err := os.MkdirTemp("", "hostd-")
 	must(t, err)
 	number := daemons.Add(1)
-	d := &daemon{t: t, running: &running{dir: dir, binary: binary, path: filepath.Join(dir, "config.json")}, owners: map[string]bool{}}
+	d := &daemon{t: t, running: &running{dir: dir, binary: binary, path: filepath.Join(dir, configName)}, owners: map[string]bool{}}
 	d.config = map[string]any{
 		"instance": fmt.Sprintf("%04x", uint16(number)), "data_dir": dir + "/data", "run_dir": dir + "/run", "socket": dir + "/hostd.sock",
 		"socket_uid": 0, "socket_gid": 0, "runsc": os.Getenv(runscVariable), "agent": os.Getenv(agentVariable),
@@ -346,7 +346,7 @@ func must(t *testing.T, err error) {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(patient)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return
 		}

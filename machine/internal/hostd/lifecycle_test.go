@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -89,7 +90,7 @@ func TestAMachineLivesThroughSuspendResumeForkAndStop(t *testing.T) {
 func (d *daemon) refusedByOldKey(old, current wire.Machine) {
 	d.t.Helper()
 	current.AgentKey, current.Epoch = old.AgentKey, old.Epoch
-	answer := d.guest(current, "GET", "/incarnation", nil, patient)
+	answer := d.guest(current, "GET", "/incarnation", nil, testns.Patience(patient))
 	if answer == nil || strings.Contains(string(answer), `"workspace_id"`) {
 		d.t.Fatalf("the key of an old incarnation is answered with %q", answer)
 	}

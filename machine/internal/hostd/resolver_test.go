@@ -13,6 +13,8 @@ import (
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // blockedName is answered without asking anybody.
@@ -86,7 +88,7 @@ func (d *daemon) asksName(router *os.File) {
 	d.t.Helper()
 	network := d.config["machine_network"].(string)
 	nameserver := strings.Replace(network, "0/22", "2", 1)
-	for deadline := time.Now().Add(patient); ; {
+	for deadline := time.Now().Add(testns.Patience(patient)); ; {
 		answer, err := exchangeIn(router, nameserver)
 		if err == nil && answer.Rcode == dns.RcodeNameError {
 			return

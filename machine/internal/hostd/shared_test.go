@@ -1,6 +1,7 @@
 package hostd
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -24,6 +25,11 @@ const (
 	hostdVariable = "BERTH_TEST_HOSTD" // path of this version's hostd; it is built where there is none
 )
 
+const (
+	sharedPrefix = "hostd-shared-"
+	configName   = "config.json"
+)
+
 // sharedDir is what all daemons of these tests use: hostd's binary, and the layer.
 var sharedDir string
 
@@ -37,20 +43,44 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(pinVariable); dir != "" {
 		exitWith(pinInFreshNamespace(dir))
 	}
-	var err error
-	if sharedDir, err = os.MkdirTemp("", "hostd-shared-"); err != nil {
-		panic(err)
-	}
 	daemons.Store(rand.Uint32())
-	code := m.Run()
-	if together.running != nil {
-		for _, wrong := range together.remove() {
-			fmt.Println(wrong)
-			code = 1
+	if os.Getuid() != 0 {
+		os.Exit(m.Run()) // what needs root is skipped
+	}
+	testns.TakeDown = takeDown
+	testns.Finish = removeTogether
+	os.Exit(testns.Run(m, 0, makeSharedDir))
+}
+
+// removeTogether cleans the hostd that tests share, and says what it found wrong.
+func removeTogether() (failed error) {
+	if together.running == nil {
+		return nil
+	}
+	for _, wrong := range together.remove() {
+		failed = errors.Join(failed, errors.New(wrong))
+	}
+	return failed
+}
+
+func makeSharedDir() (err error) {
+	sharedDir, err = os.MkdirTemp("", sharedPrefix)
+	return err
+}
+
+// takeDown has hostd clean what the daemons of ended tests left in the kernel.
+func takeDown(folder string) (failed error) {
+	binary := os.Getenv(hostdVariable)
+	if built, _ := filepath.Glob(filepath.Join(folder, sharedPrefix+"*", "hostd")); len(built) > 0 {
+		binary = built[0]
+	}
+	configs, _ := filepath.Glob(filepath.Join(folder, "hostd-*", configName))
+	for _, config := range configs {
+		if output, err := exec.Command(binary, "clean", "--config", config).CombinedOutput(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("hostd clean --config %s: %w: %s", config, err, output))
 		}
 	}
-	os.RemoveAll(sharedDir)
-	os.Exit(code)
+	return failed
 }
 
 // hostdBinary is the one that is given, or one that is built. Where races are looked for, they are looked for in it.

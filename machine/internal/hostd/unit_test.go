@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -204,7 +205,7 @@ func TestTwoVerbsThatNeedTwoWorkspacesDoNotBlockEachOther(t *testing.T) {
 		select {
 		case err := <-done:
 			must(t, err)
-		case <-time.After(patient):
+		case <-time.After(testns.Patience(patient)):
 			t.Fatal("two verbs wait for each other")
 		}
 	}

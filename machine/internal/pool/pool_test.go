@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/loopdev"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"golang.org/x/sys/unix"
 )
 
@@ -246,7 +247,7 @@ func TestQuotaGroupsOfDeletedWorkspacesGoInTheEnd(t *testing.T) {
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/a"), 4*mib))
 	must(t, p.DeleteWorkspace(ws))
 	groups := func() []string { return must1(filepath.Glob(p.groupsDir("1_*")))(t) }
-	for deadline := time.Now().Add(2 * time.Minute); len(groups()) > 1 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(2 * time.Minute)); len(groups()) > 1 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		must(t, ioctl(p.root, iocSync, nil)) // wakes the kernel's cleaner, which has no event to wait for
 		must(t, p.EmptyTrash(context.Background()))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/fakecell"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // witness is an app that keeps every byte of each connection and answers each request whose end it finds.
@@ -345,7 +346,7 @@ func exchange(t *testing.T, address, bytes string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testns.Patience(patience)))
 	go func() { _, _ = io.WriteString(conn, bytes) }()
 	answer, _ := io.ReadAll(conn) // reset, where it ended before everything was read
 	return string(answer)

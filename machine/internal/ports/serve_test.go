@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/fakecell"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 const (
@@ -168,7 +169,7 @@ func TestATermLetsStreamsGoOnForAWhileAndTellsTheCellWhatWasSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent int64
-	for late := time.After(patience); sent < 10_000; {
+	for late := time.After(testns.Patience(patience)); sent < 10_000; {
 		select {
 		case frame := <-cell.Frames:
 			var count struct {

@@ -71,7 +71,7 @@ func run(t *testing.T, setup Setup) (at string, process *exec.Cmd) {
 	must(t, process.Start())
 	t.Cleanup(func() { process.Process.Kill(); process.Wait() })
 	ready.Close()
-	must(t, answer.SetReadDeadline(time.Now().Add(patient)))
+	must(t, answer.SetReadDeadline(time.Now().Add(testns.Patience(patient))))
 	said, err := io.ReadAll(answer)
 	must(t, err)
 	if string(said) != Ready {

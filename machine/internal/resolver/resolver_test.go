@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 const patient = time.Minute
@@ -70,7 +72,7 @@ func connect(t *testing.T, from netip.Addr, at string) *dns.Conn {
 	conn, err := dialer.Dial("udp4", at)
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
-	must(t, conn.SetDeadline(time.Now().Add(patient)))
+	must(t, conn.SetDeadline(time.Now().Add(testns.Patience(patient))))
 	return &dns.Conn{Conn: conn}
 }
 
@@ -248,7 +250,7 @@ func TestConnectionsOfOneMachineAreBounded(t *testing.T) {
 	over, err := dialer.Dial("tcp4", at)
 	must(t, err)
 	defer over.Close()
-	must(t, over.SetDeadline(time.Now().Add(patient)))
+	must(t, over.SetDeadline(time.Now().Add(testns.Patience(patient))))
 	if n, err := over.Read(make([]byte, 1)); n != 0 || err == nil || isTimeout(err) {
 		t.Errorf("one too many is not closed: %v", err)
 	}
@@ -256,7 +258,7 @@ func TestConnectionsOfOneMachineAreBounded(t *testing.T) {
 	conn, err := other.Dial("tcp4", at)
 	must(t, err)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(patient)))
+	must(t, conn.SetDeadline(time.Now().Add(testns.Patience(patient))))
 	stream := &dns.Conn{Conn: conn}
 	must(t, stream.WriteMsg(new(dns.Msg).SetQuestion("4.3.2.10.in-addr.arpa.", dns.TypePTR)))
 	if _, err := stream.ReadMsg(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // lastingAnswers last: a WebSocket sends back what it is sent, a download has a line every few milliseconds.
@@ -71,7 +73,7 @@ func TestWhatLastsEndsWithItsBindingAndNotWithARotation(t *testing.T) {
 			w.set(func() { w.secrets = w.secrets[1:] })
 			select {
 			case <-over:
-			case <-time.After(20 * time.Second):
+			case <-time.After(testns.Patience(20 * time.Second)):
 				t.Fatal("it goes on without its binding")
 			}
 			if protocol > 0 {

@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -189,7 +190,7 @@ func refusalOf(t *testing.T, response *http.Response, err error) (int, string) {
 // eventually tries until it is so: answers are kept for a moment.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(testns.Patience(20 * time.Second)); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not so in time: " + what)
 		}

@@ -100,7 +100,7 @@ func (o *output) String() string {
 
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(time.Minute)); !check(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not happen", what)
 		}

@@ -7,6 +7,7 @@ import { until } from '../../../tests/support/processes.ts'
 import { HostFailure, type MachineHost } from './hostd.ts'
 import { connectHostd } from './hostd-client.ts'
 import { workspaceSubject } from './subject.ts'
+import { patience } from '../../../tests/support/patience.ts'
 
 const SPEAKER = { subject: workspaceSubject('w'), operation_id: 'o', step: 's', epoch: 1, fence: 1 }
 
@@ -124,7 +125,7 @@ function slowRestores() {
 
 const RESTORE = { ...SPEAKER, resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'h', checkpoint_id: 'c' }
 
-test('however many restores are slow, what is quick is answered', { timeout: 10_000 }, async () => {
+test('however many restores are slow, what is quick is answered', { timeout: patience(10_000) }, async () => {
   const { listener, held } = slowRestores()
   await withHost(listener, async (host) => {
     const restores = Array.from({ length: 200 }, () => failureOf(host.restore(RESTORE)))
@@ -136,7 +137,7 @@ test('however many restores are slow, what is quick is answered', { timeout: 10_
   })
 })
 
-test('a call that waits for a connection has all of its time when it has one', { timeout: 20_000 }, async () => {
+test('a call that waits for a connection has all of its time when it has one', { timeout: patience(20_000) }, async () => {
   const { listener, held } = slowRestores()
   const deadlines = { ...PATIENT, quick: 100, restore: 1500 }
   await withHost(

@@ -8,6 +8,7 @@ import { HostFailure } from '../links/hostd.ts'
 import type { GuestActivity } from './ask-activity.ts'
 import { flushActivity } from './flush.ts'
 import { idleClock, look, type IdleContext } from './idle-clock.ts'
+import { patience } from '../../../tests/support/patience.ts'
 
 async function running(world: World, options: Parameters<World['open']>[0] = {}): Promise<string> {
   const { workspace_id, operation_id } = await world.open(options)
@@ -307,7 +308,7 @@ test('a workspace that cannot be saved runs on as it was, and is tried again eve
   assert.deepEqual([observed_state, idle_failures, idle_retry_at], ['suspended', 0, null])
 })
 
-test('a guest that takes its time for an answer holds up no look at another', { timeout: 20_000 }, async () => {
+test('a guest that takes its time for an answer holds up no look at another', { timeout: patience(20_000) }, async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const all = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 func TestWhatADeadMachineDidNotFinishGoesWithTheNextWriteBeside(t *testing.T) {
@@ -29,7 +31,7 @@ func TestWhatADeadMachineDidNotFinishGoesWithTheNextWriteBeside(t *testing.T) {
 	}()
 	_, err := send.Write([]byte("sl"))
 	must(t, err)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testns.Patience(10 * time.Second)); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Lstat(left); os.IsNotExist(err) {
 			break
 		}

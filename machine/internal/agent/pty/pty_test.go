@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -81,7 +82,7 @@ func sent(t *testing.T, terminal *Terminal, offset int64) (data string, kind byt
 // awaitBooked returns when no terminal runs, and the last line of each is written.
 func awaitBooked(t *testing.T, m *Manager) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(time.Minute)); ; time.Sleep(time.Millisecond) {
 		m.mu.Lock()
 		running := m.running
 		m.mu.Unlock()
@@ -206,7 +207,7 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 	if err := json.Unmarshal(last, &r); err != nil || r.State != "exited" {
 		t.Fatalf("%s", last)
 	}
-	for deadline := time.Now().Add(2*grace + 30*time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testns.Patience(2*grace + 30*time.Second)); ; time.Sleep(10 * time.Millisecond) {
 		left := livingIn(*r.PID)
 		if left == "" {
 			return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/agent/record"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -76,7 +77,7 @@ func tell(t *testing.T, pipe string) {
 
 func await(t *testing.T, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testns.Patience(10 * time.Second)); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come to it in 10 s")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -66,7 +67,7 @@ func TestCommandsHoldNothingWhenTheyHaveEnded(t *testing.T) {
 	for i := range 20 {
 		run(strconv.Itoa(i))
 	}
-	for end := time.Now().Add(10 * time.Second); descriptors(t) > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testns.Patience(10 * time.Second)); descriptors(t) > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d descriptors, %d before", descriptors(t), before)
 		}

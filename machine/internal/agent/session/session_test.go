@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/reap"
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -149,7 +150,7 @@ func TestAnotherRequestWithTheIDIsRefused(t *testing.T) {
 
 func awaitRecord(t *testing.T, s *Session) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testns.Patience(10 * time.Second)); ; time.Sleep(time.Millisecond) {
 		e, err := readRecord(s.dir, "")
 		if err == nil && e.Record.State == record.Exited {
 			return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -94,7 +95,7 @@ func TestAGapAndAClosedStdinAreRefusedWithTheOffsetThatWasReached(t *testing.T) 
 	} else if reason, at := reasonOf(err); reason != "stdin_gap" || at != int64(0) {
 		t.Fatal(err, at)
 	}
-	for until := time.Now().Add(time.Minute); ; {
+	for until := time.Now().Add(testns.Patience(time.Minute)); ; {
 		_, err := s.Take(context.Background(), s.Record().Stdin.Offset, []byte("x"), false)
 		if reason, at := reasonOf(err); reason == "stdin_closed" && at == s.Record().Stdin.Offset {
 			break
@@ -128,7 +129,7 @@ func TestACommandThatReadsNothingTakesAPartAndTheRestLater(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(time.Minute); at.Open; {
+	for until := time.Now().Add(testns.Patience(time.Minute)); at.Open; {
 		at = taken(t, s, 0, data, true)
 		if time.Now().After(until) {
 			t.Fatalf("%+v", at)

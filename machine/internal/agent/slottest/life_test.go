@@ -122,7 +122,7 @@ func TestAForkBombIsEnded(t *testing.T) {
 		if o := s.follow(id, ""); !strings.Contains(o.stderr, "fork") {
 			t.Fatalf("%s: it ended before the limit: %+v %q", user, o.record, o.stderr)
 		}
-		for end := time.Now().Add(time.Minute); ; {
+		for end := time.Now().Add(testns.Patience(time.Minute)); ; {
 			o := s.sh("root", "pkill -9 sleep; ls /sys/fs/cgroup; echo on")
 			if o.stdout == "on\n" {
 				break

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func (s *slot) attach(id string, offset int64) *screen {
 	conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", s.address, wire.AgentPort), 30*time.Second)
 	must(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
-	must(s.t, conn.SetDeadline(time.Now().Add(5*time.Minute)))
+	must(s.t, conn.SetDeadline(time.Now().Add(testns.Patience(5*time.Minute))))
 	_, err = fmt.Fprintf(conn, "POST /pty/%s/attach?offset=%d HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nX-Berth-Epoch: %d\r\n"+
 		"Connection: Upgrade\r\nUpgrade: berth-frames\r\n\r\n", id, offset, s.key, s.epoch)
 	must(s.t, err)

@@ -176,7 +176,7 @@ func (s *slot) start() *slot {
 
 func (s *slot) awaitAgent() {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(testns.Patience(time.Minute)); ; {
 		if status, _, err := s.try("GET", "/incarnation", nil); err == nil && status != 0 {
 			return
 		}

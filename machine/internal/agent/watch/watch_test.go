@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
+	"github.com/berth-dev/berth/machine/internal/testns"
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
@@ -77,7 +78,7 @@ func next(t *testing.T, events chan wire.WatchEvent) (string, wire.WatchEvent) {
 			return "closed", e
 		}
 		return strings.TrimSpace(fmt.Sprintln(e.Type, e.Change, e.Path, e.Why)), e
-	case <-time.After(10 * time.Second):
+	case <-time.After(testns.Patience(10 * time.Second)):
 		t.Fatal("nothing is told")
 		return "", wire.WatchEvent{}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/fakecell"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // dialFrom is a connection of another client: all of 127.0.0.0/8 is this computer.
@@ -21,7 +22,7 @@ func (w *world) dialFrom(address string) net.Conn {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(patienceT))
+	_ = conn.SetDeadline(time.Now().Add(testns.Patience(patienceT)))
 	w.t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -36,7 +37,7 @@ func ended(t testing.TB, conn net.Conn) {
 // connected waits until the server has so many connections.
 func (w *world) connected(many int) {
 	w.t.Helper()
-	for late := time.Now().Add(patienceT); w.server.lobby.many() != many; {
+	for late := time.Now().Add(testns.Patience(patienceT)); w.server.lobby.many() != many; {
 		if time.Now().After(late) {
 			w.t.Fatalf("%d connections in the place of %d", w.server.lobby.many(), many)
 		}
@@ -148,7 +149,7 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 	for range 3 {
 		begin(t, w, "127.0.0.9", host, wrong)
 	}
-	for late := time.Now().Add(patienceT); len(w.server.strangers.all()) < 3 && time.Now().Before(late); {
+	for late := time.Now().Add(testns.Patience(patienceT)); len(w.server.strangers.all()) < 3 && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
 	for range 2 {
@@ -172,7 +173,7 @@ func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w.serve("127.0.0.1:0", func(o *Options) { o.Bounds.RequestsUnproven = 1 })
 	for i := range 5 {
 		begin(t, w, "127.0.0.1", host, "sfp_"+fmt.Sprintf("%043d", i))
-		for late := time.Now().Add(patienceT); len(w.server.workspaces.all()) <= i; time.Sleep(time.Millisecond) {
+		for late := time.Now().Add(testns.Patience(patienceT)); len(w.server.workspaces.all()) <= i; time.Sleep(time.Millisecond) {
 			if time.Now().After(late) {
 				t.Fatal(i, len(w.server.workspaces.all()), len(w.server.strangers.all()))
 			}

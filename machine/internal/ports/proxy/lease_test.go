@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/machine/internal/ports/fakecell"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // await reads frames until one has the word, and decodes it.
@@ -27,7 +28,7 @@ func await(t testing.TB, cell *fakecell.Cell, word string) (value struct {
 	PortHost      string `json:"port_host"`
 }) {
 	t.Helper()
-	for late := time.After(patienceT); ; {
+	for late := time.After(testns.Patience(patienceT)); ; {
 		select {
 		case frame := <-cell.Frames:
 			if text, found := frame[word]; found {
@@ -248,7 +249,7 @@ func TestTheCellIsToldWhenEveryStreamOfWhatItCutHasEnded(t *testing.T) {
 	}
 	select {
 	case <-ended: // what portd has closed ends here in a moment
-	case <-time.After(patienceT):
+	case <-time.After(testns.Patience(patienceT)):
 		t.Fatal("the app's side goes on")
 	}
 }
@@ -289,7 +290,7 @@ func expectSoon(t testing.TB, w *world, code int, reason string) {
 		if strings.HasPrefix(status(answer), fmt.Sprint(code)) && header(answer, "x-service-reason") == reason {
 			return
 		}
-		if time.Since(begun) > patienceT {
+		if time.Since(begun) > testns.Patience(patienceT) {
 			t.Fatalf("%q", answer)
 		}
 	}

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // certify writes a pair of files, and returns the certificate's serial number.
@@ -74,7 +76,7 @@ func (w *world) tlsDial(protocol string) *tls.Conn {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(patienceT))
+	_ = conn.SetDeadline(time.Now().Add(testns.Patience(patienceT)))
 	w.t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -172,7 +174,7 @@ func TestACertificateIsReplacedWhileConnectionsLast(t *testing.T) {
 	}
 	certify(t, certificate, key, 3)
 	for begun := time.Now(); dial().ConnectionState().PeerCertificates[0].SerialNumber.Int64() != 3; {
-		if time.Since(begun) > patienceT {
+		if time.Since(begun) > testns.Patience(patienceT) {
 			t.Fatal("the new certificate is not used")
 		}
 	}
@@ -363,7 +365,7 @@ func TestConnectionsAndRequestsHaveBounds(t *testing.T) {
 		if err == nil && strings.Contains(line, "401") {
 			return
 		}
-		if time.Since(begun) > patienceT {
+		if time.Since(begun) > testns.Patience(patienceT) {
 			t.Fatal("the place of a connection that has ended is not free")
 		}
 	}

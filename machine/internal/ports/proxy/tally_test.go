@@ -7,13 +7,14 @@ import (
 
 	"github.com/berth-dev/berth/machine/internal/ports/fakecell"
 	"github.com/berth-dev/berth/machine/internal/ports/question"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 // tallies adds up what the cell is told until it is enough.
 func (w *world) tallies(enough func(question.Tally) bool) {
 	w.t.Helper()
 	sum := question.Tally{Connections: -1, Refused: map[string]int64{}}
-	late := time.After(patienceT)
+	late := time.After(testns.Patience(patienceT))
 	for !enough(sum) {
 		select {
 		case <-late:

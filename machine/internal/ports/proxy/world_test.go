@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 	"github.com/berth-dev/berth/machine/internal/ports/fakecell"
 	"github.com/berth-dev/berth/machine/internal/ports/question"
+	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
 const (
@@ -73,7 +74,7 @@ func (w *world) serve(address string, changes ...change) {
 	w.link = question.NewLink(question.Options{Socket: w.cell.Socket, PortHost: portHost, Gone: pool.Drop, Unconfirmed: w.unconfirmed, Log: log})
 	linked, unlink := context.WithCancel(context.Background())
 	go w.link.Run(linked)
-	for late := time.Now().Add(patienceT); !w.link.Connected() && time.Now().Before(late); { // the fake cell answers on the connection that came last
+	for late := time.Now().Add(testns.Patience(patienceT)); !w.link.Connected() && time.Now().Before(late); { // the fake cell answers on the connection that came last
 		time.Sleep(time.Millisecond)
 	}
 	options := Options{Names: door.NewNames(portHost), Link: w.link, Pool: pool, Log: log, Scheme: "http", Times: DefaultTimes, Bounds: DefaultBounds}
@@ -150,7 +151,7 @@ func (w *world) dial() net.Conn {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(patienceT))
+	_ = conn.SetDeadline(time.Now().Add(testns.Patience(patienceT)))
 	w.t.Cleanup(func() { conn.Close() })
 	return conn
 }

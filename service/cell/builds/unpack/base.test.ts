@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { entryOf, tarOf } from '../../../../tests/support/tars.ts'
+import { patience } from '../../../../tests/support/patience.ts'
 
 /** Where `python3` is a script that looks for one, it is asked once. */
 const PYTHON = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim()
@@ -29,7 +30,7 @@ function unpack(upload: Buffer, { bytes_max = 2 ** 24, entries_max = 1000 } = {}
   writeFileSync(join(folder, 'victim'), 'untouched')
   const before = [readdirSync('/etc').length, statSync('/etc/passwd').nlink, statSync('/etc/passwd').mtimeMs]
   const asked = ['-B', '-E', '-s', PROGRAM, join(folder, 'upload'), join(folder, 'work'), String(bytes_max), String(entries_max)]
-  const { status, stdout, stderr } = spawnSync(PYTHON, asked, { encoding: 'utf8', timeout: 60_000, maxBuffer: 2 ** 20 })
+  const { status, stdout, stderr } = spawnSync(PYTHON, asked, { encoding: 'utf8', timeout: patience(60_000), maxBuffer: 2 ** 20 })
   assert.deepEqual([readdirSync('/etc').length, statSync('/etc/passwd').nlink, statSync('/etc/passwd').mtimeMs], before)
   assert.equal(readFileSync(join(folder, 'victim'), 'utf8'), 'untouched')
   const strange = readdirSync(folder).filter((name) => !['upload', 'victim', 'work'].includes(name))

@@ -1,0 +1,125 @@
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { inOrder, kindOf, lanesFor, takeFor, type Kind } from './lanes.ts'
+import type { FileReport } from './run-file.ts'
+
+/** Seconds of each file, on a quiet computer with two processors of the speed that `weather.ts` calls 1. `npm run test:budget` writes them. */
+export type Budget = Record<string, number>
+
+export const BUDGET_FILE = path.join(import.meta.dirname, 'budget.json')
+/** Of all files together. */
+export const AIM_MINUTES = 20
+/** A file may take so many times its seconds, and these seconds more: what starts a process varies by as much. */
+const OVER = 1.5
+const OVER_SECONDS = 3
+/** Where other work takes more of the processors, times say nothing of a file. */
+const QUIET_MAX = 0.1
+
+export interface Measured {
+  /** Of the processors, 0 to 1, while the files ran. */
+  taken: number
+  speed: number
+}
+
+export function readBudget(file = BUDGET_FILE): Budget {
+  return JSON.parse(readFileSync(file, 'utf8')) as Budget
+}
+
+export function isQuiet({ taken }: Measured): boolean {
+  return taken <= QUIET_MAX
+}
+
+/** What it would have been on a computer of speed 1. */
+export function secondsOf({ ms }: Pick<FileReport, 'ms'>, { speed }: Measured): number {
+  return Math.max(1, Math.ceil((ms / 1000) * Math.min(1, speed)))
+}
+
+/** A line for each file that took longer than its row allows, or that has no row. Times of failed files say nothing. */
+export function budgetProblems(
+  reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[],
+  budget: Budget,
+  measured: Measured,
+): string[] {
+  if (Object.keys(budget).length === 0) return [] // not written yet
+  return reports
+    .filter(({ failed }) => !failed)
+    .flatMap(({ file, ms }) => {
+      const [row, took] = [budget[file], secondsOf({ ms }, measured)]
+      if (row === undefined) return [`${file} has no row in tests/runner/budget.json. Write: "${file}": ${took}`]
+      return took > row * OVER + OVER_SECONDS ? [`${file} took ${took} s, and its row in tests/runner/budget.json says ${row}`] : []
+    })
+}
+
+/** How long a run takes whose files keep to their rows: lanes side by side as they are worked off, then what wants to be alone, then the ledger. */
+export function predictedMs(budget: Budget, processors: number): number {
+  const waiting = inOrder(Object.keys(budget))
+  const ms = (file: string) => (budget[file] ?? 0) * 1000
+  const lanes = lanesFor(processors, false).map((lane) => ({ lane, busy_until_ms: 0 }))
+  for (const working = [...lanes]; working.length > 0;) {
+    const [next] = working.toSorted((a, b) => a.busy_until_ms - b.busy_until_ms)
+    if (next === undefined) break
+    const file = takeFor(next.lane, waiting)
+    if (file === undefined) working.splice(working.indexOf(next), 1)
+    else next.busy_until_ms += ms(file)
+  }
+  return Math.max(...lanes.map(({ busy_until_ms }) => busy_until_ms)) + waiting.reduce((sum, file) => sum + ms(file), 0)
+}
+
+/** The minutes of each kind of file against what their rows say. */
+export function budgetText(reports: readonly Pick<FileReport, 'file' | 'ms'>[], budget: Budget): string {
+  const rows = [...Map.groupBy(reports, ({ file }): Kind => kindOf(file))].map(([kind, of]) => {
+    const took = of.reduce((sum, { ms }) => sum + ms, 0)
+    const allowed = of.reduce((sum, { file }) => sum + (budget[file] ?? 0) * 1000, 0)
+    return `  ${minutes(took).padStart(8)} of ${minutes(allowed).padStart(8)}  ${kind} (${of.length})`
+  })
+  return `\nThe minutes of files by what they ask of the computer, and of their rows in tests/runner/budget.json:\n${rows.join('\n')}\n`
+}
+
+const minutes = (ms: number) => `${(ms / 60_000).toFixed(1)} min`
+
+/** Where runs note what their files took: below the cache folder. */
+export function recordFile(cache_dir = process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth'): string {
+  return path.join(cache_dir, 'test-seconds.json')
+}
+
+/** Notes the seconds of files that passed on a quiet computer. */
+export function noteSeconds(reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[], measured: Measured, file = recordFile()): void {
+  if (!isQuiet(measured)) return
+  const noted = readRecord(file)
+  for (const report of reports) if (!report.failed) noted[report.file] = secondsOf(report, measured)
+  mkdirSync(path.dirname(file), { recursive: true })
+  writeFileSync(`${file}.${process.pid}`, JSON.stringify(noted, null, 2))
+  renameSync(`${file}.${process.pid}`, file)
+}
+
+export function readRecord(file = recordFile()): Budget {
+  try {
+    return readBudget(file)
+  } catch {
+    return {} // nothing was noted yet, or not whole: the next runs note it again
+  }
+}
+
+/** The rows of all files from what runs have noted. Throws where a file has none, and says what measures it. */
+export function budgetOf(files: readonly string[], noted: Budget): Budget {
+  const unknown = files.filter((file) => noted[file] === undefined)
+  if (unknown.length > 0)
+    throw new Error(
+      `No run on a quiet computer has noted the seconds of these files: run npm test, or npm test -- FILE\n${unknown.join('\n')}`,
+    )
+  return Object.fromEntries(files.toSorted().map((file) => [file, noted[file] ?? 0]))
+}
+
+/** What a run says at its end of the rows, and whether it has failed by them. */
+export function judgedBudget(reports: readonly FileReport[], measured: Measured, budget = readBudget()): { text: string; failed: boolean } {
+  if (Object.keys(budget).length === 0)
+    return {
+      text: '\ntests/runner/budget.json has no rows: npm run test:budget writes them after a run on a quiet computer\n',
+      failed: false,
+    }
+  const problems = budgetProblems(reports, budget, measured)
+  const quiet = isQuiet(measured)
+  const says = quiet ? 'Over their budget' : `Not judged, since other work took ${Math.round(measured.taken * 100)} % of the processors`
+  const list = problems.length === 0 ? '' : `\n${says}:\n${problems.map((line) => `  ${line}`).join('\n')}\n`
+  return { text: `${budgetText(reports, budget)}${list}`, failed: quiet && problems.length > 0 }
+}

@@ -1,0 +1,111 @@
+import { availableParallelism } from 'node:os'
+import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+
+/** What a computer is like while a run lasts: how fast its processors are, and how much of them other work takes. */
+export interface Weather {
+  /** How much longer things take than on a quiet computer of the speed that bounds were written for; at least 1. */
+  slowness(): number
+  /** The mean of what other work took of the processors, 0 to 1. */
+  taken(): number
+  /** Of the computer alone, without other work. */
+  readonly speed: number
+  close(): void
+}
+
+/** Processor time that the work below takes where the bounds were measured. */
+const REFERENCE_MS = 200
+const WORK_TURNS = 1_000_000
+const LOOK_MS = 3000
+/** A look tells little by itself: a command of another may last a second. */
+const SMOOTHED = 0.4
+/** What is slower is not slow, but hangs. */
+const SLOWNESS_MAX = 20
+/** Clock ticks of /proc a second. */
+const TICKS_PER_SECOND = 100
+
+/** Measures the speed, then looks every three seconds what other work takes. `file` always has the slowness. */
+export function watchWeather(file: string, { look = procTimes, measure = measuredSpeed } = {}): Weather {
+  const processors = availableParallelism()
+  const first = { at_ms: performance.now(), ...look() }
+  const speed = measure()
+  let last = { at_ms: performance.now(), ...look() }
+  let smoothed = takenBetween(first, last, processors)
+  let [sum, looks] = [smoothed, 1]
+  const slowness = () => slownessOf(speed, smoothed)
+  const write = () => {
+    writeFileSync(`${file}.new`, slowness().toFixed(2))
+    renameSync(`${file}.new`, file)
+  }
+  const timer = setInterval(() => {
+    const now = { at_ms: performance.now(), ...look() }
+    const taken = takenBetween(last, now, processors)
+    last = now
+    smoothed += SMOOTHED * (taken - smoothed)
+    sum += taken
+    looks += 1
+    write()
+  }, LOOK_MS).unref()
+  write()
+  return { slowness, taken: () => sum / looks, speed, close: () => clearInterval(timer) }
+}
+
+/** For people: what bounds of tests are multiplied by, and why. */
+export function weatherText({ slowness, taken, speed }: Pick<Weather, 'slowness' | 'taken' | 'speed'>): string {
+  const others = `other work takes ${Math.round(taken() * 100)} % of the processors`
+  return `Bounds are ${slowness().toFixed(1)} times those of a quiet computer: this one has ${speed.toFixed(2)} times its speed, and ${others}`
+}
+
+/** What bounds are multiplied by. Nothing is faster than they say, since they are no measurements. */
+export function slownessOf(speed: number, taken: number): number {
+  return Math.min(SLOWNESS_MAX, Math.max(1, 1 / speed) / Math.max(1 - taken, 1 / SLOWNESS_MAX))
+}
+
+interface Times {
+  /** Milliseconds of all processors in which something ran. */
+  all_ms: number
+  /** Those of this run's processes. */
+  own_ms: number
+}
+
+/** The part of the processors that work of others had, 0 to 1. */
+export function takenBetween(from: Times & { at_ms: number }, to: Times & { at_ms: number }, processors: number): number {
+  const others_ms = to.all_ms - from.all_ms - Math.max(0, to.own_ms - from.own_ms)
+  return Math.min(1, Math.max(0, others_ms / Math.max(1, (to.at_ms - from.at_ms) * processors)))
+}
+
+/**
+ * A run that is enclosed sees its own processes alone; what a process used passes to the one that reaps it, so that nothing is lost. Where a
+ * run is not enclosed, all processes count as its own, and the computer as quiet.
+ */
+function procTimes(): Times {
+  const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0, steal = 0] = (
+    /^cpu .*$/m.exec(readFileSync('/proc/stat', 'utf8'))?.[0] ?? ''
+  )
+    .split(/\s+/)
+    .map(Number)
+  const own = readdirSync('/proc').reduce((sum, name) => sum + (/^\d+$/.test(name) ? ticksOf(name) : 0), 0)
+  const ms = 1000 / TICKS_PER_SECOND
+  return { all_ms: (user + nice + system + irq + soft + steal) * ms, own_ms: own * ms }
+}
+
+function ticksOf(pid: string): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
+  } catch {
+    return 0 // it has ended
+  }
+}
+
+/** 1 is the speed that the bounds were written for. Processor time, so that other work does not count here. */
+function measuredSpeed(): number {
+  const counts: Record<number, number> = {}
+  const before = process.cpuUsage()
+  for (let at = 0, number = 1; at < WORK_TURNS; at += 1) {
+    number = (Math.imul(number, 1_103_515_245) + 12_345) & 0x7fffffff
+    counts[number % 1000] = (counts[number % 1000] ?? 0) + JSON.stringify([number]).length
+  }
+  const { user, system } = process.cpuUsage(before)
+  return REFERENCE_MS / Math.max(1, (user + system) / 1000)
+}
