@@ -21,7 +21,7 @@ export interface PersonOptions {
   stepped_up?: boolean
 }
 
-/** Of every seeded person. The hash says its own parameters, which are cheap: nobody guesses it. */
+/** Of every seeded person. The hash says its own parameters, which are cheap: no test guesses it. */
 export const PASSWORD = 'correct horse battery staple'
 const PASSWORD_HASH = hashSync(PASSWORD, { memoryCost: 64, timeCost: 1, parallelism: 1 })
 const SESSION_MS = 90 * 24 * 3600 * 1000

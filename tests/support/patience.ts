@@ -2,7 +2,7 @@
 // two processors; a computer that is half as fast, or does other work, has that many times as long.
 import { readFileSync } from 'node:fs'
 
-/** Names a file with the number, which the runner writes anew every few seconds. */
+/** Names a file with the number, which the runner rewrites every few seconds. */
 export const SLOWNESS_VARIABLE = 'BERTH_TEST_SLOWNESS_FILE'
 const LOOK_MS = 1000
 

@@ -89,7 +89,7 @@ test('the next part is the one whose last green run is oldest; a part that faile
   }
 })
 
-test('a part that was ended goes on with its seed at the same commit, and begins anew at another', () => {
+test('a part that was ended goes on with its seed at the same commit, and starts over at another', () => {
   const cache_dir = mkdtempSync(join(tmpdir(), 'berth-progress-'))
   try {
     const file = progressFile(cache_dir, 'a')

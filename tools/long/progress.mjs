@@ -17,7 +17,7 @@ export function seedOfProgress(file, commit) {
   return of === commit && !commit.endsWith('+') ? Number(seed) : undefined
 }
 
-/** Begins the file anew, unless it is of this commit and seed. */
+/** Starts the file over, unless it is of this commit and seed. */
 export function beginProgress(file, commit, seed) {
   if (seedOfProgress(file, commit) === seed) return
   mkdirSync(dirname(file), { recursive: true })

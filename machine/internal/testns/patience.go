@@ -8,7 +8,7 @@ import (
 )
 
 // slownessVariable names a file with how much longer things take here and now than on a quiet computer with two processors, which is what
-// bounds of tests are written for. The runner of all tests writes it anew every few seconds; tests/support/patience.ts reads it as well.
+// bounds of tests are written for. The runner of all tests rewrites it every few seconds; tests/support/patience.ts reads it as well.
 const slownessVariable = "BERTH_TEST_SLOWNESS_FILE"
 
 // Slowness is at least 1.

@@ -116,7 +116,7 @@ func (c *Cell) OnBusy(ready func(lease uint64) any) {
 	c.ready = ready
 }
 
-// OnLook says on which addresses the app of a lease listens; without it no look is answered. Nil is an answer too: nobody can say.
+// OnLook says on which addresses the app of a lease listens; without it no look is answered. Nil is an answer too: the machine cannot say.
 func (c *Cell) OnLook(look func(lease uint64) []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
