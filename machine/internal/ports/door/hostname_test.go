@@ -73,7 +73,7 @@ func TestRefusalsAreThoseOfTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	statuses := map[string]string{}
-	for _, line := range regexp.MustCompile(`(?m)^  (\w+): \{ status: (\d+)`).FindAllStringSubmatch(string(text), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+): \{\s*status: (\d+)`).FindAllStringSubmatch(string(text), -1) {
 		statuses[line[1]] = line[2]
 	}
 	for reason, refusal := range refusals {
