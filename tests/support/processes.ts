@@ -1,20 +1,12 @@
 import { readFileSync } from 'node:fs'
+import { startTimeOf } from '../../tools/setup/alive.mjs'
 import { patiently, slowness } from './patience.ts'
+
+export { startTimeOf }
 
 /** Whether a process runs; a zombie has ended. */
 export function isRunning(pid: number): boolean {
   return startTimeOf(pid) !== undefined
-}
-
-/** Clock ticks since the computer started: with it a pid names one process and no other. */
-export function startTimeOf(pid: number): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' ? undefined : Number(fields[19])
-  } catch {
-    return undefined // no such process
-  }
 }
 
 export function residentBytes(pid: number): number {

@@ -11,6 +11,7 @@ import { openDatabase } from '../../service/db/database.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { createClient } from './client.ts'
+import { isAlive } from '../../tools/setup/alive.mjs'
 import { startTimeOf } from './processes.ts'
 import { attachService, type Service, startService } from './service.ts'
 
@@ -120,10 +121,8 @@ function readUsers(service: Service): User[] {
   }
 }
 
-const lives = ({ pid, start_time }: User) => startTimeOf(pid) === start_time
-
 function leastUsed(services: Service[]): Service {
-  const users = services.map((service) => readUsers(service).filter(lives).length)
+  const users = services.map((service) => readUsers(service).filter(isAlive).length)
   const least = services.filter((_, at) => users[at] === Math.min(...users))
   const chosen = least[randomInt(least.length)]
   if (chosen === undefined) throw new Error(`${SHARED_SERVICES_VARIABLE} names no installation`)
@@ -132,7 +131,7 @@ function leastUsed(services: Service[]): Service {
 
 /** What a killed file left running would take room and processors from all that follow. */
 async function forgetTheDead(service: Service): Promise<void> {
-  for (const user of readUsers(service).filter((user) => !lives(user))) await leave(service, user)
+  for (const user of readUsers(service).filter((user) => !isAlive(user))) await leave(service, user)
 }
 
 async function leave(service: Service, { organization, api_key }: User): Promise<void> {

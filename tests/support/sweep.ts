@@ -3,7 +3,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { glob, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { isRunning, startTimeOf } from './processes.ts'
+import { isAlive } from '../../tools/setup/alive.mjs'
+import { isRunning } from './processes.ts'
 import { patience } from './patience.ts'
 
 /** Every test installation lies here, each beside a file that names the test process it belongs to. */
@@ -19,7 +20,7 @@ export async function sweepServices(): Promise<void> {
   for (const name of readdirSync(TEST_ROOT)) {
     const folder = path.join(TEST_ROOT, name)
     const owner = readOwner(path.join(folder, 'owner'))
-    if (owner !== undefined && startTimeOf(owner.pid) === owner.start_time) continue
+    if (owner !== undefined && isAlive(owner)) continue
     const data_dir = owner?.data_dir ?? path.join(folder, 'data')
     await promisify(execFile)(process.execPath, [CLEAN, '--data-dir', data_dir, '--data'], {
       env: cleanEnvironment(),

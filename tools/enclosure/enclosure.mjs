@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { CLONE } from '../setup/packages.mjs'
-import { isAlive, startTimeOf } from './alive.mjs'
+import { isAlive, startTimeOf } from '../setup/alive.mjs'
 
 /** Says to a command that it is inside. */
 export const INSIDE_VARIABLE = 'BERTH_TEST_ENCLOSED'

@@ -32,7 +32,7 @@ export const SUITE_PARTS = [
   },
   {
     name: 'suite-pressure',
-    adds: 'full disks, greedy tenants, hostile guests and what is done when nobody uses a machine',
+    adds: 'full disks, greedy tenants, hostile guests and machines that no caller uses',
     files: acceptance(
       'full-.*',
       'greedy-tenant',

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { readFile, readdir, rm, rmdir } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { isAlive } from './alive.mjs'
 import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
@@ -47,11 +48,11 @@ async function stopChildren(run_dir, log) {
   for (const name of await readdir(join(run_dir, 'children')).catch(() => [])) {
     if (!name.endsWith('.json')) continue
     const noted = JSON.parse(await readFile(join(run_dir, 'children', name), 'utf8'))
-    if (startTimeOf(noted.pid) === noted.start_time) children.push({ name: name.slice(0, -'.json'.length), ...noted })
+    if (isAlive(noted)) children.push({ name: name.slice(0, -'.json'.length), ...noted })
   }
   for (const child of children.sort((a, b) => order(a) - order(b))) {
     log(`${child.name} (process ${child.pid}) is ended`)
-    const ended = () => startTimeOf(child.pid) !== child.start_time
+    const ended = () => !isAlive(child)
     signal(child.pid, STOP_SIGNALS[child.name] ?? 'SIGTERM')
     if (await until(ended, CHILD_STOPS_SECONDS)) continue
     signal(child.pid, 'SIGKILL')
@@ -120,17 +121,6 @@ function list(folder) {
 function isLocked(lock) {
   if (!existsSync(lock)) return false
   return spawnSync('flock', ['--nonblock', '--conflict-exit-code', '75', lock, 'true']).status === 75
-}
-
-/** Clock ticks since the computer started; a pid alone does not name a process. */
-function startTimeOf(pid) {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' ? undefined : Number(fields[19])
-  } catch {
-    return undefined // no such process
-  }
 }
 
 function signal(pid, name) {

@@ -5,7 +5,7 @@ export function isAlive({ pid, start_time }) {
   return start_time !== undefined && startTimeOf(pid) === start_time
 }
 
-/** Clock ticks since the computer started; undefined for a process that has ended. */
+/** Clock ticks since the computer started: with it a pid names one process. undefined for a process that has ended, a zombie too. */
 export function startTimeOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
