@@ -1,7 +1,7 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
-import { workspaceSubject } from '../links/subject.ts'
 import { deleteAdopted, holds, letForkGo } from './adopt-store.ts'
+import { captureInto, refuseSmallerMemory } from './copying.ts'
 import { operationError, Refused } from './errors.ts'
 import { ask, quiesce, takeOver, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
@@ -68,7 +68,9 @@ async function captureFork(job: Job, seen: MachineRow, fork: MachineRow): Promis
   if (fork.observed_state !== 'running' && fork.observed_state !== 'suspended') throw new Refused(FORK_NOT_RUNNING)
   await quiesce(job, fork.id)
   await failpoint('adopt.A3')
-  const made = await captureInto(job, seen, fork)
+  if (fork.disk === null && fork.checkpoint_id === null) throw new LostRace('The sleeping fork')
+  // One that runs goes on running: where it is to be deleted, it is so only when the workspace runs.
+  const made = await captureInto(job, 'capture-fork', fork, { id: seen.id, epoch: seen.ownership_epoch })
   refuseSmaller(seen, made)
   const startup = fork.startup === null ? {} : { startup: fork.startup } // what its memory holds of it
   return { checkpoint_id: made.checkpoint_id, made, made_as: 'fork', supersedes: true, ...startup }
@@ -80,26 +82,10 @@ async function wakeFork(job: Job, fork: MachineRow): Promise<void> {
   if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-earlier')
 }
 
-/** A fork that runs goes on running: where it is to be deleted, it is so only when this one runs. */
-function captureInto(job: Job, seen: MachineRow, fork: MachineRow): Promise<CheckpointInfo> {
-  const { host, ids } = job.cell
-  const checkpoint_id = ids.next()
-  if (fork.disk !== null) {
-    const into = { into: workspaceSubject(seen.id), into_fence: job.operation.fence, checkpoint_id, then: 'running' as const }
-    return ask(job, fork.id, 'capture-fork', fork.ownership_epoch, (fence) => host.checkpoint({ ...fence, ...into }))
-  }
-  if (fork.checkpoint_id === null) throw new LostRace('The sleeping fork')
-  const names = { source: workspaceSubject(fork.id), source_checkpoint_id: fork.checkpoint_id, checkpoint_id }
-  return ask(job, seen.id, 'capture-fork', seen.ownership_epoch, (fence) => host.cloneCheckpoint({ ...fence, ...names }))
-}
-
 /** The workspace keeps its own size: what the fork holds has to fit. */
-function refuseSmaller({ ceilings }: MachineRow, { resources, disk_bytes, engine }: CheckpointInfo): void {
-  const memory_mib = engine === '' ? 0 : resources.memory_mib
-  if (memory_mib > ceilings.memory_mib) {
-    const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: ceilings.memory_mib } }
-    throw new Refused(operationError('invalid_resources', 'The workspace is smaller than the memory of the fork', details))
-  }
+function refuseSmaller(seen: MachineRow, { resources, disk_bytes, engine }: CheckpointInfo): void {
+  refuseSmallerMemory(seen, engine === '' ? 0 : resources.memory_mib, 'The workspace is smaller than the memory of the fork')
+  const { ceilings } = seen
   const disk_gib = Math.ceil((disk_bytes ?? 0) / 2 ** 30)
   if (disk_gib > ceilings.disk_gib) {
     const details = { reason: 'below_captured_disk', required: { disk_gib }, ceiling: { disk_gib: ceilings.disk_gib } }

@@ -1,8 +1,9 @@
 import type { OperationError } from '../../db/schema.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { JOINED } from '../../core/operations/store.ts'
-import type { CheckpointInfo, Machine } from '../links/hostd.ts'
+import type { Machine } from '../links/hostd.ts'
 import { capturedMemoryMib, insertCheckpoint } from './checkpoint-store.ts'
+import { captureInto, refuseSmallerMemory, savedCheckpoint } from './copying.ts'
 import { captureOrStartError, operationError, Refused } from './errors.ts'
 import { CAPTURED, commitServed, serveJoined } from './fork-joined.ts'
 import { ask, claimedRow, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
@@ -12,7 +13,6 @@ import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan,
 import { queueAgain } from './queue-store.ts'
 import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
 import { unpause } from './suspend.ts'
-import { workspaceSubject } from '../links/subject.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
 
@@ -50,11 +50,11 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
   if (operation.attempt > 1 || operation.step === JOINED) await wakeAfterEarlier(job, source, target)
   const memory_mib = await memoryOf(job, source)
-  refuseSmaller(target, memory_mib)
+  refuseSmallerMemory(target, memory_mib, 'The fork is smaller than the memory that it would hold')
   await failpoint('fork.F2')
   await quiesce(job, source.id)
   await failpoint('fork.F3')
-  const info = isBlank(source) ? null : await captureInto(job, source, target)
+  const info = isBlank(source) ? null : await captureInto(job, 'capture', source, { id: target.id, epoch: target.ownership_epoch + 1 })
   const served = await serveJoined(job, source, info, memory_mib)
   await failpoint('fork.F4')
   const now = cell.clock.now()
@@ -71,26 +71,9 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   return captured
 }
 
-function captureInto(job: Job, source: MachineRow, target: MachineRow): Promise<CheckpointInfo> {
-  const { cell, operation } = job
-  const checkpoint_id = cell.ids.next()
-  const saved = savedCheckpoint(source)
-  if (saved !== null) {
-    const names = { source: workspaceSubject(source.id), source_checkpoint_id: saved, checkpoint_id }
-    return ask(job, target.id, 'capture', target.ownership_epoch + 1, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names }))
-  }
-  const into = { into: workspaceSubject(target.id), into_fence: operation.fence, checkpoint_id, then: 'running' as const }
-  return ask(job, source.id, 'capture', source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
-}
-
 /** Reset while it was suspended: its copy starts as blank as it would itself. */
 function isBlank(source: MachineRow): boolean {
   return source.observed_state === 'suspended' && source.checkpoint_id === null
-}
-
-/** A suspended source is its checkpoint; a running one has a disk in use. */
-function savedCheckpoint(source: MachineRow): string | null {
-  return source.disk === null ? source.checkpoint_id : null
 }
 
 /** The source may stand still since an earlier attempt; and what that one captured is without an owner. */
@@ -107,13 +90,6 @@ const LOST_SOURCE = operationError('checkpoint_failed', 'The source is not runni
 async function memoryOf(job: Job, source: MachineRow): Promise<number> {
   const saved = savedCheckpoint(source)
   return saved === null ? (source.grants?.memory_mib ?? 0) : capturedMemoryMib(job.cell.db, saved)
-}
-
-/** What the memory holds does not fit into less. */
-function refuseSmaller(target: MachineRow, memory_mib: number): void {
-  if (target.ceilings.memory_mib >= memory_mib) return
-  const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: target.ceilings.memory_mib } }
-  throw new Refused(operationError('invalid_resources', 'The fork is smaller than the memory that it would hold', details))
 }
 
 async function restoreTarget(job: Job, seen: MachineRow): Promise<Machine> {

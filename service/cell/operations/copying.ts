@@ -1,0 +1,30 @@
+import type { CheckpointInfo } from '../links/hostd.ts'
+import { workspaceSubject } from '../links/subject.ts'
+import { operationError, Refused } from './errors.ts'
+import { ask, type Job } from './job.ts'
+import type { MachineRow } from './store.ts'
+
+/** A suspended source is its checkpoint; a running one has a disk in use. */
+export function savedCheckpoint(source: MachineRow): string | null {
+  return source.disk === null ? source.checkpoint_id : null
+}
+
+/** Captures one workspace into the files of another, which has this epoch. A source that runs goes on running. */
+export function captureInto(job: Job, step: string, source: MachineRow, target: { id: string; epoch: number }): Promise<CheckpointInfo> {
+  const { cell, operation } = job
+  const checkpoint_id = cell.ids.next()
+  const saved = savedCheckpoint(source)
+  if (saved !== null) {
+    const names = { source: workspaceSubject(source.id), source_checkpoint_id: saved, checkpoint_id }
+    return ask(job, target.id, step, target.epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names }))
+  }
+  const into = { into: workspaceSubject(target.id), into_fence: operation.fence, checkpoint_id, then: 'running' as const }
+  return ask(job, source.id, step, source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
+}
+
+/** What the memory holds does not fit into less. */
+export function refuseSmallerMemory({ ceilings }: MachineRow, memory_mib: number, message: string): void {
+  if (ceilings.memory_mib >= memory_mib) return
+  const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: ceilings.memory_mib } }
+  throw new Refused(operationError('invalid_resources', message, details))
+}
