@@ -1,8 +1,9 @@
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
+import { markDeleted } from '../../core/workspaces/state-store.ts'
 import type { ApiDeps } from '../deps.ts'
 import { lockWorkspace } from './store.ts'
-import { freeKey, markDeleted } from './write-store.ts'
+import { freeKey } from './write-store.ts'
 
 export interface Ending {
   ended_reason: string | null

@@ -20,6 +20,7 @@ import { copyAuthority, copyBinding } from '../secrets/store.ts'
 import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
 import { lockWithOperation } from './find.ts'
 import { checkKey } from './open-rules.ts'
+import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import { allowed, inProgress } from './refusals.ts'
 import { activeOperation, ceilings, familyOf, type WorkspaceRow } from './row.ts'
 import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
@@ -115,14 +116,11 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** Forks that end so give their keys back: one captured nothing, the other's content goes on under another key. */
-const FREED_BY: ReadonlySet<string | null | undefined> = new Set(['fork_failed', 'adopted'])
-
 /** Refuses a key that is in use, or ever was, unless its fork has given it back. @returns who had it. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null
   const holder = await readWorkspace(readerOf(tx), used.workspace_id)
-  if (used.reusable && FREED_BY.has(holder?.ended_reason)) return used.workspace_id
+  if (used.reusable && givesKeyBack(holder?.ended_reason)) return used.workspace_id
   throw fail('conflict', 'key_in_use', 'The key is in use, or was', { details: { key } })
 }

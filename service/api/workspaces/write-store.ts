@@ -27,26 +27,6 @@ export async function writeSuspendRequest(tx: ChangeTx, id: string, asked: Pendi
     .execute()
 }
 
-/** Tokens issued until now are refused from here on. */
-export async function markDeleted(tx: ChangeTx, id: string, ended_reason: string | null, now: Date): Promise<void> {
-  await tx
-    .updateTable('workspaces')
-    .set({
-      desired_state: 'deleted',
-      observed_state: 'deleting',
-      deleted_at: now,
-      tokens_revoked_before: now,
-      ended_reason,
-      pending_reason: null,
-      suspend_requested_at: null,
-      suspend_after_seconds: null,
-      suspend_not_before: null,
-      updated_at: now,
-    })
-    .where('id', '=', id)
-    .execute()
-}
-
 /** The workspace has ended in a way that lets its key name another one. */
 export async function freeKey(tx: ChangeTx, workspace_id: string): Promise<void> {
   await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', workspace_id).execute()

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import type { Db } from '../../db/database.ts'
 import type { Tx } from '../operations/store.ts'
 
@@ -23,8 +24,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
       .execute()
     const ids = namesOf(rows)
     if (ids.length === 0) return 0
-    // A fork that captured nothing: its key names nothing that ever was. One that was adopted: what it named goes on under another key.
-    const freed = rows.filter(({ ended_reason }) => ended_reason === 'fork_failed' || ended_reason === 'adopted').map(({ id }) => id)
+    const freed = rows.filter(({ ended_reason }) => givesKeyBack(ended_reason)).map(({ id }) => id)
     await tx.deleteFrom('agent_sessions').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('checkpoints').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspace_holds').where('workspace_id', 'in', ids).execute()

@@ -2,9 +2,10 @@ import { machineState } from '../../../contract/states/machine.ts'
 import { byService } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
+import { markDeleted } from '../../core/workspaces/state-store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Job } from './job.ts'
-import { LostRace, ofAttempt, readMachineRow, releaseHold, type OpenOperation, type Tx } from './store.ts'
+import { freeKey, LostRace, ofAttempt, readMachineRow, releaseHold, type OpenOperation, type Tx } from './store.ts'
 
 /** Whether the operation still holds this workspace: a delete takes it. */
 export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, workspace_id: string): Promise<boolean> {
@@ -39,31 +40,13 @@ export async function deleteAdopted({ cell, operation }: Job, fork_id: string): 
     if (numUpdatedRows !== 1n) throw new LostRace('The operation')
     if (!(await holds(tx, operation, fork_id))) return null
     const seen = await readMachineRow(tx, fork_id)
-    const observed_state = machineState(seen.observed_state, 'delete_begun')
-    if (observed_state === null) return null
-    const { id, organization_id, project_id } = await tx
-      .updateTable('workspaces')
-      .set({
-        observed_state,
-        desired_state: 'deleted',
-        deleted_at: now,
-        ended_reason: 'adopted',
-        tokens_revoked_before: now,
-        pending_reason: null,
-        suspend_requested_at: null,
-        suspend_after_seconds: null,
-        suspend_not_before: null,
-        updated_at: now,
-      })
-      .where('id', '=', fork_id)
-      .returning(['id', 'organization_id', 'project_id'])
-      .executeTakeFirstOrThrow()
-    await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', id).execute()
-    await releaseHold(tx, operation, id)
+    if (machineState(seen.observed_state, 'delete_begun') === null) return null
+    const fork = await markDeleted(tx, fork_id, 'adopted', now)
+    await freeKey(tx, seen)
+    await releaseHold(tx, operation, fork_id)
     const input = { reason: 'adopted', adopted_by: operation.workspace_id }
-    const fork = { id, organization_id, project_id }
     const deletion = { ...aboutWorkspace(fork), id: cell.ids.next(), kind: 'delete', cell_id: seen.cell_id, input, now } as const
-    await insertOperation(tx, deletion, { workspace_ids: [id], gate: 'closed' })
+    await insertOperation(tx, deletion, { workspace_ids: [fork_id], gate: 'closed' })
     return { ...fork, details: input }
   }
   await mutate(

@@ -14,3 +14,24 @@ export async function writeDesiredState(
     .where('id', '=', id)
     .execute()
 }
+
+/** Tokens issued until now are refused from here on. @returns whose it is. */
+export async function markDeleted(tx: ChangeTx, id: string, ended_reason: string | null, now: Date) {
+  return tx
+    .updateTable('workspaces')
+    .set({
+      desired_state: 'deleted',
+      observed_state: 'deleting',
+      deleted_at: now,
+      tokens_revoked_before: now,
+      ended_reason,
+      pending_reason: null,
+      suspend_requested_at: null,
+      suspend_after_seconds: null,
+      suspend_not_before: null,
+      updated_at: now,
+    })
+    .where('id', '=', id)
+    .returning(['id', 'organization_id', 'project_id'])
+    .executeTakeFirstOrThrow()
+}
