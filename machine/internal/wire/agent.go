@@ -162,7 +162,7 @@ type ExecRecord struct {
 	Stdin *Stdin `json:"stdin,omitempty"`
 }
 
-// ExecListed is what a list tells of a command: nothing that would have to be looked up on the disk beside its record.
+// ExecListed is what a list tells of a command: nothing that its record on the disk does not hold.
 type ExecListed struct {
 	SessionID     string   `json:"session_id"`
 	Argv          []string `json:"argv"`

@@ -16,7 +16,6 @@ import { TerminalSession, type TerminalSize } from '../../../contract/schemas/ce
 import type { LiveMachine } from '../machines/table.ts'
 import { type AnswerSize, type Bounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
 import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
-import { commandsOf, commandsPage, terminalsOf, terminalsPage } from './agent-lists.ts'
 import { patchRefusal, patchResult } from './agent-patch.ts'
 import { CALL_BYTES, UNCOUNTED } from './answer-room.ts'
 import { linkOf } from './agent-protocol.ts'
@@ -45,7 +44,7 @@ import type {
   TarOptions,
   WriteOptions,
 } from './agent-asked.ts'
-import { facts, listeners } from './agent-shapes.ts'
+import { commandList, facts, listeners, terminalList } from './agent-shapes.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
@@ -263,7 +262,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       started.keep(exec.session_id, response)
       return { status, body }
     },
-    listExecs: async (asked, bounds) => commandsOf(await get(`/exec?${query({ ...asked })}`, commandsPage, bounds, LIST)),
+    listExecs: (asked, bounds) => get(`/exec?${query({ ...asked })}`, commandList, bounds, LIST),
     getExec: (id, bounds) => get(`/exec/${encodeURIComponent(id)}`, session, bounds),
     signalExec: (id, signal, bounds) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session, bounds),
     cancelExec: (id, bounds) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session, bounds),
@@ -282,7 +281,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
       return begun ?? stream({ method: 'GET', path, safe: true }, bounds)
     },
     openTerminal: (asked, bounds) => ask({ method: 'POST', path: '/pty', safe: true, body: json(asked) }, terminal, bounds),
-    listTerminals: async (asked, bounds) => terminalsOf(await get(`/pty?${query({ ...asked })}`, terminalsPage, bounds, LIST)),
+    listTerminals: (asked, bounds) => get(`/pty?${query({ ...asked })}`, terminalList, bounds, LIST),
     getTerminal: (id, bounds) => get(`/pty/${encodeURIComponent(id)}`, terminal, bounds),
     closeTerminal: async (id, bounds) =>
       (await ask({ method: 'DELETE', path: `/pty/${encodeURIComponent(id)}`, safe: true }, terminal, bounds)).body,

@@ -13,7 +13,7 @@ import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save-failures.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
-import { turns } from './ticking.ts'
+import { bounded, turns } from './ticking.ts'
 import { wakeSleeper } from './wake-sleeper.ts'
 
 export interface ParkingContext {
@@ -157,7 +157,8 @@ export function createParking(context: ParkingContext): Parking {
 
   return {
     ready,
-    wake: (entry) => within(wake(entry), LIMITS.idle.wake_seconds_max * 1000),
+    // The move goes on; the call that waits for it does not.
+    wake: (entry) => bounded(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(entry)),
     hint(entry) {
       hints.set(entry.id, clock.now())
       const was = residencyOf(entry)
@@ -186,17 +187,6 @@ export function createParking(context: ParkingContext): Parking {
       for (const one of [woken, hints]) for (const id of one.keys()) if (!known.has(id)) one.delete(id)
       failures.forgetOthers(known)
     },
-  }
-}
-
-/** The move goes on; the call that waits for it does not. */
-async function within(work: Promise<void>, limit_ms: number): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(wakeFailed()), limit_ms)
-  try {
-    await Promise.race([work, promise])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

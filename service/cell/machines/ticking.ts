@@ -66,10 +66,14 @@ export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promi
 /** The work took longer than its caller waits. It goes on, and its result is not used. */
 export class TookTooLong extends Error {}
 
-/** @returns what the work comes to. Rejects where that takes longer: a call that gets no answer must not keep its caller for ever. */
-export async function bounded<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+/**
+ * @param late what it rejects with where the work takes longer, or what the work is.
+ * @returns what the work comes to: a call that gets no answer must not keep its caller for ever.
+ */
+export async function bounded<T>(ms: number, late: string | (() => Error), work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new TookTooLong(`${what}: no end within ${ms} ms`)), ms)
+  const error = () => (typeof late === 'string' ? new TookTooLong(`${late}: no end within ${ms} ms`) : late())
+  const timer = setTimeout(() => reject(error()), ms)
   try {
     return await Promise.race([work, promise])
   } finally {

@@ -85,7 +85,7 @@ export function watchHost(
   const sweep = (): Promise<void> => {
     const next = sweeping.then(compare)
     const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
-    // Nothing else acts beside the first one of a term.
+    // Nothing else acts for the cell until the first one of a term has ended.
     const end = () => (begun ? bounded(late_ms, 'a comparison', next) : next)
     sweeping = sweeping.then(end).catch((error: unknown) => {
       if (!(error instanceof TookTooLong)) return

@@ -47,7 +47,7 @@ export interface Replacement {
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** The new content; null: nothing but the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
-  /** Beside the commit, in its transaction. */
+  /** In the transaction of the commit. */
   committing?(tx: Tx, job: Job): Promise<void>
   /** Before the commit something failed: whatever else was captured goes on as it was. */
   undone?(job: Job): Promise<void>

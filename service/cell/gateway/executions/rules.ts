@@ -9,6 +9,7 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import type { ExecutionPlace, ExecutionRow, ListedRow, ShownCommand } from '../../executions/store.ts'
 import { TREE_ROOT } from '../../trees/paths.ts'
 import { type AskedCommand, plainCommandOf } from '../exec/rules.ts'
+import { notACursor } from '../tree/history.ts'
 
 /** An execution before it has its environment. */
 export interface AskedExecution {
@@ -111,9 +112,6 @@ export function cursorOf({ created_at, execution_id }: ExecutionPlace): string {
 
 export function placeOf(cursor: string): ExecutionPlace {
   const [, at, execution_id = ''] = /^(\d{1,15}) (.*)$/s.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
-  if (at === undefined || !ID.test(execution_id)) {
-    const issues = [{ path: 'cursor', message: 'does not belong to this request' }]
-    throw fail('bad_request', null, 'The cursor does not belong to this request', { details: { field: 'cursor', issues } })
-  }
+  if (at === undefined || !ID.test(execution_id)) throw notACursor()
   return { created_at: new Date(Number(at)), execution_id }
 }

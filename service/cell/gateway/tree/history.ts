@@ -128,7 +128,7 @@ function numberOf(cursor: string): number {
   return Number(cursor)
 }
 
-function notACursor() {
+export function notACursor() {
   const issues = [{ path: 'cursor', message: 'does not belong to this request' }]
   return fail('bad_request', null, 'The cursor does not belong to this request', { details: { field: 'cursor', issues } })
 }
