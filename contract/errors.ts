@@ -93,7 +93,6 @@ export const APP_REASONS = {
     'not_snapshottable',
     'not_forkable',
     'not_resettable',
-    'not_related',
     'key_in_use',
     'lifetime_mismatch',
     'session_lifetime',

@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { startEnclosed } from './enclosure/enclosure.mjs'
+import { ensureClients } from './setup/clients.mjs'
 import { installMachines, installPackages } from './setup/install.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'
@@ -32,7 +33,7 @@ await report(async () => {
   })
   // It asks for machines when a chosen file has some. By the time they are built, it may have been ended.
   child.once('message', async () => {
-    const told = await machinesFor(settings)
+    const told = await machinesFor(settings, node)
     if (told.env !== undefined) note({ hostd: told.env.BERTH_TEST_HOSTD })
     if (child.connected) child.send(told, () => undefined)
   })
@@ -40,10 +41,12 @@ await report(async () => {
 })
 
 /** What the runner is told: the environment of files that have machines, or why there can be none. */
-async function machinesFor(settings) {
+async function machinesFor(settings, node) {
   const started = performance.now()
   try {
     const { binaries, runsc, templates } = await installMachines({ settings, log })
+    // Services of tests have a minute to start, which the first build of the clients would take.
+    await ensureClients({ node, log })
     log(`set-up is complete (${((performance.now() - started) / 1000).toFixed(1)} s)`)
     const image = (wanted) => templates.find(({ name }) => name === wanted).image_path
     return {

@@ -23,11 +23,18 @@ test('a cell hears of its own workspaces, their operations and checkpoints, and 
     await listen('api', API_CHANNELS, ['berth_operation']),
   ]
   try {
-    /** What was heard since the last time: a workspace without a cell comes after it, which both cells hear of. */
+    const marks: string[] = []
+    /**
+     * The lines heard since the last call. Each listener has a connection of its own, so each must have heard a mark that is written last: the
+     * cells hear of a workspace without a cell, and the api of its operation.
+     */
     const heard = async () => {
-      const last = await world.newWorkspace()
-      await world.until(async () => told.filter((line) => line.endsWith(last)).length === 2)
-      const lines = told.splice(0).filter((line) => !line.endsWith(last))
+      const mark = await world.newWorkspace()
+      const operation = await world.operate(mark, 'suspend')
+      marks.push(mark, operation)
+      const awaited = [`here operation ${operation}`, `there operation ${operation}`, `api operation ${operation}`]
+      await world.until(async () => awaited.every((line) => told.includes(line)))
+      const lines = told.splice(0).filter((line) => !marks.some((id) => line.endsWith(id)))
       return [...new Set(lines)].sort()
     }
     const id = await world.newWorkspace()

@@ -12,6 +12,8 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   open: 'berth open demo --template base',
   list: 'berth list --prefix dem',
   show: 'berth show demo',
+  commands: 'berth commands demo',
+  terminals: 'berth terminals demo',
   logs: 'berth logs demo build --stdout-offset 1024',
   signal: 'berth signal demo build SIGINT',
   cancel: 'berth cancel demo build',

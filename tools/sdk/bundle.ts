@@ -2,7 +2,7 @@
 import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
@@ -111,8 +111,13 @@ function packedLibrary({ named, exports, text }: Library & { text: string }): Pl
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+/** `bundle.ts [STAMP SOURCES]`: nothing where the file STAMP says that SOURCES are built. */
+async function buildAll(stamp?: string, sources = ''): Promise<void> {
+  if (stamp !== undefined && existsSync(stamp) && readFileSync(stamp, 'utf8') === sources) return
   await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))
   await bundleCli(path.join(ROOT, 'cli/dist/berth.cjs'))
   buildGuestSsh(path.join(ROOT, 'cli/dist'))
+  if (stamp !== undefined) writeFileSync(stamp, sources)
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await buildAll(...process.argv.slice(2))

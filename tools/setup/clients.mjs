@@ -1,7 +1,7 @@
 // The packages of the clients, which npm installs from the clone as they lie there.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run, timed } from './cached-build.mjs'
 import { CLONE } from './packages.mjs'
@@ -17,7 +17,12 @@ const SOURCES = [
   'machine/go.mod',
   'package-lock.json',
 ]
-const STAMP = join(CLONE, 'cli', 'dist', '.sources-sha256')
+const BUNDLE = join(CLONE, 'tools', 'sdk', 'bundle.ts')
+const DIST = join(CLONE, 'cli', 'dist')
+/** The digest of the sources of the last build that finished. */
+const STAMP = join(DIST, '.sources-sha256')
+/** Services that start together from one clone build one after the other; those that waited find the stamp. */
+const LOCK = join(DIST, '.lock')
 
 /** Builds them where their sources have changed. A client that npm has installed is a link to the clone, and follows. */
 export async function ensureClients({ node, log }) {
@@ -26,11 +31,9 @@ export async function ensureClients({ node, log }) {
   const wanted = await digestOf(SOURCES)
   if ((await readFile(STAMP, 'utf8').catch(() => '')) === wanted) return
   try {
-    await timed(log, 'clients are built', () =>
-      run(node, ['--disable-warning=ExperimentalWarning', join(CLONE, 'tools/sdk/bundle.ts')], { timeout_seconds: 300 }),
-    )
-    await mkdir(join(STAMP, '..'), { recursive: true })
-    await writeFile(STAMP, wanted)
+    await mkdir(DIST, { recursive: true })
+    const build = [LOCK, node, '--disable-warning=ExperimentalWarning', BUNDLE, STAMP, wanted]
+    await timed(log, 'clients are built', () => run('flock', build, { timeout_seconds: 300 }))
   } catch (error) {
     log(`the clients could not be built, and the service runs without them: ${error.message}`)
   }

@@ -90,15 +90,7 @@ export const workspacesAdopt = appRoute({
   errors: {
     not_found: ALONE,
     forbidden: ALONE,
-    conflict: [
-      'workspace_deleted',
-      'not_supported_for_mode',
-      'operation_in_progress',
-      'not_running',
-      'not_related',
-      'not_forkable',
-      'not_snapshottable',
-    ],
+    conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running', 'not_forkable', 'not_snapshottable'],
   },
 })
 

@@ -60,7 +60,7 @@ async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise
 }
 
 function notRelated() {
-  return fail('conflict', 'not_related', 'The two workspaces do not go back to one workspace by forks')
+  return fail('conflict', null, 'The two workspaces do not go back to one workspace by forks')
 }
 
 /** Reset while it was suspended: there is neither memory nor a disk to go on from. */
