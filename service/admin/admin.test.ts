@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import path from 'node:path'
@@ -21,7 +20,7 @@ import { ORGANIZATION_COMMANDS } from './organizations.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { STANDING_COMMANDS } from './standing.ts'
-import { patience } from '../../tests/support/patience.ts'
+import { adminEnd } from '../../tests/support/admin.ts'
 
 const folder = mkdtempSync('/tmp/berth-admin-test-')
 after(() => rmSync(folder, { recursive: true }))
@@ -45,17 +44,7 @@ function setup(database_url: string, digest = 'a'.repeat(64)): SetupConfig {
   }
 }
 
-async function admin(database_url: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const main = path.join(import.meta.dirname, 'main.ts')
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [main, ...args],
-      { env: { BERTH_ADMIN: JSON.stringify({ database_url }) }, timeout: patience(120_000) },
-      (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
-    )
-  })
-}
+const admin = (database_url: string, ...args: string[]) => adminEnd({ database_url }, ...args)
 
 test('the first bootstrap makes a key with all tools, and the next ones change nothing', async () => {
   await using database = await freshDatabase()

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import path from 'node:path'
 import { test } from 'node:test'
-import { promisify } from 'node:util'
 import { v7 } from 'uuid'
 import { freshDatabase } from '../../tests/support/postgres.ts'
 import { tellConfirmed } from '../core/revocations/store.ts'
@@ -11,7 +8,7 @@ import { cellChannels, openListener } from '../db/listen.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { PERSON_COMMANDS } from './people.ts'
 import { WORKSPACE_COMMANDS } from './workspaces.ts'
-import { patience } from '../../tests/support/patience.ts'
+import { admin as adminOn } from '../../tests/support/admin.ts'
 
 test('commands that take a right away are known as such', () => {
   const commands = Object.entries({ ...KEY_COMMANDS, ...PERSON_COMMANDS, ...WORKSPACE_COMMANDS })
@@ -21,13 +18,7 @@ test('commands that take a right away are known as such', () => {
 
 test('a command that revokes ends when the cell has confirmed', async () => {
   await using database = await freshDatabase()
-  const database_url = database.url
-  const admin = async (...args: string[]) => {
-    const env = { BERTH_ADMIN: JSON.stringify({ database_url }) }
-    return (
-      await promisify(execFile)(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...args], { env, timeout: patience(120_000) })
-    ).stdout
-  }
+  const admin = (...args: string[]) => adminOn(database.url, ...args)
   await admin('organization', 'create', 'acme')
   await admin('project', 'create', 'main', '--organization', 'acme')
   const api_key = await admin('key', 'create', '--organization', 'acme', '--project', 'main', '--tools', 'exec', '--quiet')

@@ -24,7 +24,7 @@ import { AdminError } from './command.ts'
 import { readTemplateFile } from './template-files/import.ts'
 import { ownArchitecture } from './template-files/manifest.ts'
 import { TarReader, tarHead } from './template-files/tar.ts'
-import { patience } from '../../tests/support/patience.ts'
+import { ADMIN_PROGRAM, adminEnd, adminEnvironment } from '../../tests/support/admin.ts'
 
 const SETTINGS = {
   env: { LANG: 'C.UTF-8' },
@@ -57,16 +57,7 @@ async function installation(): Promise<Installation> {
     templates: [{ name: 'base', digest: 'a'.repeat(64), settings: SETTINGS }],
   }
   await bootstrap(config)
-  const admin: Installation['admin'] = (...args) =>
-    new Promise((resolve) => {
-      const env = { BERTH_ADMIN: JSON.stringify({ database_url, layers_dir }) }
-      execFile(
-        process.execPath,
-        [path.join(import.meta.dirname, 'main.ts'), ...args],
-        { env, timeout: patience(120_000) },
-        (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
-      )
-    })
+  const admin: Installation['admin'] = (...args) => adminEnd({ database_url, layers_dir }, ...args)
   return {
     database_url,
     layers_dir,
@@ -251,9 +242,9 @@ test('what is missing or damaged here is not exported, and leaves no file', asyn
 
 test('an import that is killed anywhere leaves no version, no image under a wrong name, and goes on when it is repeated', async () => {
   await using other = await installation()
-  const env = { BERTH_ADMIN: JSON.stringify({ database_url: other.database_url, layers_dir: other.layers_dir }) }
+  const env = adminEnvironment({ database_url: other.database_url, layers_dir: other.layers_dir })
   for (const images of [0, 1, 2]) {
-    const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts'), 'template', 'import', '--input', file], {
+    const child = spawn(process.execPath, [ADMIN_PROGRAM, 'template', 'import', '--input', file], {
       env,
       stdio: 'ignore',
     })

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { after, before, test } from 'node:test'
-import { promisify } from 'node:util'
 import { HostFailure } from '../../service/cell/links/hostd.ts'
 import { seeder, world, type Tenant, type World } from './support.ts'
 import { worldWithCell } from './with-cell.ts'
-import { patience } from '../support/patience.ts'
+import { admin as adminOn } from '../support/admin.ts'
 
 let w: World
 before(async () => {
@@ -170,11 +168,7 @@ test('when an allowance is used up the cell suspends what runs, sessions too, an
   assert.deepEqual([await count(), await end(session)], [3, ['suspend', { reason: 'allowance_exhausted' }, 'succeeded']])
 })
 
-async function admin(...args: string[]): Promise<void> {
-  const main = new URL('../../service/admin/main.ts', import.meta.url).pathname
-  const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, timeout: patience(120_000) })
-}
+const admin = (...args: string[]) => adminOn(w.database.url, ...args)
 
 test('a plan that refuses starts and an allowance that is used up are 402, and what runs is not touched', async () => {
   for (const reason of ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold']) {

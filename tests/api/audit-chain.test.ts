@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +11,7 @@ import { mutate } from '../../service/core/changes/mutate.ts'
 import type { By } from '../../service/core/changes/audit.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
-import { patience } from '../support/patience.ts'
+import { adminEnd } from '../support/admin.ts'
 
 let w: World
 let folder: string
@@ -33,15 +32,7 @@ const record = (organization_id: string | null, n: number) =>
 const whole = async (organization_id: string) => firstBroken(CHAIN_START, await eventsAfter(w.database.api, organization_id, 0, 10_000))
 
 /** `npm run admin -- audit verify`, as an operator has it. */
-function verify(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const main = join(import.meta.dirname, '../../service/admin/main.ts')
-  const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [main, 'audit', 'verify', ...args], { env, timeout: patience(120_000) }, (error, stdout, stderr) =>
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
-    )
-  })
-}
+const verify = (...args: string[]) => adminEnd({ database_url: w.database.url }, 'audit', 'verify', ...args)
 
 /** Does something to the rows as whoever owns the database, and puts them back. */
 async function tampered(change: string, check: () => Promise<void>): Promise<void> {

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import { forgetOld } from '../../service/api/forget.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
-import { patience } from '../support/patience.ts'
+import { admin } from '../support/admin.ts'
 
 let w: World
 before(async () => {
@@ -99,13 +97,7 @@ test('a message that is empty, too long or not text is refused, and so is a word
 
 test('an operator reads it a line each, and nothing in it reaches the terminal as it is; it goes when it is old', async () => {
   const { body } = await send('clear \u001b[2J the \u009b2J screen', await newKey())
-  const main = join(import.meta.dirname, '../../service/admin/main.ts')
-  const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  const stdout = await new Promise<string>((resolve, reject) => {
-    execFile(process.execPath, [main, 'feedback', 'list', '--days', '400'], { env, timeout: patience(120_000) }, (error, out) =>
-      error === null ? resolve(out) : reject(new Error('the command failed', { cause: error })),
-    )
-  })
+  const stdout = await admin(w.database.url, 'feedback', 'list', '--days', '400')
   assert.ok(!stdout.includes('\u001b') && !stdout.includes('\u009b'))
   const rows = stdout.trim().split('\n').map((line) => JSON.parse(line) as { id: string; message: string }) // prettier-ignore
   assert.equal(rows.find(({ id }) => id === body.id)?.message, 'clear \u001b[2J the \u009b2J screen')

@@ -1,20 +1,17 @@
 import assert from 'node:assert/strict'
 import { createHmac, randomBytes } from 'node:crypto'
-import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { promisify } from 'node:util'
 import pino from 'pino'
 import { openKeyRings, type KeyRings } from '../../service/core/key-ring/ring.ts'
 import { API_CHANNELS, openListener } from '../../service/db/listen.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
 import { world, type World } from './support.ts'
-import { patience } from '../support/patience.ts'
+import { admin as adminOn } from '../support/admin.ts'
 
-const MAIN = join(import.meta.dirname, '../../service/admin/main.ts')
 const FIRST = '00000000'
 const DAY_MS = 24 * 3600 * 1000
 
@@ -24,10 +21,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-const admin = async (...args: string[]) => {
-  const env = { BERTH_ADMIN: JSON.stringify({ database_url: w.database.url }) }
-  return (await promisify(execFile)(process.execPath, [MAIN, ...args], { env, timeout: patience(120_000) })).stdout.trim()
-}
+const admin = (...args: string[]) => adminOn(w.database.url, ...args)
 const refused = async (...args: string[]) => {
   const failed = await admin(...args).then(
     () => null,

@@ -23,8 +23,8 @@ import { collectingLog } from '../support/logged.ts'
 import { until } from '../support/processes.ts'
 import { seedSecret } from '../support/secrets.ts'
 import { world, type World } from './support.ts'
+import { ADMIN_PROGRAM } from '../support/admin.ts'
 
-const MAIN = join(import.meta.dirname, '../../service/admin/main.ts')
 const VALUES = 400
 /** Of a rotation, at random moments. */
 const KILLS = depth({ short: 3, long: 20 })
@@ -89,7 +89,7 @@ test('a rotation that is killed again and again goes on, while every read is rig
     }
   })()
   for (let kill = 0; kill < KILLS; kill++) {
-    const child = spawn(process.execPath, [MAIN, 'keys', 'rotate-kek'], { env: env(), stdio: 'ignore' })
+    const child = spawn(process.execPath, [ADMIN_PROGRAM, 'keys', 'rotate-kek'], { env: env(), stdio: 'ignore' })
     const exited = once(child, 'exit')
     // From when it has its key on: it is killed somewhere in the middle, or in making the key the first time.
     await Promise.race([exited, wait(300 + Math.random() * 700)])

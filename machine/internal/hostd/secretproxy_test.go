@@ -20,26 +20,34 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	one := func() bool { return len(d.secretProxies()) == 1 }
 	eventually(t, "a proxy runs", one)
 	first := d.secretProxies()[0]
-	// It gives its last rights up when it has read what to do, and answers nobody before.
-	var status []byte
-	eventually(t, "the proxy has no right", func() bool {
-		status, _ = os.ReadFile("/proc/" + itoa(first) + "/status")
-		return strings.Contains(string(status), "Seccomp:\t2\n")
-	})
+	status := statusWithoutRights(t, first)
 	for _, line := range []string{"Uid:\t54322\t54322\t54322\t54322\n", "CapPrm:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
-		if !strings.Contains(string(status), line) {
+		if !strings.Contains(status, line) {
 			t.Errorf("not %q:\n%s", line, status)
 		}
 	}
 	must(t, unix.Kill(first, unix.SIGKILL))
 	eventually(t, "another one runs", func() bool { return one() && d.secretProxies()[0] != first })
 	second := d.secretProxies()[0]
+	// A proxy that has not read its setup ends with hostd.
+	statusWithoutRights(t, second)
 	d.kill()
 	if now := d.secretProxies(); len(now) != 1 || now[0] != second {
 		t.Errorf("after hostd's death the proxies are %v, and was %d", now, second)
 	}
 	d.start()
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
+}
+
+// statusWithoutRights waits until a proxy has read its setup, because it then gives its last rights up. It returns the process's status.
+func statusWithoutRights(t *testing.T, pid int) string {
+	t.Helper()
+	var status []byte
+	eventually(t, "the proxy has no right", func() bool {
+		status, _ = os.ReadFile("/proc/" + itoa(pid) + "/status")
+		return strings.Contains(string(status), "Seccomp:\t2\n")
+	})
+	return string(status)
 }
 
 // secretProxies are the processes of the daemon that put secrets in.

@@ -58,7 +58,8 @@ async function refuseBeyond(
 ): Promise<void> {
   const oldest = await receivedAt(tx, of, secondsBefore(now, seconds), count_max)
   if (oldest === null) return
-  const retry_after_seconds = Math.max(1, Math.ceil((oldest.getTime() + seconds * 1000 - now.getTime()) / 1000))
+  // This request may have begun before the oldest of the others, and waited for their lock.
+  const retry_after_seconds = Math.min(seconds, Math.max(1, Math.ceil((oldest.getTime() + seconds * 1000 - now.getTime()) / 1000)))
   throw fail('rate_limited', null, 'You have sent as much feedback as is taken for a while: thank you', { retry_after_seconds })
 }
 

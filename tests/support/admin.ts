@@ -1,0 +1,40 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { patience } from './patience.ts'
+
+export const ADMIN_PROGRAM = join(import.meta.dirname, '../../service/admin/main.ts')
+const BOUND_MS = 120_000
+
+export interface AdminPlaces {
+  database_url: string
+  layers_dir?: string
+}
+
+export interface AdminEnd {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** The environment of a command, without that of the test. The cache halves the half second that a command takes to compile its modules. */
+export function adminEnvironment(places: AdminPlaces): NodeJS.ProcessEnv {
+  const { NODE_COMPILE_CACHE } = process.env
+  return { BERTH_ADMIN: JSON.stringify(places), ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) }
+}
+
+/** Runs `npm run admin -- …` against the database of a test. Resolves also where the command fails. */
+export function adminEnd(places: AdminPlaces, ...args: string[]): Promise<AdminEnd> {
+  const options = { env: adminEnvironment(places), timeout: patience(BOUND_MS) }
+  return new Promise((resolve) => {
+    execFile(process.execPath, [ADMIN_PROGRAM, ...args], options, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    )
+  })
+}
+
+/** Runs a command that has to succeed. @returns what it printed, trimmed. @throws its `AdminEnd` as the error's cause */
+export async function admin(database_url: string, ...args: string[]): Promise<string> {
+  const end = await adminEnd({ database_url }, ...args)
+  if (end.code !== 0) throw Object.assign(new Error(`${args.join(' ')} ended with ${end.code}: ${end.stderr}`), end)
+  return end.stdout.trim()
+}
