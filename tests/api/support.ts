@@ -78,8 +78,8 @@ export const SETTINGS: TemplateSettings = {
   ceiling: { cpu_millis: 4000, memory_mib: 8192, disk_gib: 50 },
 }
 
-type Bounds =
-  'edge_requests_per_minute' | 'caller_requests_per_minute' | 'wrong_credentials_per_minute' | 'kept_refusals_per_hour' | 'changes_per_day'
+type PerMinute = `${'edge_requests' | 'caller_requests' | 'wrong_credentials'}_per_minute`
+type Bounds = PerMinute | 'kept_refusals_per_hour' | 'changes_per_day'
 type Waits = 'delete_told_seconds' | 'revocation_held_seconds'
 type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' | 'stripe' | 'collects_payments' | 'reserve'
 

@@ -2,7 +2,17 @@ import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 
 /** What is asked for so that a process comes past a point. Nobody asks for a hibernation: it comes when nobody asks for anything. */
 export type Kind =
-  'open' | 'suspend' | 'resume' | 'snapshot' | 'restore' | 'adopt' | 'reset' | 'fork' | 'fork_suspended' | 'delete' | Parking
+  | 'open'
+  | 'suspend'
+  | 'resume'
+  | 'snapshot'
+  | 'restore'
+  | 'adopt'
+  | 'reset'
+  | 'fork'
+  | 'fork_suspended'
+  | 'delete'
+  | Parking
 export type Parking = 'hibernate' | 'wake'
 export type Owner = 'api' | 'cell' | 'hostd'
 

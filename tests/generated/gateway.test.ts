@@ -41,14 +41,15 @@ describe('every route of the gateway', () => {
   beforeEach(() => {
     bench.table.entries.set(bench.workspace_id, good)
     bench.agent.script = null
-    setUpgrade(null)
+    // An agent that says nothing would be waited for until its deadline, which one test of its own does with a short one.
+    setUpgrade((_request, socket) => socket.destroy())
   })
   after(() => bench[Symbol.asyncDispose]())
 
   const all = (expected: string, options: CallOptions = {}, routes = CELL_ROUTES) =>
     expectOf(routes, expected, (route) => callRoute(bench, route, options))
   /** What the agent does with a connection that is to become a terminal's. */
-  const setUpgrade = (upgrade: ((request: unknown, socket: Writable) => void) | null) => Object.assign(bench.agent, { upgrade })
+  const setUpgrade = (upgrade: (request: unknown, socket: Writable) => void) => Object.assign(bench.agent, { upgrade })
   const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
   const key = (change: object) => bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
 

@@ -5,7 +5,7 @@ export const LEDGER = 'tests/ledger/ledger.test.ts'
 
 /** The first that fits a file is its part. */
 const PARTS: [name: string, fits: (file: string) => boolean][] = [
-  ['lint', (file) => /^tests\/tidy\/|^tools\/checks\/(types|lint|prettier)\.test\./.test(file)],
+  ['lint', (file) => /^tests\/tidy\/|^tools\/checks\/(types|lint|format)\.test\./.test(file)],
   ['go', (file) => file.startsWith('tools/checks/go')],
   ['ledger', (file) => file === LEDGER],
   ['acceptance', isOnMachines],

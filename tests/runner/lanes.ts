@@ -18,9 +18,11 @@ const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/acceptance\/hibernation/, kind: 'waits', because: 'memory is saved after a while' },
   { files: /^tests\/acceptance\/idle/, kind: 'waits', because: 'the least idle timeout is a minute' },
   { files: /^tests\/acceptance\/.*failpoints/, kind: 'waits', because: 'it waits until what it killed serves again' },
+  { files: /^tests\/acceptance\/(backup|full-pool)/, kind: 'waits', because: 'it waits for idle times and for processes that start again' },
+  { files: /^tools\/checks\/go-hostd/, kind: 'waits', because: 'its sandboxes start and end, and half of the time no processor works' },
   { files: /^tests\/acceptance\/deaths/, kind: 'alone', because: 'a death is seen within seconds that a busy computer does not keep' },
   { files: /^tests\/acceptance\/hostile-guest/, kind: 'alone', because: 'its guests take all that the computer gives them' },
-  { files: /^tools\/checks\/go-(hostd|machines)/, kind: 'machines', because: 'its Go packages start sandboxes, or measure' },
+  { files: /^tools\/checks\/go-machines/, kind: 'machines', because: 'its Go packages need networks and control groups, or measure' },
   { files: /^tests\/ledger\/ledger/, kind: 'last', because: 'it judges what all others have observed' },
 ]
 
@@ -32,11 +34,11 @@ const FIRST = [
   /^tests\/acceptance\/(browser|upgrade)/,
 ]
 
-/** Two processors are a lane each for what computes and for what has machines; waiting is done beside. */
+/** Two processors have a lane each for files that compute and files that have machines. Files that wait take little of either. */
 const LANES: Lane[] = [
   { name: 'machines', takes: ['machines', 'computes'] },
   { name: 'computing', takes: ['computes', 'machines'] },
-  { name: 'waiting', takes: ['waits'] },
+  { name: 'waiting', takes: ['waits', 'computes', 'machines'] },
 ]
 const PROCESSORS_PER_LANES = 2
 /** A larger computer has the lanes more than once, and memory for so many. */

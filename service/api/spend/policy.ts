@@ -62,7 +62,11 @@ function refuseCap(facts: SpendFacts, cap_minor: number | null): void {
 
 function refused(
   reason:
-    'overage_unavailable' | 'spend_cap_required' | 'spend_cap_below_minimum' | 'spend_cap_above_plan_price' | 'spend_cap_below_charges',
+    | 'overage_unavailable'
+    | 'spend_cap_required'
+    | 'spend_cap_below_minimum'
+    | 'spend_cap_above_plan_price'
+    | 'spend_cap_below_charges',
   message: string,
   details: Record<string, number> = {},
 ) {

@@ -14,7 +14,16 @@ import type { ApiDeps } from '../deps.ts'
 import type { TemplateVersion } from './store.ts'
 
 type Given =
-  'key' | 'lifetime' | 'purpose' | 'origin' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds' | 'draft_state_id' | 'state_layers'
+  | 'key'
+  | 'lifetime'
+  | 'purpose'
+  | 'origin'
+  | 'caps'
+  | 'inputs'
+  | 'idle_policy'
+  | 'background_seconds'
+  | 'draft_state_id'
+  | 'state_layers'
 
 /** A workspace that is to be, of whatever asks for it. */
 export interface Creation extends Pick<NewWorkspace, Given> {

@@ -94,12 +94,9 @@ async function history(world: World, seed: number, steps: number): Promise<void>
     const kind = roll(15)
     if (kind < 6) await read(machines, kind === 0)
     else if (kind === 6) await read([earlier[roll(earlier.length)] ?? machines[0]].filter((one) => one !== undefined))
-    else if (kind === 7)
-      machines = machines.map((one) => (roll(2) === 0 ? one : machineOf(one.workspace_id))) // a reset, or a host that was restarted
-    else if (kind === 8)
-      machines.push(machineOf((await world.open()).workspace_id)) // a fork is another workspace
-    else if (kind === 9)
-      run = world.ids.next() // another process, with a clock of its own
+    else if (kind === 7) machines = machines.map((one) => (roll(2) === 0 ? one : machineOf(one.workspace_id))) // a reset, or a host that was restarted
+    else if (kind === 8) machines.push(machineOf((await world.open()).workspace_id)) // a fork is another workspace
+    else if (kind === 9) run = world.ids.next() // another process, with a clock of its own
     else if (kind === 10) {
       await addPortBytes(world.db, [{ workspace_id: workspaces[0] ?? '', received_bytes: step, sent_bytes: 2 * step }], now())
       told.port_bytes += 3 * step

@@ -2,7 +2,9 @@ import { fail } from '../../../lib/fail.ts'
 
 /** Which part of a file is asked for. `range` answers 206; a part by query answers 200. */
 export type Part =
-  { kind: 'query'; offset?: number; length?: number } | { kind: 'range'; offset: number; length: number } | { kind: 'unsatisfiable' }
+  | { kind: 'query'; offset?: number; length?: number }
+  | { kind: 'range'; offset: number; length: number }
+  | { kind: 'unsatisfiable' }
 
 const RANGE = /^bytes=(\d{1,15})-(\d{1,15})$/
 
