@@ -16,24 +16,24 @@ const waiter = (organization_id: string, seconds: number, more: Partial<Waiter> 
 })
 const named = (of: Waiter[]) => of.map(({ organization_id, since }) => `${organization_id}${since.getTime() / 1000}`)
 
-test('one organization is served in the order in which it asked, its calls first', () => {
+test('one organization is served in the order of its requests, calls first', () => {
   const waiting = [waiter('a', 3), waiter('a', 1), waiter('a', 2), waiter('a', 9, { is_call: true })]
   assert.deepEqual(named(fairOrder(waiting, NO_TURNS)), ['a9', 'a1', 'a2', 'a3'])
 })
 
-test('an organization that asks for two hundred lets another one through after its own first', () => {
+test('a single request of another organization follows the first of two hundred', () => {
   const waiting = [...Array.from({ length: 200 }, (_, index) => waiter('a', index)), waiter('b', 1000)]
   assert.deepEqual(named(fairOrder(waiting, NO_TURNS)).slice(0, 3), ['a0', 'b1000', 'a1'])
 })
 
-test('one that comes when many were served already waits for one of them at most', () => {
+test('a new organization waits for at most one request of an organization that was served many times', () => {
   let turns = NO_TURNS
   for (let index = 0; index < 50; index += 1) turns = afterTurn(turns, waiter('a', index))
   const waiting = [waiter('a', 50), waiter('a', 51), waiter('b', 1000)]
   assert.deepEqual(named(fairOrder(waiting, turns)), ['b1000', 'a50', 'a51'])
 })
 
-test('turns are of memory: one that takes eight times as much has an eighth of the turns', () => {
+test('shares count memory: an organization with machines eight times as large gets an eighth as many', () => {
   const waiting = [
     ...Array.from({ length: 4 }, (_, index) => waiter('a', index, { memory_mib: 8192 })),
     ...Array.from({ length: 20 }, (_, index) => waiter('b', 100 + index)),
@@ -45,7 +45,7 @@ test('turns are of memory: one that takes eight times as much has an eighth of t
   )
 })
 
-test('whoever asks how, no organization that waits falls behind another by more than one machine of each', () => {
+test('no waiting organization falls behind another by more than one machine of each', () => {
   const seed = testSeed()
   const random = generatorOf(seed)
   for (let round = 0; round < 200; round += 1) {

@@ -1,29 +1,29 @@
-/** Somebody who waits for room. */
+/** A request that waits for capacity. */
 export interface Waiter {
-  /** Of the operation, or of the workspace that is to be woken: its place in the list. */
+  /** The operation, or the workspace to wake. */
   id: string
   organization_id: string
-  /** All that the machine takes of the memory. */
+  /** The machine's memory with its headroom. */
   memory_mib: number
   disk_gib: number
   since: Date
-  /** Whether a call waits for it. It comes before the operations of its own organization, and before nobody else's. */
+  /** A call waits for it: it precedes its own organization's operations, but no other organization's. */
   is_call: boolean
 }
 
-/** How much of its turn each organization has had. */
+/** The position of each organization in the fair-share order, counted in MiB granted. */
 export interface Turns {
-  /** Where the turn of the next one begins that has not waited yet. */
+  /** Where an organization that has not waited yet starts. */
   now_mib: number
-  /** Where the next turn begins of those that have had more than others. */
+  /** Where the next request of an organization starts that is ahead of `now_mib`. */
   next_mib: ReadonlyMap<string, number>
 }
 
 export const NO_TURNS: Turns = { now_mib: 0, next_mib: new Map() }
 
 /**
- * Those that wait in the order in which they are given room: organizations take turns by the memory that they get, so that one that
- * asks for two hundred machines keeps nobody else waiting for longer than its own first. Pure.
+ * Orders requests by fair share: organizations alternate by the memory they get. A new organization waits for at most one request
+ * of another that asked for two hundred machines. Pure.
  */
 export function fairOrder<W extends Waiter>(waiting: readonly W[], turns: Turns): W[] {
   const queues = new Map<string, W[]>()
@@ -46,7 +46,6 @@ export function fairOrder<W extends Waiter>(waiting: readonly W[], turns: Turns)
   return placed.sort((a, b) => a.at_mib - b.at_mib || inOwnOrder(a.waiter, b.waiter)).map(({ waiter }) => waiter)
 }
 
-/** The turns after this one was given its room. */
 export function afterTurn(turns: Turns, given: Pick<Waiter, 'organization_id' | 'memory_mib'>): Turns {
   const now_mib = turnOf(turns, given)
   const ahead = [...turns.next_mib].filter(([, next_mib]) => next_mib > now_mib)

@@ -1,8 +1,8 @@
 import type { Machine } from '../links/hostd.ts'
 
-/** A machine that is about to give its room back. */
+/** A machine that is about to release its capacity. */
 export interface Leaving extends Disposable {
-  /** It could not be ended yet: it counts until the host has it no more. */
+  /** The machine could not be stopped: its memory counts until the host no longer has it. */
   linger(fence: number): void
 }
 
@@ -10,21 +10,21 @@ interface Gone {
   memory_mib: number
   held: number
   since_ms: number
-  /** Its machine, where it could not be ended. */
+  /** Fence of the machine that could not be stopped; null: none. */
   lingers: number | null
 }
 
-/** A machine that leaves is waited for so long. Then others leave as well: its save or its end may take many minutes. */
+/** Memory that drains counts as soon free for this long; then other machines are evicted too. A save or a stop may take minutes. */
 const LEAVES_MS = 20_000
 
-/** Machines that leave, and those that could not be ended yet. */
+/** Machines that drain, and machines that could not be stopped yet. */
 export interface Leavings {
   leave(workspace_id: string, size_mib: number): Leaving
-  /** The host has these machines. @returns whether one lingers that it still has. */
+  /** Compares with the machines on the host. @returns whether the host still has a machine that could not be stopped. */
   compare(machines: readonly Pick<Machine, 'subject' | 'fence'>[]): boolean
-  /** @returns whether that machine was the last that its workspace waited for. */
+  /** @returns whether this released the workspace's memory. */
   ended(workspace_id: string, fence: number): boolean
-  /** Of those that are waited for. */
+  /** Memory of machines that began to drain within `LEAVES_MS`. */
   soon_mib(): number
   ids(): string[]
   state(): object
@@ -69,7 +69,8 @@ export function createLeavings({ now_ms, hasLeft, freed, doubt }: Heard): Leavin
       const there = new Map(machines.map(({ subject, fence }) => [subject.id, fence]))
       for (const [id, one] of gone) {
         if (one.lingers === null || there.get(id) === one.lingers) continue
-        one.lingers = null // also where it is about to leave again: the end of that is told only of one that does not linger
+        // Cleared also while the machine drains again: disposing releases memory only if `lingers` is null.
+        one.lingers = null
         if (one.held === 0) forget(id)
       }
       return [...gone.values()].some(({ lingers, held }) => lingers !== null && held === 0)
@@ -78,7 +79,7 @@ export function createLeavings({ now_ms, hasLeft, freed, doubt }: Heard): Leavin
       const one = gone.get(workspace_id)
       if (one?.lingers !== fence) return false
       one.lingers = null
-      if (one.held > 0) return false // its end is told then
+      if (one.held > 0) return false // the last dispose releases it
       forget(workspace_id)
       return true
     },

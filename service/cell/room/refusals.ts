@@ -1,14 +1,13 @@
-/** Between two refusals of the same operation or wake passes less. */
+/** A refusal expires after this long; retries of one operation or wake come more often. */
 const REFUSED_MS = 5000
-/** A comparison, which a refusal asks for, may end what the book does not count. Only what is refused for longer makes machines leave. */
+/** Machines are evicted only for a refusal that lasts longer: a reconcile pass may first end machines that the ledger does not count. */
 const REFUSED_AFTER_MS = 3000
 
-/** What the host has refused although it fits by the book. */
+/** Requests that the host refused although they fit by the ledger. */
 export interface Refusals {
   note(id: string, size_mib: number): void
-  /** What must still leave for it. */
+  /** Memory that must still be evicted for lasting refusals. */
   left_mib(): number
-  /** So much has left. */
   hasLeft(memory_mib: number): void
   state(): object
 }

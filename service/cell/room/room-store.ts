@@ -2,18 +2,18 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Subject } from '../links/subject.ts'
 
-/** Memory and disk. Processors are shared by weight: nobody takes any away. */
+/** Processors are not counted: machines share them by weight. */
 export interface Room {
   memory_mib: number
   disk_gib: number
 }
 
 /**
- * What is taken on this cell: grants of machines, of which a hibernated one has its disk alone, and what running operations have
- * reserved; and the disk of captures of template versions.
- * @param headroom_mib memory that each machine takes beyond what it is told.
- * @param leaving workspaces whose machine may be there although their row says that it is hibernated.
- * @param but_of whose machine is not counted: it is the one that is asked for. A workspace keeps its disk while it sleeps, and asks for none.
+ * Sums the capacity in use on this cell: machine grants, reservations of running operations, and captured template disks.
+ * A hibernated machine counts with its disk alone.
+ * @param headroom_mib memory that each machine takes beyond its grant.
+ * @param leaving workspaces whose machine may still exist although their row says hibernated.
+ * @param but_of machine that is left out, because the capacity is for it. A workspace's disk still counts: hibernated, it keeps its disk.
  */
 export async function readTaken(
   db: Db,

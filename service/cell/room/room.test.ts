@@ -28,14 +28,14 @@ const want = (id: string, memory_mib: number, more: Partial<Want> = {}): Want =>
 const yes = () => Promise.resolve(true)
 const kind = async (decision: Promise<{ kind: string }>) => (await decision).kind
 
-test('decisions are made one after the other: two that fit alone do not both fit', async () => {
+test('decisions are serial: of two requests that each fit alone, one waits', async () => {
   await using world = await createWorld()
   const { room, asked } = roomOf(world)
   assert.deepEqual(await Promise.all([kind(room.decide(want('a', 3000), yes)), kind(room.decide(want('b', 3000), yes))]), ['given', 'wait'])
   assert.equal(asked(), 1)
 })
 
-test('smaller ones that come later do not take what the first of the list waits for', async () => {
+test('smaller later requests do not take the capacity that the first queued request waits for', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world, 3000)
   assert.equal(await kind(room.decide(want('a', 3000), yes)), 'given')
@@ -45,17 +45,17 @@ test('smaller ones that come later do not take what the first of the list waits 
   assert.equal(await kind(room.decide(want('small', 512, { since: new Date(2) }), yes)), 'given')
 })
 
-test('what was given back unseen is the first one’s: a smaller one does not have it because less seems to be in reach', async () => {
+test('a stale total reserves for the head of the queue: a smaller later request does not get its capacity', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)
-  assert.equal(await kind(room.decide(want('a', 2000), yes)), 'given') // and in no row: a look finds it gone
+  assert.equal(await kind(room.decide(want('a', 2000), yes)), 'given') // no row names it: the next read counts it as released
   assert.equal(await kind(room.decide(want('large', 3000, { since: new Date(1) }), yes)), 'wait')
   room.freed()
   assert.equal(await kind(room.decide(want('small', 1200, { since: new Date(2) }), yes)), 'wait')
   assert.equal(await kind(room.decide(want('large', 3000, { since: new Date(1) }), yes)), 'given')
 })
 
-test('nothing is set aside for memory that nobody can make, nor for a disk that does not fit', async () => {
+test('nothing is reserved for a request whose memory cannot be evicted or whose disk does not fit', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world, 0)
   assert.equal(await kind(room.decide(want('a', 3000), yes)), 'given')
@@ -64,7 +64,7 @@ test('nothing is set aside for memory that nobody can make, nor for a disk that 
   assert.equal(await kind(room.decide(want('small', 512, { since: new Date(2) }), yes)), 'given')
 })
 
-test('a call has the room that there is, waits where some can be made, and is told at once where none can', async () => {
+test('a call gets free capacity, waits if eviction can help, and fails at once if it cannot', async () => {
   await using world = await createWorld()
   const call = (memory_mib: number) => want('call', memory_mib, { is_call: true })
   assert.deepEqual(await roomOf(world).room.take(call(4096), yes, 60_000), { value: true })
@@ -74,7 +74,7 @@ test('a call has the room that there is, waits where some can be made, and is to
   assert.deepEqual([asked() > 0, room.waiting()], [true, []])
 })
 
-test('what could not be reserved has taken nothing, and waits no more', async () => {
+test('a failed reservation takes no capacity and leaves the queue', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)
   await assert.rejects(
@@ -85,7 +85,7 @@ test('what could not be reserved has taken nothing, and waits no more', async ()
   assert.equal(await kind(room.decide(want('b', 4096), yes)), 'given')
 })
 
-test('what must leave is what those who wait lack together, as far as it can be had', async () => {
+test('the memory to evict is what the satisfiable queued requests lack together', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world, 8192)
   for (const id of ['a', 'b', 'c']) await room.decide(want(id, 3000, { since: new Date(id.charCodeAt(0)) }), () => Promise.resolve(null))
@@ -96,7 +96,7 @@ test('what must leave is what those who wait lack together, as far as it can be 
   assert.equal(await room.lacking_mib(500), 0)
 })
 
-test('disk that must be given back is what those lack together who can be helped by disk', async () => {
+test('the disk to release is what the requests lack that disk can help', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world, 512)
   const unhelped = want('too large', 9000, { disk_gib: 2 })
@@ -104,7 +104,7 @@ test('disk that must be given back is what those lack together who can be helped
   assert.deepEqual([await room.lacking_gib(6), await room.lacking_gib(5), await room.lacking_gib(0)], [6, 0, 0])
 })
 
-test('a machine that could not be ended, was woken and leaves again while rows and host are compared: its room is told free', async () => {
+test('a machine that could not be stopped and drains again after a wake is released when a pass no longer finds it', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)
   const once = room.leaving('w', 512)
@@ -120,7 +120,7 @@ test('a machine that could not be ended, was woken and leaves again while rows a
   assert.equal(await room.lacking_mib(8192), 5000 - 4096)
 })
 
-test('when a call gives up, is not needed any more or fails, operations behind it are told, not wakes alone', async () => {
+test('operations are notified when a call gives up, is no longer needed or fails', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world, 3000)
   let told = 0
@@ -141,9 +141,9 @@ test('when a call gives up, is not needed any more or fails, operations behind i
   assert.equal(told, 3)
 })
 
-test('a build that waits keeps its place when the runner looks, and is ended by its signal', async () => {
+test('a waiting build stays queued when the runner sets its queue, and ends by its signal', async () => {
   await using world = await createWorld()
-  const { room } = roomOf(world) // none can leave
+  const { room } = roomOf(world) // no machine can be evicted
   const canceled = new AbortController()
   const build = room.take(want('build', 5000), yes, 60_000, { patient: true, signal: canceled.signal })
   await world.until(async () => room.waiting().length > 0)
@@ -160,7 +160,7 @@ test('a build that waits keeps its place when the runner looks, and is ended by 
   )
 })
 
-test('a build that is taken up again after a restart has the room that its row has reserved, memory and disk', async () => {
+test('a build that resumes after a restart gets the memory and disk that its row reserves', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open({ resources: { disk_gib: 0 } })
@@ -177,7 +177,7 @@ test('a build that is taken up again after a restart has the room that its row h
   assert.deepEqual(await room.take({ ...build, own: buildSubject(build_id) }, yes, 0), { value: true })
 })
 
-test('a wake that was not needed has not made the book smaller: its machine counts for those that come next', async () => {
+test("after an unneeded wake, the workspace's machine still counts for other requests", async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -194,7 +194,7 @@ test('a wake that was not needed has not made the book smaller: its machine coun
   assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'wait')
 })
 
-test('what begins to leave while the book is read is counted, although its row says by then that it is gone', async () => {
+test('a machine that begins to drain during the read is counted, although its row already says hibernated', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -218,7 +218,7 @@ test('what begins to leave while the book is read is counted, although its row s
   assert.equal(await kind(room.decide(want('other', memory_mib), yes)), 'given')
 })
 
-test('while an operation waits, a failed comparison is asked for again, also one that failed before it came', async () => {
+test('while an operation waits, an incomplete reconcile pass is requested again, also one from before the wait', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)
   let doubts = 0
@@ -236,7 +236,7 @@ test('while an operation waits, a failed comparison is asked for again, also one
 
 const LEAVES = '00000000-0000-4000-8000-000000000001'
 
-test('a machine that leaves for long is not waited for: others must leave as well, and it counts until it has ended', async () => {
+test('a machine that drains for long is not waited for: others are evicted, and it counts until it has ended', async () => {
   await using world = await createWorld()
   let now_ms = 0
   const room = createRoom({ db: world.db, cell_id: '00000000-0000-4000-8000-000000000000', now_ms: () => now_ms })
@@ -250,7 +250,7 @@ test('a machine that leaves for long is not waited for: others must leave as wel
   assert.equal(await room.lacking_mib(8192), 512)
 })
 
-test('what the host refuses for long must leave, less what leaves already, and is forgotten when it is refused no more', async () => {
+test('lasting host refusals demand evictions, less what drains already, and are forgotten when they stop', async () => {
   await using world = await createWorld()
   let now_ms = 0
   const room = createRoom({ db: world.db, cell_id: '00000000-0000-4000-8000-000000000000', now_ms: () => now_ms })
@@ -259,7 +259,7 @@ test('what the host refuses for long must leave, less what leaves already, and i
     for (const until_ms = now_ms + ms; now_ms < until_ms; now_ms += 500) room.refused('a', 1024)
   }
   refusedFor(1000)
-  assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [false, 0]) // a comparison may help
+  assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [false, 0]) // a reconcile pass may still help
   refusedFor(4000)
   assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [true, 1024])
   const leaving = room.leaving(LEAVES, 1000)
@@ -270,7 +270,7 @@ test('what the host refuses for long must leave, less what leaves already, and i
   assert.deepEqual([room.isRefused(), await room.lacking_mib(8192)], [false, 0])
 })
 
-test('a machine that lingered, and that a comparison has ended, is told free at once', async () => {
+test('a machine that could not be stopped and that a reconcile pass ends is released at once', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)
   const leaving = room.leaving('w', 512)

@@ -7,91 +7,89 @@ import { createLeavings, type Leaving } from './leavings.ts'
 import { createRefusals } from './refusals.ts'
 import { readTaken, type Room as Taken } from './room-store.ts'
 
-/** What a machine is told, and who asks for it. */
+/** A request for a machine's memory and disk. */
 export interface Want extends Waiter {
-  /** The machine that it is for, where an attempt that was cut short may have reserved for it: that is not counted against it. */
+  /** The machine that the request is for. An interrupted attempt may have reserved for it already: that reservation is not counted. */
   own?: Subject
 }
 
 export interface TakeOptions {
-  /** Waits also while no machine could leave: it has longer than a call. */
+  /** Waits also while no machine can be evicted. For builds, which have more time than a call. */
   patient?: boolean
-  /** Fires when it waits no more. */
   signal?: AbortSignal
-  /** Asked each second at least while it waits. @throws where it is needed no more. */
+  /** Called at least once a second while the request waits. @throws if the request is no longer needed. */
   check?: () => void
 }
 
-/** What there is too little of. */
 export type Short = keyof Taken
 
-/** @property short every resource that it lacks, memory before disk. */
+/** @property short every resource that is lacking, memory before disk. */
 export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: readonly Short[] }
 
-/** Whoever makes room while somebody waits for it. */
+/** Evicts machines while requests wait. */
 export interface RoomMaker {
-  /** Somebody waits. */
+  /** Called when a request must wait. */
   wanted(): void
-  /** Memory of machines that may be made to leave within seconds, with their headroom. */
+  /** Memory that can be evicted within seconds, with headroom. */
   evictable_mib(): number
 }
 
 /**
- * The one book of this computer's memory and disk. Every machine that is started, woken or replaced is decided here, one decision at a
- * time: read what is taken, see whether it fits, write the reservation. What does not fit waits, and somebody makes room for it.
+ * The ledger of this computer's memory and disk. It decides every start, wake and replacement of a machine, one at a time:
+ * read what is in use, check that the request fits, write the reservation. Requests that do not fit wait for evictions.
  */
 export interface Room {
-  /** What the host says of the whole computer and of the machines of workspaces that it has. */
+  /** Takes the host's capacity and its machines of workspaces. */
   describe(capacity: HostCapacity, machines: readonly Pick<Machine, 'subject' | 'fence'>[]): void
-  /** The whole computer; null: the host has not said yet. */
+  /** null: the host has not reported yet. */
   capacity(): HostCapacity | null
-  /** What is known may be out of date: the next decision that needs more than is known to be free reads it again. */
+  /** Marks the cached total as possibly stale: the next decision that needs more than the known free capacity reads it again. */
   review(): void
   /**
-   * These operations wait or are about to ask, and of those that asked by `decide` no others do.
-   * @param places how many of them may begin at all: 0 sets nothing aside for them.
-   * @returns them in the order in which they are given room.
+   * Replaces the queued operations. Requests that wait in `take` stay queued.
+   * @param places how many operations may start; 0 queues none, so nothing is reserved for them.
+   * @returns the operations in fair-share order.
    */
   expect<W extends Want>(operations: readonly W[], places: number): W[]
   /**
-   * Gives room, or a place in the waiting list. Who waits is set aside for: what comes behind gets only what all before it leave.
-   * @param reserve writes the reservation; null or undefined: it was not needed any more.
+   * Grants a request or queues it. Capacity is reserved for queued requests in order; later requests get the rest.
+   * @param reserve writes the reservation; it returns null or undefined if none is needed any more.
    */
   decide<T>(want: Want, reserve: () => Promise<T>): Promise<Decision<T>>
   /**
-   * decide, again and again until there is room. @returns null where none can be made, or none was within the time.
-   * @param limit_ms how long to wait.
+   * Repeats `decide` until the request is granted.
+   * @returns null if capacity cannot be made, or was not free within `limit_ms`.
    */
   take<T>(want: Want, reserve: () => Promise<T>, limit_ms: number, options?: TakeOptions): Promise<{ value: T } | null>
   withdraw(id: string): void
-  /** What this cell gave before its process began, the oldest first: turns go on where they were. */
+  /** Restores fair shares after a restart. @param given grants of this cell before this process, oldest first. */
   recall(given: readonly Pick<Waiter, 'organization_id' | 'memory_mib'>[]): void
-  /** Whether room may come within seconds for it alone. */
+  /** Whether capacity for this request alone may become free within seconds. */
   isReachable(want: Pick<Waiter, 'memory_mib'>): boolean
-  /** Held from before its row says that it is gone until its machine is. */
+  /** Counts the memory as in use until the machine has ended, even if the row already says hibernated. */
   leaving(workspace_id: string, memory_mib: number): Leaving
-  /** Something has ended: what waits may look again. */
+  /** Capacity may have been released: waiting requests try again. */
   freed(): void
-  /** A machine that lingered has ended. */
+  /** A machine that could not be stopped before has ended. */
   ended(workspace_id: string, fence: number): void
   /**
-   * The host has refused what was given. It knows of less capacity than the book, so machines must leave for this although the book says
-   * that it fits. What is refused no more is forgotten after some seconds.
+   * The host refused a granted request, so it has less capacity than the ledger counts: machines must be evicted for it.
+   * The refusal is forgotten some seconds after its last repetition.
    */
   refused(id: string, memory_mib: number): void
-  /** Whether machines must leave for what the host has refused. */
+  /** Whether machines must be evicted for refused requests. */
   isRefused(): boolean
-  /** @returns what ends it. */
+  /** @returns unsubscribe. */
   onFreed(heard: () => void): () => void
-  /** The host may have a machine that nobody wants, and that keeps its room: the sooner both are compared, the better. */
+  /** Requests a reconcile pass: the host may have a machine that holds capacity for no workspace. */
   doubt(): void
-  /** The engine reports each comparison. While the last one failed, each want that waits asks for another. */
+  /** Reports the result of a reconcile pass. While the last one was incomplete, each request that must wait asks for another. */
   compared(is_whole: boolean): void
-  /** @returns what ends it. */
+  /** @returns unsubscribe. */
   onDoubt(heard: () => void): () => void
-  /** What must leave for as many of those that wait as can be helped, in their order, and for what the host has refused; 0: nothing waits, or enough leaves already. */
+  /** Memory to evict for as many queued requests as can be satisfied, in order, and for refused ones; 0: none, or enough drains already. */
   lacking_mib(evictable_mib: number): Promise<number>
-  /** Disk that must be given back for as many of those that wait as can be helped, in their order; 0: no disk is short. */
+  /** Disk to release for as many queued requests as can be satisfied, in order; 0: no disk is short. */
   lacking_gib(evictable_gib: number): Promise<number>
   waiting(): readonly Want[]
   madeBy(maker: RoomMaker): void
@@ -99,13 +97,13 @@ export interface Room {
   state(): object
 }
 
-/** A look for whoever was not told: what ends by other ways than these tells nobody. */
+/** Polling interval: some releases send no notification. */
 const LOOK_AGAIN_MS = 1000
 
 interface RoomContext {
   db: Db
   cell_id: string
-  /** Tests move it. */
+  /** For tests. */
   now_ms?: () => number
 }
 
@@ -115,28 +113,28 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
   const heard = new Set<() => void>()
   const doubters = new Set<() => void>()
   const pokes = new Set<() => void>()
-  /** Those that wait in `take`. */
+  /** Ids of requests that wait in `take`. */
   const taking = new Set<string>()
   let capacity: HostCapacity | null = null
   let turns: Turns = NO_TURNS
   let maker: RoomMaker = { wanted: () => undefined, evictable_mib: () => 0 }
-  /** Not less than what is taken: what was given is added, what was given back is found out when it is needed. */
+  /** Upper bound of capacity in use: grants are added at once, releases are seen at the next read; null: not known. */
   let taken: Taken | null = null
   let is_stale = true
-  /** The last comparison put right all that it found. */
+  /** The last reconcile pass fixed all that it found. */
   let is_compared = true
-  /** It leaves out the machine of the one that it was read for, which may be there: nothing is given by it to others. */
+  /** `taken` leaves out the machine of one request, which may exist: no other request may be granted by it. */
   let is_partial = false
   let order: Want[] | null = null
   let last: Promise<unknown> = Promise.resolve()
 
-  /** Decisions that are not made yet. */
+  /** Decisions in progress. */
   let deciding = 0
 
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
     deciding += 1
     const next = last.then(work).finally(() => (deciding -= 1))
-    last = next.catch(() => undefined) // whoever asked is told
+    last = next.catch(() => undefined) // the caller of `inTurn` gets the error
     return next
   }
   const sizeOf = (want: Pick<Waiter, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
@@ -146,8 +144,8 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     for (;;) {
       const leaving = gone.ids()
       const found = await readTaken(db, cell_id, host.headroom_mib, leaving, but_of)
-      // What has ended meanwhile is counted in them still, and would be missed by whoever adds up what comes. What has begun to leave
-      // meanwhile may be missing in them already, while its machine is there.
+      // Read again if the draining machines changed during the query. A machine that has ended would still be counted.
+      // A machine that began to drain may be missing although it still exists.
       const now = new Set(gone.ids())
       if (leaving.length === now.size && leaving.every((id) => now.has(id))) {
         taken = found
@@ -168,8 +166,8 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     return was_there
   }
   /**
-   * What is set aside for those before it. Not for one whose memory nobody can make, nor for a disk that does not fit: nothing is gained
-   * for them by what others go without.
+   * Capacity reserved for the requests ahead of this one. Reserves nothing for a request that eviction cannot satisfy or whose disk does
+   * not fit: waiting would not help it.
    */
   const setAside = (want: Want, host: HostCapacity, used: Taken): Taken => {
     const aside: Taken = { memory_mib: 0, disk_gib: 0 }
@@ -183,7 +181,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     }
     return aside
   }
-  /** Empty: it fits. */
+  /** Returns an empty list if the request fits. */
   const shortIn = (want: Want, host: HostCapacity, used: Taken): Short[] => {
     const aside = list.size > 1 ? setAside(want, host, used) : { memory_mib: 0, disk_gib: 0 }
     const short: Short[] = []
@@ -192,8 +190,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     return short
   }
   const shortFor = async (want: Want, host: HostCapacity): Promise<Short[]> => {
-    // What was given back since is missing in what is known. So those before it seem out of reach who are not, and nothing is set aside
-    // for them: whoever is not the first looks again.
+    // A stale total misses recent releases, so requests ahead may look unsatisfiable and get no reservation. All but the first re-read.
     const is_known = !is_partial && (!is_stale || inOrder()[0]?.id === want.id)
     const known = taken === null ? null : shortIn(want, host, taken)
     if (known !== null && (known.length === 0 ? is_known : !is_stale)) return known
@@ -210,7 +207,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       }
       return { kind: 'given', value }
     } catch (error) {
-      taken = null // nobody knows whether it was written
+      taken = null // the reservation may or may not be written
       throw error
     } finally {
       drop(want.id)
@@ -293,7 +290,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       } finally {
         taking.delete(want.id)
         drop(want.id)
-        if (!is_given) tellAll() // what was set aside for it is theirs that come behind
+        if (!is_given) tellAll() // its reservation is now free for later requests
       }
     },
     recall(given) {
@@ -345,7 +342,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
         const within_reach_mib = reachable_mib(host)
         let [wanted_mib, wanted_gib] = [0, 0]
         for (const want of inOrder()) {
-          if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // its disk alone does not help it
+          if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // disk alone does not help a request without memory
           if (wanted_gib + want.disk_gib > free_gib + evictable_gib) continue
           wanted_mib += sizeOf(want, host)
           wanted_gib += want.disk_gib
