@@ -3,7 +3,7 @@ export interface Waiter {
   /** The operation, or the workspace to wake. */
   id: string
   organization_id: string
-  /** The machine's memory with its headroom. */
+  /** The machine's memory grant, without headroom. */
   memory_mib: number
   disk_gib: number
   since: Date

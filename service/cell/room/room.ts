@@ -342,7 +342,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
         const within_reach_mib = reachable_mib(host)
         let [wanted_mib, wanted_gib] = [0, 0]
         for (const want of inOrder()) {
-          if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // disk alone does not help a request without memory
+          if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // disk alone does not help it
           if (wanted_gib + want.disk_gib > free_gib + evictable_gib) continue
           wanted_mib += sizeOf(want, host)
           wanted_gib += want.disk_gib
