@@ -10,7 +10,7 @@ export interface Hold {
   session_id: string | null
 }
 
-/** What this process saw of a workspace's use. */
+/** A workspace's use as this process observed it. */
 export interface SeenUse {
   active_at: Date
   tool_call_at: Date | null
@@ -18,7 +18,7 @@ export interface SeenUse {
   holds: readonly Hold[]
 }
 
-/** Which call it is, for those who ask what keeps a workspace awake. */
+/** Identifies a call when a caller asks what keeps the workspace awake. */
 export type Holder = Pick<Hold, 'route' | 'session_id'>
 
 interface Use {
@@ -28,11 +28,11 @@ interface Use {
   tool_call_at: Date | null
   keepalive_until: Date | null
   unwritten: boolean
-  /** Those who wait for the last call to end. */
+  /** Callbacks that wait for the last call to end. */
   drained: Set<() => void>
 }
 
-/** Who uses which machine: counted in memory, written to the rows every few seconds. */
+/** Counts the use of machines in memory; it is written to the rows every few seconds. */
 export interface ActivityLedger {
   touch(workspace_id: string, kind: ActivityKind): void
   keepalive(workspace_id: string, until: Date): void
@@ -40,11 +40,11 @@ export interface ActivityLedger {
   /** Resolves when no call is in progress, or after the limit. */
   drained(workspace_id: string, limit_ms: number): Promise<void>
   inUse(workspace_id: string): boolean
-  /** Last activity that this process saw. */
+  /** undefined: this process observed none. */
   lastActive(workspace_id: string): Date | undefined
   lastToolCall(workspace_id: string): Date | undefined
   seen(workspace_id: string): SeenUse | undefined
-  /** What is not in the rows yet, with `put back` in case they cannot be written. */
+  /** Takes the activity that is not in the rows yet. The caller must call `putBack` if it cannot write it. */
   take(): { activity: Activity[]; putBack(): void }
 }
 
@@ -141,7 +141,7 @@ export function createActivityLedger(clock: Clock): ActivityLedger {
 
 const USES_MAX = 10_000
 
-/** What is written and idle can be read from the rows again; beyond the bound the oldest of it goes. */
+/** Drops the oldest entries beyond the bound that are written and idle: they can be read from the rows again. */
 function forgetOld(uses: Map<string, Use>): void {
   for (const [workspace_id, use] of uses) {
     if (uses.size <= USES_MAX) return

@@ -14,17 +14,17 @@ export interface AllowanceContext {
 }
 
 const LOOK_MS = 5000
-/** A suspend that failed is not begun again at once: what it met may take a while to pass. */
+/** Pause after a failed suspend, because its cause may last. */
 const AGAIN_MS = 60_000
 
-/** Suspends what runs of organizations that have used up an allowance (App, "Workspace observed state"). */
+/** Suspends running workspaces of organizations that have used up an allowance (App, "Workspace observed state"). */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at')
   const look = oneAtATime(() => lookAtAllowances(context))
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** One look. Sessions too: their memory and files are kept, and an open goes on with them. */
+/** Sessions are suspended too: their memory and files are kept, and the next open resumes them. */
 export async function lookAtAllowances({ cell_id, db, clock, ids, log }: AllowanceContext): Promise<void> {
   const now = clock.now()
   for (const workspace_id of await readExhausted(db, cell_id, new Date(now.getTime() - AGAIN_MS))) {

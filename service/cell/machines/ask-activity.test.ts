@@ -22,7 +22,7 @@ after(() => {
 
 const NOTHING_RUNS = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 
-test('an answer that makes no sense says that no command runs, and that the guest lives', async () => {
+test('an invalid answer means that no command runs and that the guest lives', async () => {
   const rubbish = ['', 'no JSON', 'null', '7', '[]', '{"running_sessions":"many"}', `{"running_sessions":1,"x":"${'y'.repeat(20_000)}"}`]
   for (const said of rubbish) {
     answers = (response) => response.end(said)
@@ -32,7 +32,7 @@ test('an answer that makes no sense says that no command runs, and that the gues
   assert.deepEqual(await askActivity(machine), { ...NOTHING_RUNS, running: 2, last_ended_at: new Date('2026-01-01T00:00:00.000Z') })
 })
 
-test('one that breaks off has not answered: whether its commands run is not known', async () => {
+test('an answer that breaks off is no answer: whether commands run is unknown', async () => {
   answers = (response) => {
     response.writeHead(200, { 'content-length': 100 })
     response.write('{"running_sessions":0', () => response.destroy())

@@ -6,34 +6,33 @@ const DEADLINE_MS = 2000
 const ALIVE_DEADLINE_MS = 1000
 const ANSWER_BYTES_MAX = 16 << 10
 
-/** A command started through exec that keeps the workspace from idle suspend. */
+/** A command started through exec that postpones idle suspend. */
 export interface BusyCommand {
   session_id: string
   started_at: Date
   busy_until: Date
 }
 
-/** What the guest says of its commands. */
 export interface GuestActivity {
-  /** How many commands run, however long they count. */
+  /** All running commands, also those that no longer postpone idle suspend. */
   running: number
-  /** Until when those that run keep it from idle suspend; null: none does. */
+  /** How long the running commands postpone idle suspend; null: none does. */
   busy_until: Date | null
-  /** When the last one ended; null: none has. */
+  /** null: no command has ended. */
   last_ended_at: Date | null
-  /** Those that count longest, a few. */
+  /** A few, those that postpone it longest. */
   commands: BusyCommand[]
 }
 
-/** null: it does not answer. */
+/** null: the agent does not answer. */
 export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null>
 
 /**
- * Asks the machine's agent, for two seconds. Nothing that it says is trusted: an answer that makes no sense says that no command runs,
- * so that a broken guest keeps itself neither from being parked nor from being suspended.
+ * Queries the machine's agent, for two seconds. The guest is not trusted: an invalid answer counts as no running command.
+ * So a broken guest can prevent neither parking nor suspending.
  */
 export const askActivity: AskActivity = async (machine) => {
-  const said = await get(machine).catch(() => null) // no answer: the probe finds out whether it lives
+  const said = await get(machine).catch(() => null) // no answer: the liveness probe finds out whether it lives
   return said === null ? null : activityOf(parsed(said))
 }
 
@@ -41,17 +40,17 @@ function parsed(said: string): unknown {
   try {
     return JSON.parse(said)
   } catch {
-    return null // not JSON: it says nothing
+    return null
   }
 }
 
-/** Whether the machine's agent answers at all within a second, whatever it says. */
+/** Whether the machine's agent answers anything within a second. */
 export type AskAlive = (machine: LiveMachine) => Promise<boolean>
 
 export const askAlive: AskAlive = (machine) =>
   get(machine, ALIVE_DEADLINE_MS).then(
     () => true,
-    () => false, // which is the answer
+    () => false,
   )
 
 const COMMANDS_MAX = 16
@@ -89,7 +88,7 @@ function get({ address, agent_key, epoch }: LiveMachine, deadline_ms = DEADLINE_
     answer.on('data', (chunk: string) => {
       text += chunk
       if (text.length <= ANSWER_BYTES_MAX) return
-      resolve('') // whatever it goes on to say makes no sense
+      resolve('') // too long: the answer counts as invalid
       outgoing.destroy()
     })
     answer.on('end', () => resolve(text))

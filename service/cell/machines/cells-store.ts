@@ -1,7 +1,7 @@
 import type { Db } from '../../db/database.ts'
 import type { Inventory } from '../links/hostd.ts'
 
-/** The id of the cell of this name, which is made on its first start. */
+/** Returns the id of the cell of this name. Registers the cell at its first start. */
 export async function registerCell(db: Db, cell: { id: string; name: string; endpoint: string }, now: Date): Promise<string> {
   await db
     .insertInto('cells')
@@ -20,7 +20,6 @@ export async function registerCell(db: Db, cell: { id: string; name: string; end
   return id
 }
 
-/** What the cell that acts for this computer knows of it. */
 export async function describeCell(db: Db, cell_id: string, endpoint: string, { engine, capacity }: Inventory, now: Date): Promise<void> {
   await db
     .updateTable('cells')

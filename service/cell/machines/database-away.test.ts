@@ -14,7 +14,7 @@ async function running(world: World, process: Process): Promise<string> {
 
 const machine = async (host: FakeHost) => (await host.inventory()).machines[0]
 
-/** The database goes away when the guest is saved and stands still, and stays away until the process has noticed. */
+/** Cuts off the database once the guest is saved and paused. @returns what brings it back, after the process has noticed. */
 async function loseDatabase(world: World, process: Process, begin: () => Promise<unknown>): Promise<() => Promise<void>> {
   const gone = Promise.withResolvers<() => Promise<void>>()
   using _ = world.host.intercept('checkpoint', 'after', async () => gone.resolve(await world.database.goAway()))
@@ -24,7 +24,7 @@ async function loseDatabase(world: World, process: Process, begin: () => Promise
   return letIn
 }
 
-test('a guest whose hibernation could not be committed nor given up runs again when the database is back', async () => {
+test('a guest whose hibernation could be neither committed nor undone runs again when the database is back', async () => {
   await using world = await createWorld()
   const process = await world.startProcess({ tries_max: 2 })
   const id = await running(world, process)
@@ -33,7 +33,7 @@ test('a guest whose hibernation could not be committed nor given up runs again w
   let moved: Promise<unknown> = Promise.resolve()
   const letIn = await loseDatabase(world, process, async () => {
     moved = process.parking.hibernate(entry)
-    moved.catch(() => undefined) // it may have failed before anybody asks it
+    moved.catch(() => undefined) // it may fail before the test awaits it
   })
   await assert.rejects(moved)
   await process.parking.still(id)

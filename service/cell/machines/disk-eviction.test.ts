@@ -7,7 +7,7 @@ import { givesDisk } from './disk-eviction.ts'
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
 
-test('opens that wait for disk alone get in, without any idle time passing: the longest unused workspaces are suspended', async () => {
+test('opens that wait for disk alone succeed without idle time: the longest unused workspaces are suspended', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512 * 40, disk_gib: 4 * 15 } })
   const process = await world.startProcess(ON_DEMAND)
   const frozen = async (idle_policy?: string) => {
@@ -27,7 +27,7 @@ test('opens that wait for disk alone get in, without any idle time passing: the 
   using _ = process.table.holdAwake(kept[2] ?? '', 'call')
   await process.parking.hibernate(await entryOf(process, idle[0] ?? ''))
   world.clock.advance(10)
-  // No idle policy can help from here on: the clock stands.
+  // No idle policy can suspend anything from here on: the clock does not move.
   const opens = await Promise.all(Array.from({ length: 10 }, () => world.open()))
   for (const { operation_id } of opens) assert.equal((await world.ended(operation_id)).state, 'succeeded')
   const states = async (ids: string[]) => Promise.all(ids.map(async (id) => (await world.workspace(id)).desired_state))
@@ -40,7 +40,7 @@ test('opens that wait for disk alone get in, without any idle time passing: the 
 const NOW = new Date('2026-01-01T12:00:00Z')
 const ago = (seconds: number) => new Date(NOW.getTime() - seconds * 1000)
 
-test('a workspace gives its disk where its policy is adaptive, after ten seconds without use', () => {
+test('a workspace with the adaptive policy yields its disk after ten seconds without use', () => {
   const idle: IdleFacts = {
     lifetime: 'persistent',
     idle_policy: null,

@@ -13,13 +13,13 @@ export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'pa
   ids: Ids
 }
 
-/** Where no workspace may give its disk: one comes of age, or ends. */
+/** Pause when no workspace may yield its disk: later one may, or one ends. */
 const LOOK_AGAIN_MS = 1000
 
 /**
- * Suspends workspaces while an operation waits for disk: a hibernated one keeps its grant of disk, a suspended one has none.
- * @returns a look. Of workspaces with a machine it suspends none: it answers those that the caller must hibernate first, by its own rules.
- * Workspaces that are being hibernated are `leaving`: they count, or others would be chosen in their place.
+ * Suspends workspaces while an operation waits for disk: a hibernated workspace keeps its disk grant, a suspended one has none.
+ * The returned function suspends hibernated workspaces itself. It returns the resident ones that the caller must hibernate first.
+ * Workspaces in `leaving` are being hibernated: they count, or others would be chosen instead.
  */
 export function diskEvictor(
   context: DiskContext,
@@ -40,7 +40,7 @@ export function diskEvictor(
     const chosen = longestUnused(candidates, candidates, lacking_gib, now)
     rests_until_ms = chosen.length === 0 ? performance.now() + LOOK_AGAIN_MS : 0
     for (const { id } of chosen.filter(({ residency }) => residency === 'hibernated')) {
-      // Judged once more under the row's lock: a call or a keepalive may have come since.
+      // Checked again under the row's lock: a call or a keepalive may have come since.
       const begun = await beginBySystem(context, id, (row) => (mayGive(context, row, now) ? suspension(context.ids) : null), now, 'delete')
       if (begun !== null) log.info({ workspace_id: id, operation_id: begun.id }, 'suspended: an operation waits for its disk')
     }
@@ -59,8 +59,8 @@ function mayGive(context: DiskContext, row: IdleRow, now: Date): boolean {
 }
 
 /**
- * A policy of `never` or of fixed seconds is the tenant's word on when the workspace is suspended. `adaptive` leaves it to the service,
- * which never does it before the shortest time that this policy learns. Pure.
+ * Whether the service may suspend the workspace for its disk. The policies `never` and fixed seconds leave that to the tenant.
+ * `adaptive` leaves it to the service, but not before the shortest timeout that this policy learns. Pure.
  */
 export function givesDisk(facts: IdleFacts, now: Date): boolean {
   const { basis } = idleRule(facts)

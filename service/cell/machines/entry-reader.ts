@@ -1,14 +1,14 @@
 const RETRY_MS = 500
 
-/** Reads rows in batches: whoever asks while a query is under way shares the next one, since that query may be too old already. */
+/** Reads rows in batches. A caller during a running query shares the next one, because the running one may be too old. */
 export interface EntryReader {
-  /** Resolves when a query that began after this call has been taken in. */
+  /** Resolves when the result of a query that began after this call is stored. */
   read(id: string): Promise<void>
-  /** Reads until it succeeds: a change was told of, and what is kept must not stay older than that. */
+  /** Reads until it succeeds: the rows have changed, so the stored entries are stale. */
   keepFresh(ids: string[]): void
-  /** Resolves when what was told to be kept fresh before this call is. */
+  /** Resolves when all entries that were stale before this call are fresh. */
   settled(): Promise<void>
-  /** How long something has been known to be stale. */
+  /** Age of the oldest stale entry; 0: none is stale. */
   staleMs(): number
   close(): void
 }
@@ -19,15 +19,15 @@ interface Batch {
 }
 
 export function createEntryReader(query: (ids: string[]) => Promise<void>): EntryReader {
-  const queue: Batch[] = [] // none, or the one that is next
+  const queue: Batch[] = [] // at most one: the next batch
   let running = false
   let closed = false
   let retry: NodeJS.Timeout | undefined
-  const stale = new Map<string, number>() // id -> since when, monotonic; the oldest first
+  const stale = new Map<string, number>() // id -> stale since (monotonic), oldest first
 
   const run = async () => {
     running = true
-    // One turn of the event loop gathers all that came with the same packet of notifications.
+    // Waits for one tick of the event loop, to collect all notifications of one packet.
     await new Promise((resolve) => setImmediate(resolve))
     for (let batch = queue.shift(); batch !== undefined && !closed; batch = queue.shift()) {
       try {

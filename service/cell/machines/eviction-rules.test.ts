@@ -75,7 +75,7 @@ for (const [what, facts, needed_mib, expected] of CHOSEN)
     )
   })
 
-test('whatever there is, only those leave that may, they suffice if all do, and none of them could have stayed', () => {
+test('random machines: only evictable ones are chosen, they suffice if all would, and none is superfluous', () => {
   const seed = testSeed()
   const random = generatorOf(seed)
   const pick = <T>(...of: T[]): T => of[Math.floor(random() * of.length)] as T

@@ -1,30 +1,30 @@
 import { isWanted, type ResidencyFacts } from './residency-rules.ts'
 
-/** All that it depends on whether a machine is hibernated because somebody waits for its room. */
+/** Facts that decide whether a machine may be hibernated to release capacity. */
 export interface EvictionFacts extends ResidencyFacts {
   id: string
   organization_id: string
-  /** What it gives back. */
+  /** Memory that it releases. */
   memory_mib: number
-  /** It is being moved already. */
+  /** A transition is under way. */
   moving: boolean
-  /** Hibernated, it could not be woken again. */
+  /** Once hibernated, it could not be woken again. */
   refused: boolean
-  /** Commands ran in it when it was last asked, and it is asked again then; its memory could not be written, and is tried again then. */
+  /** Not evicted before then: its commands ran when last asked, or its memory could not be written. */
   not_before: Date | null
-  /** It did not leave for a reason that passes, and is tried again then. */
+  /** The last eviction was undone or failed for a passing reason, and is retried then. */
   retried_at: Date | null
 }
 
-/** How many are saved at once for those who wait. */
+/** How many machines are saved at once while requests wait. */
 export const EVICTIONS_MAX = 4
 
 /**
- * Who was used less than this ago stays: else machines that are all in use would push each other out, and none would get anything done.
- * A computer with room for six serves four calls a second on sleepers so.
+ * A machine that was used less than this ago stays. Otherwise machines in use would evict each other, and none would make progress.
+ * With it, a computer with capacity for six machines serves four calls a second on hibernated workspaces.
  */
 export const YOUNG_SECONDS = 1
-/** One that is not frozen is quiet when it used neither processor nor network for this long. */
+/** A machine that is not frozen is quiet after this long without use of processor and network. */
 const QUIET_SECONDS = 1
 
 type Evictability = 'now' | 'soon' | 'no'
@@ -35,12 +35,12 @@ interface Verdict {
   reason: string
 }
 
-/** Whether it may be hibernated now, within seconds if nobody comes, or not. Pure. */
+/** Whether it may be hibernated now, within seconds if it stays unused, or not. Pure. */
 export function evictability(facts: EvictionFacts, now: Date): Evictability {
   return judge(facts, now).evictability
 }
 
-/** The same, with the fact that decided it. Pure. */
+/** The same as `evictability`, with the fact that decided it. Pure. */
 export function judge(facts: EvictionFacts, now: Date): Verdict {
   const verdict = verdictOf(facts, now)
   if (verdict.evictability !== 'now' || facts.retried_at === null || facts.retried_at <= now) return verdict
@@ -62,7 +62,7 @@ function verdictOf(facts: EvictionFacts, now: Date): Verdict {
   if (not_before !== null && not_before > now) return no('its commands ran, or its memory could not be written')
   if (!isOfAge(facts, now)) return soon('it was used just now')
   if (state === 'frozen') return at_once('frozen')
-  // Not looked at yet: the next looks say whether it is quiet. One that was seen at work is no candidate until it rests.
+  // Not sampled yet: the next samples show whether it is quiet. A machine that was seen busy is no candidate until it rests.
   if (busy_at === null) return soon('it was not looked at yet')
   if (secondsSince(busy_at, now) >= QUIET_SECONDS) return at_once('quiet')
   if (secondsSince(used_at, now) < YOUNG_SECONDS + LOOKS_SECONDS) return soon('it was at work just now, and was used just now')
@@ -73,12 +73,12 @@ export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date):
   return secondsSince(used_at, now) >= YOUNG_SECONDS
 }
 
-/** In which a machine that nobody uses any more has been looked at twice. */
+/** An unused machine is sampled twice within this time. */
 const LOOKS_SECONDS = 3
 
 /**
- * Who gives way to those who wait: the longest unused first, where an organization that has more of the memory counts as unused for
- * longer; of these the fewest that suffice, and where two are alike the smaller. Where all together do not suffice, all. Pure.
+ * Chooses machines to evict: the longest unused first, where the age grows with the organization's share of the memory.
+ * Takes the fewest that suffice, and the smaller of two with the same age. If all do not suffice, takes all. Pure.
  */
 export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
   const all = facts.map((facts) => ({ ...facts, size: facts.memory_mib, facts }))
@@ -90,11 +90,11 @@ interface Holder {
   id: string
   organization_id: string
   used_at: Date
-  /** What it gives back of the resource that is short. */
+  /** Amount of the short resource that it releases. */
   size: number
 }
 
-/** The order of `victims`, for any resource. @param all those that the shares of the organizations are measured by. Pure. */
+/** Chooses as `victims` does, for any resource. @param all holders that the organizations' shares are measured by. Pure. */
 export function longestUnused<H extends Holder>(candidates: readonly H[], all: readonly Holder[], needed: number, now: Date): H[] {
   if (needed <= 0) return []
   const shareOf = sharesOf(all)
@@ -115,7 +115,7 @@ export function longestUnused<H extends Holder>(candidates: readonly H[], all: r
   return chosen
 }
 
-/** The part of all that is held that each organization has, 0 to 1. */
+/** Each organization's share of the total, 0 to 1. */
 function sharesOf(all: readonly Holder[]): (organization_id: string) => number {
   const sums = new Map<string, number>()
   for (const { organization_id, size } of all) sums.set(organization_id, (sums.get(organization_id) ?? 0) + size)

@@ -13,7 +13,7 @@ import type { WorkspaceEntry } from './table.ts'
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
 
-/** Room for so many machines of 512 MiB. @param more of the computer. */
+/** Capacity for this many machines of 512 MiB. @param more overrides. */
 function roomFor(
   machines: number,
   more: Partial<NonNullable<FakeOptions['capacity']>> = {},
@@ -21,7 +21,7 @@ function roomFor(
   return { capacity: { cpu_millis: 8000, memory_mib: 512 * machines, disk_gib: 1000, ...more } }
 }
 
-/** Guests that do nothing from their start on. */
+/** Makes guests idle from their start on. */
 function resting(world: World): void {
   for (const verb of ['start', 'restore'] as const)
     world.host.intercept(verb, 'after', ({ subject }) => world.host.guest(subject.id).rest())
@@ -33,7 +33,7 @@ async function opened(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Long before the next regular comparison. */
+/** Asserts that the work ends long before the next regular reconcile pass. */
 async function atOnce(work: () => Promise<unknown>): Promise<void> {
   const began_ms = performance.now()
   await work()
@@ -42,7 +42,7 @@ async function atOnce(work: () => Promise<unknown>): Promise<void> {
 
 const openedAtOnce = (world: World) => atOnce(() => opened(world))
 
-/** An open has succeeded just before its machine shows: what shows none is not frozen, and one at work never leaves. */
+/** Waits for the machine: an open succeeds just before the table has it. Without it, or while it is busy, nothing can be frozen. */
 async function freeze(world: World, process: Process, id: string): Promise<void> {
   await process.parking.freeze(await world.until(async () => withMachine(await entryOf(process, id))))
   assert.equal(process.table.get(id)?.machine?.state, 'frozen')
@@ -50,7 +50,7 @@ async function freeze(world: World, process: Process, id: string): Promise<void>
 
 const withMachine = (entry: WorkspaceEntry) => entry.machine !== null && entry
 
-/** So many frozen ones that nobody has used for a while, the longest unused first. */
+/** Opens and freezes this many workspaces, unused for a while, the longest unused first. */
 async function frozen(world: World, process: Process, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let index = 0; index < count; index += 1) {
@@ -66,7 +66,7 @@ const residencies = async (world: World, ids: string[]) => Promise.all(ids.map(a
 const waits = (world: World, { operation_id }: Asked) =>
   world.until(async () => (await world.operation(operation_id)).state === 'capacity_pending')
 
-/** What the host is about to do stands still there, until it goes on. */
+/** Halts a host command until `go_on` is called. */
 function halt(world: World, verb: 'checkpoint' | 'stop', when: 'before' | 'after') {
   const reached = Promise.withResolvers<string>()
   const go_on = Promise.withResolvers<void>()
@@ -77,7 +77,7 @@ function halt(world: World, verb: 'checkpoint' | 'stop', when: 'before' | 'after
   return { reached: reached.promise, go_on: go_on.resolve, [Symbol.dispose]: () => hook[Symbol.dispose]() }
 }
 
-test('an open on a full computer makes the longest unused machine leave, and no other', async () => {
+test('an open on a full computer evicts the longest unused machine and no other', async () => {
   await using world = await createWorld(roomFor(3))
   const process = await world.startProcess(ON_DEMAND)
   const ids = await frozen(world, process, 3)
@@ -87,7 +87,7 @@ test('an open on a full computer makes the longest unused machine leave, and no 
   await assertNothingIsLeft(world)
 })
 
-test('the room of one that left, but could not be ended yet, is there long before the next regular comparison', async () => {
+test('an evicted machine that could not be stopped yet releases its capacity long before the next regular pass', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   await frozen(world, process, 1)
@@ -99,7 +99,7 @@ test('the room of one that left, but could not be ended yet, is there long befor
   assert.ok(refusals < 0)
 })
 
-test('one that could not be saved while hostd was away leaves long before a minute is over', async () => {
+test('a machine that could not be saved while hostd was away is evicted long before a minute is over', async () => {
   await using world = await createWorld(roomFor(1))
   resting(world)
   const process = await world.startProcess(ON_DEMAND)
@@ -111,7 +111,7 @@ test('one that could not be saved while hostd was away leaves long before a minu
   await openedAtOnce(world)
 })
 
-test('what a wake that lost the database has left is put right long before the next regular comparison, also where that fails at first', async () => {
+test('the state after a wake that lost the database is repaired long before the next regular pass, even if that fails at first', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)
@@ -131,7 +131,7 @@ test('what a wake that lost the database has left is put right long before the n
   await atOnce(() => world.until(async () => !(await world.host.inventory()).machines.some(({ subject }) => subject.id === first)))
 })
 
-test('a guest that could not be let run after a save that came to nothing runs long before the next regular comparison', async () => {
+test('a guest that could not be unpaused after an abandoned save runs long before the next regular pass', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)
@@ -148,7 +148,7 @@ test('a guest that could not be let run after a save that came to nothing runs l
   await atOnce(() => world.until(async () => (await world.host.inventory()).machines.every(({ state }) => state === 'running')))
 })
 
-test('a machine that is hibernated, and whose end was cut short, counts until it has ended, and is ended soon', async () => {
+test('a hibernated machine whose stop was interrupted counts until it has ended, and is ended soon', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)
@@ -162,7 +162,7 @@ test('a machine that is hibernated, and whose end was cut short, counts until it
   await openedAtOnce(world)
 })
 
-test('a call on one that sleeps has it woken in the place of the longest unused, memory and all', async () => {
+test('a call on a hibernated workspace wakes it with its memory in place of the longest unused machine', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const [first = '', second = ''] = await frozen(world, process, 2)
@@ -178,7 +178,7 @@ test('a call on one that sleeps has it woken in the place of the longest unused,
   )
 })
 
-test('a reset of one that sleeps waits for room like any other, and has it', async () => {
+test('a reset of a hibernated workspace waits for capacity like any other operation, and gets it', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [sleeper = ''] = await frozen(world, process, 1)
@@ -189,7 +189,7 @@ test('a reset of one that sleeps waits for room like any other, and has it', asy
   assert.deepEqual([state, await residencies(world, [sleeper, other])], ['succeeded', ['resident', 'hibernated']])
 })
 
-test('machines that rest without being frozen leave, too; those at work, in use or with commands stay', async () => {
+test('quiet machines that are not frozen are evicted too; machines that are busy, in use or run commands stay', async () => {
   await using world = await createWorld(roomFor(4))
   const running = new Set<string>()
   const process = await world.startProcess({
@@ -204,7 +204,7 @@ test('machines that rest without being frozen leave, too; those at work, in use 
   assert.deepEqual(await residencies(world, [working, used, commanded, resting_one]), ['resident', 'resident', 'resident', 'hibernated'])
 })
 
-test('while all are young everybody waits, and none leaves before it was unused for a second', async () => {
+test('while all machines were just used requests wait, and none is evicted before a second without use', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)
@@ -218,7 +218,7 @@ test('while all are young everybody waits, and none leaves before it was unused 
   assert.ok((unused_ms[0] ?? 0) >= 1000, String(unused_ms))
 })
 
-test('a victim that is called during its save stays, and another one leaves', async () => {
+test('a victim that is called during its save stays, and another one is evicted', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const [first = '', second = ''] = await frozen(world, process, 2)
@@ -233,7 +233,7 @@ test('a victim that is called during its save stays, and another one leaves', as
   assert.deepEqual(await residencies(world, [first, second]), ['resident', 'hibernated'])
 })
 
-test('an operation that comes during the save of a victim wins, and its room goes to who waits when it is done', async () => {
+test('an operation during the save of a victim wins, and the capacity goes to the waiting request afterwards', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)
@@ -249,9 +249,9 @@ test('an operation that comes during the save of a victim wins, and its room goe
   await assertNothingIsLeft(world)
 })
 
-test('two that wait for one victim: the first has its room, and the other one waits on', async () => {
+test('of two requests that wait for one victim, the first gets its capacity and the other waits on', async () => {
   await using world = await createWorld(roomFor(2))
-  resting(world) // one that is thawed while it is held, by a clock that ticks, is quiet again afterwards
+  resting(world) // the thawed machine must become quiet again after its use
   const process = await world.startProcess(ON_DEMAND)
   const [first = '', second = ''] = await frozen(world, process, 2)
   using held = process.table.holdAwake(second, 'stream')
@@ -268,7 +268,7 @@ test('two that wait for one victim: the first has its room, and the other one wa
   assert.deepEqual(await residencies(world, [first, second, one.workspace_id]), ['hibernated', 'hibernated', 'resident'])
 })
 
-test('what is freed for a large one is not taken by small ones that came later', async () => {
+test('capacity released for a large request is not taken by smaller later requests', async () => {
   await using world = await createWorld(roomFor(4))
   const process = await world.startProcess(ON_DEMAND)
   const ids = await frozen(world, process, 4)
@@ -278,7 +278,7 @@ test('what is freed for a large one is not taken by small ones that came later',
   await waits(world, large)
   const small = await world.open()
   await waits(world, small)
-  // Both start side by side as soon as both have room, so what counts is whether the large one has it when the small one starts.
+  // Both start concurrently once both have capacity. The large one must have its capacity when the small one starts.
   const then: string[] = []
   using _ = world.host.intercept('start', 'before', async ({ subject }) => {
     if (subject.id === small.workspace_id) then.push((await world.operation(large.operation_id)).state)
@@ -290,7 +290,7 @@ test('what is freed for a large one is not taken by small ones that came later',
   assert.equal((await residencies(world, ids)).filter((residency) => residency === 'hibernated').length, 4)
 })
 
-test('the room of a victim is not given before its machine has ended, although its row says that it sleeps', async () => {
+test('the capacity of a victim is not granted before its machine has ended, although its row says hibernated', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)
@@ -313,7 +313,7 @@ test('the room of a victim is not given before its machine has ended, although i
   assert.equal(has_ended, true)
 })
 
-test('no machine is saved into the reserve of the pool: a call is told so, and an open waits until there is space', async () => {
+test('no machine is saved into the reserve of the pool: a call fails at once, and an open waits until there is space', async () => {
   const given = roomFor(1, { pool_free_bytes: 1e10 + 512 * 2 ** 20 })
   await using world = await createWorld(given)
   const process = await world.startProcess(ON_DEMAND)
@@ -324,11 +324,11 @@ test('no machine is saved into the reserve of the pool: a call is told so, and a
   assert.equal(world.host.done.filter(({ verb }) => verb === 'checkpoint').length, 0)
   given.capacity.pool_free_bytes = 1e12
   await world.until(async () => {
-    world.clock.advance(0.1) // a victim whose save came to nothing is tried again after a second of this clock
+    world.clock.advance(0.1) // a victim whose save failed is retried after a second of this clock
     return (await world.operation(open.operation_id)).state === 'succeeded'
   })
   assert.deepEqual(await residencies(world, [first]), ['hibernated'])
-  // No operation waits when the pool has space again. The evictor still forgets that it was full.
+  // No operation waits when the pool has space again. The evictor must still forget that it was full.
   await freeze(world, process, open.workspace_id)
   world.clock.advance(3)
   given.capacity.pool_free_bytes = 1e10 + 512 * 2 ** 20
@@ -339,7 +339,7 @@ test('no machine is saved into the reserve of the pool: a call is told so, and a
   await world.until(async () => process.room.isReachable({ memory_mib: 512 }))
 })
 
-test('where machines are never to be hibernated nobody leaves, and a call is host_capacity at once', async () => {
+test('where hibernation is off no machine is evicted, and a call gets host_capacity at once', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess({ ...ON_DEMAND, park_after: { freeze_after_seconds: 3600, hibernate_after_seconds: 0 } })
   const [first = ''] = await frozen(world, process, 1)
@@ -352,7 +352,7 @@ test('where machines are never to be hibernated nobody leaves, and a call is hos
   assert.deepEqual(await residencies(world, [first, second]), ['hibernated', 'resident'])
 })
 
-test('ten that wait when the cell is killed all run after its restart', async () => {
+test('ten operations that wait when the cell is killed all run after its restart', async () => {
   await using world = await createWorld(roomFor(3))
   resting(world)
   const first = await world.startProcess(ON_DEMAND)
@@ -370,7 +370,7 @@ test('ten that wait when the cell is killed all run after its restart', async ()
   await assertNothingIsLeft(world)
 })
 
-test('an organization that has asked for twenty lets the single open of another one through after its own first', async () => {
+test('a single open of another organization runs after the first of twenty opens', async () => {
   await using world = await createWorld(roomFor(1))
   resting(world)
   const many: Asked[] = []

@@ -16,18 +16,18 @@ export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   cell_id: string
   ids: Ids
   room: Room
-  /** What the residency clock saw of machines that nobody uses. */
+  /** Samples of the residency clock of unused machines. */
   watched: WatchedMachines
   metrics?: Pick<CellMetrics, 'evicted'>
 }
 
-/** Where nothing can be done at once: machines come of age, calls end. */
+/** Pause when nothing can be evicted now: machines come of age, calls end. */
 const LOOK_AGAIN_MS = 200
-/** One that would not go, for a reason that is not seen here, is left alone for so long. */
+/** A machine whose eviction failed or was undone is left alone for this long. */
 const AGAIN_SECONDS = 1
-/** A pool that was found full is looked at again: what was deleted since has made space. */
+/** Pause after the pool was found full: deletions may have made space since. */
 const POOL_FULL_MS = 1000
-/** A question to the host or to a guest. One that gets no answer must not end the looks at all others. */
+/** Time limit of a query to the host or to a guest, so that a missing answer does not block the evictor. */
 const ANSWER_MS = 5000
 
 export interface Evictor {
@@ -35,10 +35,7 @@ export interface Evictor {
   state(): object
 }
 
-/**
- * Makes room while somebody waits for it: the machines that were not used for longest are hibernated at once. Nothing is done where
- * machines are never to be hibernated.
- */
+/** Hibernates the machines that were unused longest while requests wait for capacity. Does nothing if hibernation is off. */
 export function startEvictor(context: EvictionContext, signal: AbortSignal): Evictor {
   const { room, park_after, log, clock, parking } = context
   if (park_after.hibernate_after_seconds === 0) return { state: () => ({ candidates: [] }) }
@@ -132,8 +129,8 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
 }
 
 /**
- * Its memory is taken, and no machine is known that may leave, although neither an operation nor a move is at work on it. Only a comparison
- * sees what there is.
+ * A workspace whose memory counts and that has no machine to evict, although neither an operation nor a transition is at work.
+ * Only a reconcile pass finds out what is there.
  */
 function isUnclear({ here, observed_state, residency, hold, machine }: WorkspaceEntry): boolean {
   if (!here || observed_state !== 'running' || residency === 'hibernated' || hold !== null) return false
@@ -142,13 +139,13 @@ function isUnclear({ here, observed_state, residency, hold, machine }: Workspace
 
 const MIB = 2 ** 20
 
-/** What hibernations may take of the pool: the reserve is for suspends. */
+/** Space of the pool that hibernations may use: the reserve is for suspends. */
 async function spareMib(host: EvictionContext['host']): Promise<number> {
   const { capacity } = await bounded(ANSWER_MS, 'the capacity of the host', host.glance())
   return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
 }
 
-/** @returns whether it left; undone: somebody came, or commands run in it. */
+/** @returns made: it was hibernated; undone: it was used again, or commands run in it. */
 async function makeLeave(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
   const asked = commandsRun(context, context.watched, entry, context.clock.now())
   if (await bounded(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
@@ -175,7 +172,7 @@ function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, numb
         memory_mib: grants === null ? 0 : grants.memory_mib + headroom_mib,
         moving: moving.has(id),
         refused: machine.engine_refused === true,
-        // By its row, too: in which order they were used is known also after a restart.
+        // Includes the row's time: that one survives a restart.
         used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
         not_before: lastOf(watched.get(id)?.ask_again_at, saved_again_at('machine')),
         retried_at: lastOf(refused.get(id), saved_again_at('passing')),
@@ -187,10 +184,10 @@ function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, numb
 }
 
 interface Facts extends EvictionFacts {
-  /** An operation is about to end it. */
+  /** An operation is about to end the machine. */
   ends: boolean
   fence: number
-  /** Nothing but calls is in progress, which end, if anything is. */
+  /** Only calls are in progress, if anything: they end. */
   has_calls_alone: boolean
 }
 
@@ -201,7 +198,7 @@ function mayLeave(facts: Facts, now: Date): boolean {
   return facts.ends || evictability(used_for_now ? { ...facts, in_use: false } : facts, now) !== 'no'
 }
 
-/** What is being woken serves its calls and may leave after them. */
+/** Memory of machines that are being woken: they may be evicted after their calls. */
 function comingMib({ table, parking, room }: EvictionContext): number {
   const headroom_mib = room.capacity()?.headroom_mib ?? 0
   const waiting = new Set(room.waiting().map(({ id }) => id))
@@ -212,7 +209,7 @@ function comingMib({ table, parking, room }: EvictionContext): number {
   return sum(coming) + coming.length * headroom_mib
 }
 
-/** Long enough for what a guest at work uses to show. */
+/** Long enough for the use of a busy guest to show. */
 const CLOSER_MS_MIN = 150
 const RESTS_MS = 500
 
@@ -222,7 +219,7 @@ interface Sample {
   looked_ms: number
 }
 
-/** Whoever waits does not wait for the clock's next looks: what has come of age is measured anew, beside its last look. */
+/** Samples machines that have come of age now: a waiting request does not wait for the next pass of the residency clock. */
 function closerLooks({ host, watched, questions, clock, table }: EvictionContext) {
   const askedOf = (id: string) => {
     const machine = table.get(id)?.machine
@@ -276,7 +273,7 @@ function sum(sizes: readonly { memory_mib: number }[]): number {
 
 const REMEMBERED_MS = 20
 
-/** Asked for each of many that wait, it is the same for all of them. */
+/** Caches the value for a moment: each of many waiting requests asks for it. */
 function remembered(value: () => number): () => number {
   let last = { value: 0, until_ms: 0 }
   return () => {

@@ -3,13 +3,13 @@ import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import type { Db } from '../../db/database.ts'
 import type { Tx } from '../operations/store.ts'
 
-/** What one statement removes at most: it holds its locks for milliseconds, and whoever waits behind it does not notice. */
+/** Rows of one statement: it holds its locks for milliseconds, so that other transactions hardly wait. */
 export const BATCH = { tombstones: 200, checkpoints: 200 } as const
 
 /**
- * Deleted workspaces whose time as readable tombstones is over, with their operations. Their keys stay used: workspace_keys
- * outlives them.
- * @returns how many went.
+ * Removes deleted workspaces whose time as readable tombstones is over, with their operations.
+ * Their keys stay used in workspace_keys, unless `givesKeyBack` releases them.
+ * @returns the number removed.
  */
 export async function dropTombstones(db: Db, deleted_before: Date): Promise<number> {
   const ended = await tombstones(db, deleted_before).select('id').limit(BATCH.tombstones).execute()
@@ -28,7 +28,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
     await tx.deleteFrom('agent_sessions').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('checkpoints').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspace_holds').where('workspace_id', 'in', ids).execute()
-    // A fork's operation is its target's; where only the source goes, input still names it.
+    // A fork's operation belongs to its target. If only the source goes, the operation's input still names it.
     await tx.updateTable('operations').set({ source_workspace_id: null }).where('source_workspace_id', 'in', ids).execute()
     await tx.deleteFrom('operations').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspaces').where('id', 'in', ids).execute()
@@ -42,8 +42,8 @@ function tombstones(db: Pick<Db, 'selectFrom'>, deleted_before: Date) {
 }
 
 /**
- * Before their workspaces, as everywhere (operations/store.ts), and in the order of their ids: another cell may at the same time remove
- * the source of a fork whose target is removed here, and the other way round.
+ * Locks operations before workspaces, as everywhere (operations/store.ts), and in the order of their ids. Otherwise this could deadlock
+ * with another cell that removes the source of a fork whose target is removed here.
  */
 async function lockOperations(tx: Tx, workspace_ids: string[]): Promise<void> {
   await tx
@@ -60,9 +60,8 @@ function namesOf(rows: readonly { id: string }[]): string[] {
 }
 
 /**
- * Checkpoints that were kept for a while only. One that a workspace would resume from stays, and one that an operation may be at
- * work on. Their files go with the next comparison of rows and host. With them go the rows of those that were deleted long ago, whose files
- * are gone.
+ * Removes expired checkpoints, and rows of checkpoints that were deleted long ago. A checkpoint stays while its workspace would resume
+ * from it, or while an operation holds the workspace. The next reconcile pass removes the files.
  */
 export async function dropExpiredCheckpoints(db: Db, now: Date, deleted_before: Date): Promise<number> {
   const { rows } = await sql`

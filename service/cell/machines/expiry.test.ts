@@ -30,7 +30,7 @@ test('a tombstone goes after 30 days with its operations, and its key stays used
   assert.deepEqual(keys, [{ reusable: false }])
 })
 
-test('tombstones wait for their operations before they are locked themselves, as everybody does', async () => {
+test('the removal of tombstones locks operations before workspaces', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -50,7 +50,7 @@ test('tombstones wait for their operations before they are locked themselves, as
   assert.deepEqual(await world.db.selectFrom('workspaces').select('id').execute(), [])
 })
 
-test('what one tick removes is bounded, and the next goes on', async () => {
+test('one tick removes a bounded number of rows, and the next goes on', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -67,7 +67,7 @@ test('what one tick removes is bounded, and the next goes on', async () => {
   assert.equal(await left(), 0)
 })
 
-test('a recovery checkpoint goes after its time, row before files, and stays while its workspace would resume from it', async () => {
+test('a recovery checkpoint expires, row before files, and stays while its workspace would resume from it', async () => {
   await using world = await createWorld()
   const { engine } = await world.startProcess()
   const context = { db: world.database.cell, clock: world.clock, log: pino({ level: 'silent' }) }
@@ -90,7 +90,7 @@ test('a recovery checkpoint goes after its time, row before files, and stays whi
   assert.deepEqual(await names(), [checkpoint_id])
 })
 
-test("a checkpoint that its owner deleted has no files after a comparison, and its row goes after a tombstone's time", async () => {
+test("a checkpoint that its owner deleted has no files after a reconcile pass, and its row goes after a tombstone's time", async () => {
   await using world = await createWorld()
   const { engine } = await world.startProcess()
   const context = { db: world.database.cell, clock: world.clock, log: pino({ level: 'silent' }) }
@@ -100,7 +100,7 @@ test("a checkpoint that its owner deleted has no files after a comparison, and i
   const [first, second, standing] = await world.db.selectFrom('checkpoints').select('id').orderBy('id').execute()
   const files = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints.map((one) => one.checkpoint_id))
   const rows = async () => (await world.db.selectFrom('checkpoints').select('id').orderBy('id').execute()).map(({ id }) => id)
-  // Nobody is told where a process dies with the commit: the next one compares when it starts.
+  // A process that dies with the commit notifies no other process: the next one reconciles at its start.
   await engine.close(0)
   const deleted = { deleted_at: world.clock.now() }
   await world.database.api
@@ -126,7 +126,7 @@ test("a checkpoint that its owner deleted has no files after a comparison, and i
   assert.deepEqual(await rows(), [standing?.id])
 })
 
-test('old operations and agent sessions of a living workspace go, but for the newest', async () => {
+test('old operations and agent sessions of a living workspace go, except the newest', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -150,7 +150,7 @@ test('old operations and agent sessions of a living workspace go, but for the ne
   const context = { cell_id: cell_id ?? '', db: world.database.cell, clock: world.clock }
   assert.equal(await forgetHistories(context, null), null)
   const left = async (table: 'operations' | 'agent_sessions') => (await world.db.selectFrom(table).select('id').execute()).length
-  assert.equal((await world.operation(operation_id)).state, 'succeeded') // it is the newest
+  assert.equal((await world.operation(operation_id)).state, 'succeeded') // the newest operation stays
   const operations = await left('operations')
   assert.ok(operations >= operations_kept && operations <= operations_kept + 5, `${operations} are left`)
   assert.equal(await left('agent_sessions'), agent_sessions_kept)

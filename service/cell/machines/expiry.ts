@@ -19,12 +19,12 @@ export interface ExpiryContext {
 
 const EXPIRE_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
-/** Of each kind in one tick: what is over then waits for the next. That is 4,000 workspaces in ten minutes. */
+/** Batches of each kind in one tick; the rest waits for the next. That is 4,000 workspaces in ten minutes. */
 const BATCHES_A_TICK = 20
-/** Whose histories are looked at in one tick. */
+/** Workspaces whose histories are trimmed in one tick. */
 const WORKSPACES_A_TICK = 500
 
-/** Removes rows whose time is over, every ten minutes. */
+/** Removes expired rows, every ten minutes. */
 export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'expired rows could not be removed')
   let after: string | null = null
@@ -36,20 +36,20 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 }
 
 /**
- * Removes old operations and agent sessions of the next living workspaces, but for the newest of each. All workspaces of a cell have their
- * turn within a day, where there are 70,000.
- * @returns the last workspace that was done; null: the next turn begins with the first.
+ * Removes old operations and agent sessions of the next living workspaces, except the newest of each. A cell with 70,000 workspaces is
+ * done within a day.
+ * @returns the last workspace that was done; null: the next tick begins with the first.
  */
 export async function forgetHistories({ cell_id, db, clock }: Omit<ExpiryContext, 'log'>, after: string | null): Promise<string | null> {
   const before = new Date(clock.now().getTime() - LIMITS.workspace.tombstone_days * DAY_MS)
   const ids = await nextWorkspaces(db, cell_id, after, WORKSPACES_A_TICK)
   const operations = await untilDone(() => dropOldOperations(db, ids, before))
   const agent_sessions = await untilDone(() => dropOldAgentSessions(db, ids, before))
-  if (!operations || !agent_sessions) return after // the same ones once more
+  if (!operations || !agent_sessions) return after // the next tick repeats the same workspaces
   return ids.length < WORKSPACES_A_TICK ? null : (ids.at(-1) ?? null)
 }
 
-/** @returns whether nothing is left, within the tick's share. */
+/** @returns false if the tick's limit was reached before the end. */
 async function untilDone(drop: () => Promise<boolean>): Promise<boolean> {
   for (let round = 0; round < BATCHES_A_TICK; round++) if (!(await drop())) return true
   return false
@@ -70,7 +70,7 @@ export async function expire({ db, clock, log }: Omit<ExpiryContext, 'cell_id'>)
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }
 
-/** Until a batch is not full, or the tick's share is done. @returns how many went. */
+/** Repeats until a batch is not full, or the tick's limit is reached. @returns the number removed. */
 async function inBatches(batch: number, drop: () => Promise<number>): Promise<number> {
   let total = 0
   for (let round = 0; round < BATCHES_A_TICK; round++) {

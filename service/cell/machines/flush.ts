@@ -6,7 +6,7 @@ import { oneAtATime, tickEvery } from './ticking.ts'
 
 const FLUSH_MS = 3000
 
-/** Writes what the ledger counted. What cannot be written stays counted for the next time. */
+/** Writes the ledger's activity. If that fails, it stays in the ledger for the next time. */
 export async function flushActivity(db: Db, table: LiveTable): Promise<void> {
   const { activity, putBack } = table.activity.take()
   if (activity.length === 0) return

@@ -7,13 +7,13 @@ import { drawFence } from './reconcile-store.ts'
 import type { LiveMachine } from './table.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-/** The way where the machine's own file does not let us. */
+/** Thaws by the host, where the machine has no freezer file or the file fails. */
 export type ThawByHost = (machine: LiveMachine) => Promise<void>
 
 /**
- * The fence is drawn before the workspace is read again: an operation that is asked for later has a higher one, so that the host
- * refuses a freeze that comes too late. Calls that come meanwhile wait for the end of the move, and thaw it.
- * @returns whether it stands still, or may.
+ * Freezes the machine. The fence is drawn before the workspace is read again: a later operation has a higher one, so the host refuses
+ * a freeze that comes too late. Calls during the freeze wait for its end, and thaw the machine.
+ * @returns whether it is frozen, or may be.
  */
 export async function freeze(
   { db, ids, host, table, room, log }: ParkingContext,
@@ -28,16 +28,16 @@ export async function freeze(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
-    // One that stands still and is taken for running would hang its callers: the comparison sees what it is.
+    // A frozen machine that is taken for running would hang its callers: a reconcile pass must find out.
     if (error.code === 'internal' || error.code === 'invalid_answer') room.doubt()
     if (error.code !== 'unreachable') return false
-    // It may be done, or be done yet: whoever comes thaws it first.
+    // The freeze may have happened or may still happen: the next caller thaws it first.
   }
   table.markMachine(workspace_id, machine.fence, 'frozen')
   return true
 }
 
-/** Nothing waits for the host or the database where it succeeds: the caller's own call does. @returns whether it stood still. */
+/** Needs neither the host nor the database if the freezer file works. @returns whether it was frozen. */
 export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<boolean> {
   const machine = table.get(workspace_id)?.machine
   if (machine?.state !== 'frozen') return false
@@ -46,7 +46,7 @@ export async function thaw({ table, log }: ParkingContext, workspace_id: string,
   } catch (cause) {
     if (!(cause instanceof HostFailure)) throw cause
     log.warn({ workspace_id, err: cause }, 'a frozen machine could not be thawed')
-    // Whoever asks again sees it where another process has parked it meanwhile.
+    // The next attempt then sees if another process has parked it.
     await table.fresh(workspace_id).catch(() => undefined)
     throw wakeFailed(cause)
   }
@@ -59,12 +59,12 @@ async function thawMachine(machine: LiveMachine, by_host: ThawByHost): Promise<v
   try {
     thawByFile(machine.freezer_file)
   } catch {
-    await by_host(machine) // it says why
+    await by_host(machine) // the host reports why
   }
 }
 
 export async function thawByHost({ db, ids, host, table }: ParkingContext, workspace_id: string, machine: LiveMachine): Promise<void> {
-  // The fence of a call would end the operation that has the workspace in hand; that one thaws it itself.
+  // The fence of a call would end the operation that holds the workspace. That operation thaws it itself.
   if ((table.get(workspace_id)?.hold ?? null) !== null) throw takenOver()
   await host.thaw(speech(ids, workspace_id, 'thaw', machine.epoch, await drawFence(db)))
 }

@@ -4,8 +4,8 @@ import { createWorld, entryOf, type Process, type StartOptions, type World } fro
 import { HostFailure } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-// An operation waits for capacity. A call on the way to it gets no answer or fails, or the cell knows less than the host. No regular
-// comparison comes in these tests.
+// An operation waits for capacity while a call to the host or a guest fails or gets no answer, or while the cell knows less than the
+// host. No regular reconcile pass runs in these tests.
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND: StartOptions = {
@@ -23,7 +23,7 @@ async function opened(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Its machine rests, and no caller has used it for a while. */
+/** Opens a workspace with a quiet machine that was not used for a while. */
 async function resting(world: World, process: Process): Promise<string> {
   const id = await opened(world)
   await world.until(async () => (await entryOf(process, id)).machine !== null)
@@ -45,7 +45,7 @@ async function hibernated(world: World, process: Process): Promise<string> {
   return id
 }
 
-/** Its first call from here on gets no answer. */
+/** Its first matching call from here on gets no answer. */
 function hangOnce(world: World, name: 'inventory' | 'glance' | 'stats', fits: (given: unknown[]) => boolean = () => true) {
   const { host } = world
   const own = host[name].bind(host) as (...given: unknown[]) => Promise<never>
@@ -59,7 +59,7 @@ function hangOnce(world: World, name: 'inventory' | 'glance' | 'stats', fits: (g
   return calls
 }
 
-/** So many stops fail. */
+/** Makes the next `count` stops fail. */
 function refuseStops(world: World, count: number, when: 'before' | 'after') {
   let left = count
   return world.host.intercept('stop', when, () => {
@@ -67,7 +67,7 @@ function refuseStops(world: World, count: number, when: 'before' | 'after') {
   })
 }
 
-test('an inventory that gets no answer keeps no later comparison from being made', async () => {
+test('an inventory without an answer does not block later reconcile passes', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   await frozen(world, process)
@@ -77,11 +77,11 @@ test('an inventory that gets no answer keeps no later comparison from being made
   assert.equal(calls.hung, 1)
 })
 
-test('the book is told what the host has no more, also where policies cannot be compared, and such a comparison has failed', async () => {
+test('the ledger learns which machines have ended even if policies cannot be compared, and that pass counts as failed', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   await frozen(world, process)
-  using _ = refuseStops(world, 1, 'after') // it has ended, and the answer says that it has not
+  using _ = refuseStops(world, 1, 'after') // the machine has ended, but the answer is an error
   const policies = mock.method(process.egress, 'dropMissing', () => {
     throw new Error('policies cannot be compared')
   })
@@ -93,7 +93,7 @@ test('the book is told what the host has no more, also where policies cannot be 
   mock.restoreAll()
 })
 
-test('a workspace whose files take the host long to remove keeps no other from being put right', async () => {
+test('a workspace whose files take the host long to remove does not block the repair of others', async () => {
   await using world = await createWorld()
   const process = await world.startProcess(ON_DEMAND)
   const ids = [await opened(world), await opened(world), await opened(world)]
@@ -109,7 +109,7 @@ test('a workspace whose files take the host long to remove keeps no other from b
   assert.deepEqual(states, ['running', 'deleting', 'running'])
 })
 
-test('the evictor goes on when the host does not say what is free', async () => {
+test('the evictor goes on when the host does not report its free capacity', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   await frozen(world, process)
@@ -118,18 +118,18 @@ test('the evictor goes on when the host does not say what is free', async () => 
   assert.equal(calls.hung, 1)
 })
 
-test('the evictor goes on when the host does not say what machines use', async () => {
+test('the evictor goes on when the host does not report the use of machines', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   await opened(world)
   for (const { subject } of (await world.host.inventory()).machines) world.host.guest(subject.id).rest()
-  const calls = hangOnce(world, 'stats', ([subjects]) => subjects !== undefined) // a closer look
+  const calls = hangOnce(world, 'stats', ([subjects]) => subjects !== undefined) // only the evictor names subjects
   await opened(world)
   assert.equal(calls.hung, 1)
   assert.ok(process.engine.isReady())
 })
 
-test('a guest that does not say whether its commands run keeps no other machine from leaving', async () => {
+test('a guest that does not report its commands does not keep other machines from being evicted', async () => {
   await using world = await createWorld(roomFor(2))
   const silent = new Set<string>()
   const ask_activity = async ({ agent_key }: { agent_key: string }) => (silent.has(agent_key) ? never() : IDLE)
@@ -140,7 +140,7 @@ test('a guest that does not say whether its commands run keeps no other machine 
   assert.deepEqual([(await world.workspace(first)).residency, (await world.workspace(second)).residency], ['resident', 'hibernated'])
 })
 
-/** The host has memory for so many machines, and the book for more. */
+/** The host has memory for this many machines, and the ledger counts on more. */
 function hasMemoryFor(world: World, machines: number): Disposable {
   const hooks = (['start', 'restore'] as const).map((verb) =>
     world.host.intercept(verb, 'before', async ({ subject }) => {
@@ -155,7 +155,7 @@ function hasMemoryFor(world: World, machines: number): Disposable {
   }
 }
 
-test('a machine leaves for an open that the host goes on refusing, although it fits by the book', async () => {
+test('a machine is evicted for an open that the host keeps refusing although it fits by the ledger', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const idle = await frozen(world, process)
@@ -164,7 +164,7 @@ test('a machine leaves for an open that the host goes on refusing, although it f
   assert.equal((await world.workspace(idle)).residency, 'hibernated')
 })
 
-test('a machine leaves for a wake that the host goes on refusing, although it fits by the book', async () => {
+test('a machine is evicted for a wake that the host keeps refusing although it fits by the ledger', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const [sleeper, idle] = [await hibernated(world, process), await frozen(world, process)]
@@ -173,7 +173,7 @@ test('a machine leaves for a wake that the host goes on refusing, although it fi
   assert.deepEqual([(await world.workspace(sleeper)).residency, (await world.workspace(idle)).residency], ['resident', 'hibernated'])
 })
 
-test('a wake that the host refuses has rows and host compared: a machine that no row counts ends, and no other leaves', async () => {
+test('a wake that the host refuses requests a reconcile pass: a machine that no row counts ends, and no other is evicted', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const [sleeper, idle, deleted] = [await hibernated(world, process), await frozen(world, process), await world.newWorkspace()]
@@ -188,12 +188,12 @@ test('a wake that the host refuses has rows and host compared: a machine that no
   assert.deepEqual((await world.host.inventory()).machines.map(({ subject }) => subject.id).sort(), [sleeper, idle].sort())
 })
 
-test('a wake that waits for capacity gives way to an operation of its workspace', async () => {
+test('a wake that waits for capacity yields to an operation of its workspace', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const sleeper = await hibernated(world, process)
   const used = await frozen(world, process)
-  using _ = process.table.holdAwake(used, 'call') // it may leave after its call, so the wake waits
+  using _ = process.table.holdAwake(used, 'call') // the machine may be evicted after its call, so the wake waits
   const woken = assert.rejects(process.parking.wake(await entryOf(process, sleeper)))
   await world.until(async () => process.room.waiting().length > 0)
   await world.ended(await world.operate(sleeper, 'suspend'))
@@ -201,7 +201,7 @@ test('a wake that waits for capacity gives way to an operation of its workspace'
   await woken
 })
 
-test('a guest that a comparison saw paused, and that its operation has let run again, leaves for an open', async () => {
+test('a guest that a reconcile pass saw paused and that its operation has unpaused is evicted for an open', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const id = await resting(world, process)
@@ -217,7 +217,7 @@ test('a guest that a comparison saw paused, and that its operation has let run a
   assert.equal((await world.workspace(id)).residency, 'hibernated')
 })
 
-test('a machine that the cell takes for paused while nothing pauses it has rows and host compared, and leaves for an open', async () => {
+test('a machine that the cell wrongly takes for paused causes a reconcile pass, and is evicted for an open', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const id = await resting(world, process)
@@ -228,7 +228,7 @@ test('a machine that the cell takes for paused while nothing pauses it has rows 
   assert.equal((await world.workspace(id)).residency, 'hibernated')
 })
 
-test('a machine that the cell does not know has rows and host compared, and leaves for an open', async () => {
+test('a machine that the cell does not know causes a reconcile pass, and is evicted for an open', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const id = await resting(world, process)

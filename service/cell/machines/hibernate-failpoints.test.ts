@@ -6,15 +6,15 @@ import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => /^(hibernate|wake)\./.test(name))
-/** It throws once; the process is gone and another one starts; or it goes on when another one has put right what it found. */
+/** throw: it fails once. kill -9: another process starts. zombie: it goes on after another process has repaired its state. */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
-/** Its machine, woken where it sleeps. */
+/** Waits for the workspace's machine, and wakes it if necessary. */
 async function awake(world: World, process: Process, id: string): Promise<void> {
   await world.until(async () => {
     const entry = await entryOf(process, id)
     if (process.parking.ready(entry) !== null) return true
-    await process.parking.wake(entry).catch(() => undefined) // tried again, as its caller would
+    await process.parking.wake(entry).catch(() => undefined) // retried, as by its caller
     return false
   })
 }
@@ -44,7 +44,7 @@ for (const point of POINTS) {
         if (hits > 1) return
         hit.resolve()
         if (mode === 'throw') throw new FailpointError(name)
-        return go_on.promise // what a killed process was about to do never happens
+        return go_on.promise // a killed process never goes on
       })
       const entry = await entryOf(first, id)
       const move = wakes ? first.parking.wake(entry) : first.parking.hibernate(entry)
@@ -60,7 +60,7 @@ for (const point of POINTS) {
       }
       if (mode === 'kill -9') await first.kill()
       if (mode !== 'throw') process = await successor(world, first, mode)
-      // What happens to it from here on must not be undone by whoever comes late.
+      // The late process must not undo later changes.
       await awake(world, process, id)
       world.host.guest(id).memory.set('since', 'kept')
       if (mode === 'zombie') {
@@ -79,7 +79,7 @@ for (const point of POINTS) {
   }
 }
 
-/** As when the first stands still for so long that its connection is taken for dead. */
+/** zombie: the first process stalls for so long that its connection is taken for dead. */
 async function successor(world: World, first: Process, mode: 'kill -9' | 'zombie'): Promise<Process> {
   if (mode === 'zombie') await first.engine.close(0)
   return world.startProcess()

@@ -32,7 +32,7 @@ const ended = async (world: World, id: string, kind: string, input: object = {})
   return operation
 }
 
-test('a hibernated workspace runs on without a machine, in its epoch, and is woken with memory and disk by one restore', async () => {
+test('a hibernated workspace runs on without a machine, in its epoch, and one restore wakes it with memory and disk', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)
@@ -81,7 +81,7 @@ for (const when of ['before', 'after'] as const) {
   })
 }
 
-test('a frozen machine that another process has hibernated is restored by the second call', async () => {
+test('the second call restores a frozen machine that another process has hibernated', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { id, entry } = await running(world, first)
@@ -97,7 +97,7 @@ test('a frozen machine that another process has hibernated is restored by the se
   assert.deepEqual([first.parking.ready(entry())?.state, content(world, id)], ['running', [CANARY, 'on disk']])
 })
 
-test('a call that comes before the commit keeps its machine, and nothing is left of the attempt', async () => {
+test('a call before the commit keeps its machine, and the attempt leaves nothing behind', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)
@@ -112,7 +112,7 @@ test('a call that comes before the commit keeps its machine, and nothing is left
   await assertNothingIsLeft(world)
 })
 
-test('an operation that comes before the commit wins: the guest runs on, and the operation waits for that', async () => {
+test('an operation before the commit wins: the guest is unpaused, and the operation waits for that', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, hibernate } = await running(world, process)
@@ -127,7 +127,7 @@ test('an operation that comes before the commit wins: the guest runs on, and the
   await assertNothingIsLeft(world)
 })
 
-test('a machine that cannot be saved runs on, and is not tried again at once', async () => {
+test('a machine that cannot be saved runs on, and is not retried at once', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { entry, hibernate } = await running(world, process)
@@ -145,7 +145,7 @@ test('a machine that cannot be saved runs on, and is not tried again at once', a
   assert.equal((await machinesOf(world)).length, 0)
 })
 
-test('one whose checkpoint is damaged is wake_failed, and its state stays as it is', async () => {
+test('a wake from a damaged checkpoint is wake_failed, and the state stays as it is', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)
@@ -156,7 +156,7 @@ test('one whose checkpoint is damaged is wake_failed, and its state stays as it 
   assert.deepEqual([observed_state, residency], ['running', 'hibernated'])
 })
 
-test('a host that is down wakes nobody; when it is back the next call does', async () => {
+test('no workspace wakes while the host is down; the next call after its return wakes it', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)
@@ -168,7 +168,7 @@ test('a host that is down wakes nobody; when it is back the next call does', asy
   assert.deepEqual(content(world, id), [CANARY, 'on disk'])
 })
 
-test('a restore whose answer was lost is not a second machine', async () => {
+test('a restore whose answer was lost makes no second machine', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)
@@ -185,7 +185,7 @@ test('a restore whose answer was lost is not a second machine', async () => {
   await assertNothingIsLeft(world)
 })
 
-test('what is hibernated leaves its room to others, and waits for room with host_capacity', async () => {
+test('a hibernated workspace leaves its capacity to others, and gets host_capacity until some is free', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 600, disk_gib: 100 } })
   const process = await world.startProcess()
   const { entry, hibernate } = await running(world, process)
@@ -198,7 +198,7 @@ test('what is hibernated leaves its room to others, and waits for room with host
   assert.equal(process.parking.ready(entry())?.state, 'running')
 })
 
-test('a wake while an operation has the workspace in hand is workspace_fenced', async () => {
+test('a wake while an operation holds the workspace is workspace_fenced', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)
@@ -247,7 +247,7 @@ test('a hibernated workspace is suspended, snapshotted, forked, reset, restored 
   await assertNothingIsLeft(world)
 })
 
-test('after a restart of the computer what was hibernated is running still, and wakes; what was resident is failed', async () => {
+test('after a restart of the computer hibernated workspaces still run and wake; resident ones are failed', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { id, hibernate } = await running(world, first)
@@ -263,7 +263,7 @@ test('after a restart of the computer what was hibernated is running still, and 
   assert.deepEqual(content(world, id), [CANARY, 'on disk'])
 })
 
-test('a hint that comes while it is being hibernated wakes it afterwards', async () => {
+test('a hint during hibernation wakes the workspace afterwards', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, hibernate } = await running(world, process)

@@ -13,16 +13,16 @@ const RETRY_MS_MAX = 1000
 const TRIES_MAX = 30
 
 /**
- * Saves a machine to the disk and gives its memory back. Before the commit every failure ends with the guest running again; after it
- * only forward. A call or an operation that comes before the commit wins.
- * @returns whether it sleeps; false where somebody came. Rejects where it could not be saved.
+ * Saves a machine to the disk and releases its memory. Before the commit every failure ends with the guest running again; after it
+ * there is no way back. A call or an operation before the commit wins.
+ * @returns whether it is hibernated; false if the workspace was used. Rejects if it could not be saved.
  */
 export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
   const { cell_id, db, table, ids } = context
   const move: Move = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
   const entry = await table.fresh(workspace_id)
   if (!mayPark(entry, machine) || !(await beginHibernation(db, move))) return false
-  // Its row gives its room back with the commit, and its machine only when it has ended.
+  // The row releases its capacity with the commit, the machine only when it has ended.
   using leaving = context.room.leaving(workspace_id, entry?.grants?.memory_mib ?? 0)
   const operation_id = ids.next()
   const checkpoint_id = ids.next()
@@ -34,7 +34,7 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     fence: move.fence,
   })
   const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id).catch((error: unknown) => {
-    context.room.doubt() // whether it was committed is not known, and the guest stands still
+    context.room.doubt() // it may be committed, and the guest is paused
     throw error
   })
   if (left === null) {
@@ -42,9 +42,9 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
     return false
   }
-  // Nobody is sent to it from here on, whatever becomes of the rest: the next wake or the next comparison stops it, too.
+  // From here on no call reaches the machine. If its stop fails, the next wake or reconcile pass stops it.
   table.parkMachine(workspace_id, machine.fence)
-  await table.fresh(workspace_id).catch(() => undefined) // LISTEN tells it too, and repeats what fails
+  await table.fresh(workspace_id).catch(() => undefined) // LISTEN reports it too, and retries
   if (await stopSaved(context, speak('stop'), leaving, machine)) await dropLeft(context, speak, left)
   return true
 }
@@ -62,7 +62,7 @@ async function stopSaved({ host, log, tries_max }: ParkingContext, fence: Fence,
   }
 }
 
-/** The capture and its commit. An answer that was lost is asked for again: it decides whether the guest may run on. */
+/** Captures and commits. A lost answer is asked for again: the guest may run on only if nothing was committed. */
 async function save(
   { host, db, table, clock, tries_max }: ParkingContext,
   move: Move,
@@ -91,7 +91,7 @@ async function letRun(
   try {
     await persist(() => host.unpause(fence), tries_max)
   } catch (error) {
-    // It died, or a later attempt has taken it over.
+    // The machine died, or a later attempt has taken over.
     log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine that was not hibernated after all could not be let run')
     room.doubt()
     return
@@ -100,7 +100,7 @@ async function letRun(
   await dropLeft({ host, log }, speak, { disk: null, checkpoints: [checkpoint_id] })
 }
 
-/** What cannot be removed now is swept later. */
+/** The reconciler deletes later what cannot be deleted now. */
 async function dropLeft(
   { host, log }: Pick<ParkingContext, 'host' | 'log'>,
   speak: (step: string) => Fence,
@@ -114,7 +114,7 @@ async function dropLeft(
   }
 }
 
-/** A guest must not stand still for want of an answer. A comparison with the host puts right what takes more tries than these. */
+/** Retries, so that a guest does not stay paused for want of an answer. A reconcile pass repairs what takes more tries. */
 async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Operations that no other row names. The newest always stay, so the highest fence of a workspace does, too (decision 70). */
+/** Kinds of operations that no other row names. The newest always stay, and with them the highest fence of a workspace (decision 70). */
 const DROPPED: readonly OperationKind[] = [
   'open',
   'suspend',
@@ -17,7 +17,7 @@ const DROPPED: readonly OperationKind[] = [
 ]
 const ROWS = 1000
 
-/** Living workspaces of a cell after one in the order of their ids. */
+/** Living workspaces of a cell in the order of their ids, after the given one. */
 export async function nextWorkspaces(db: Db, cell_id: string, after: string | null, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')
@@ -31,7 +31,9 @@ export async function nextWorkspaces(db: Db, cell_id: string, after: string | nu
   return rows.map(({ id }) => id)
 }
 
-/** Operations that ended before then and are not among the newest of their workspace, a batch. @returns whether others may be left. */
+/**
+ * Deletes a batch of operations that ended before then and are not among the newest of their workspace. @returns whether more may be left.
+ */
 export async function dropOldOperations(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from operations where ctid = any(array(
@@ -43,7 +45,7 @@ export async function dropOldOperations(db: Db, workspace_ids: readonly string[]
   return numAffectedRows === BigInt(ROWS)
 }
 
-/** As with operations: agent sessions that were not used since then. */
+/** The same for agent sessions that were last used before then. */
 export async function dropOldAgentSessions(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from agent_sessions where id = any(array(

@@ -24,7 +24,6 @@ async function contextOf(world: World, process: Process, said: Partial<GuestActi
   return { cell_id, db: world.database.cell, clock, ids, table: process.table, log, ask_activity, started_at: new Date(0) }
 }
 
-/** One look of the idle clock at this moment. */
 async function lookNow(world: World, process: Process, said: Partial<GuestActivity> = {}): Promise<void> {
   await look(await contextOf(world, process, said))
 }
@@ -59,7 +58,7 @@ test('a workspace is suspended when its policy says so, and not a second earlier
   assert.deepEqual(await kinds(), ['suspend', 'suspend', 'open'])
   const operation = await world.ended((await lastOperation(world, ids.fixed)).id)
   assert.deepEqual([operation.state, operation.input], ['succeeded', { reason: 'idle_timeout' }])
-  assert.deepEqual(await world.db.selectFrom('audit_events').selectAll().execute(), []) // the operation says why itself
+  assert.deepEqual(await world.db.selectFrom('audit_events').selectAll().execute(), []) // the operation itself records the reason
 })
 
 test('calls, streams, keepalives and running commands keep it awake', async () => {
@@ -110,7 +109,7 @@ test('an idle session ends and its key is free', async () => {
   )
 })
 
-test('time in which nobody looked ends nothing: neither a clock that is set forward nor a standstill; the next timeout counts anew', async () => {
+test('gaps in our own clock make nothing idle, neither a jump forward nor a standstill; the next timeout counts from then', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const ids = { session: await running(world, { lifetime: 'session' }), fixed: await running(world, { idle_policy: 'fixed:60' }) }
@@ -151,7 +150,7 @@ async function requestSuspend(world: World, workspace_id: string, after_seconds:
   return now
 }
 
-test('a suspend request takes effect under the policy never, and says where it comes from', async () => {
+test('a suspend request takes effect under the policy never, and its operation names the request', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const workspace_id = await running(world, { idle_policy: 'never' })
@@ -182,13 +181,13 @@ test('a tool call after the request cancels it, a port request does not', async 
   assert.equal((await world.workspace(called)).suspend_requested_at, null)
 })
 
-test('idleness counts from the end of the last command, whether it was seen to run or not', async () => {
+test('idleness counts from the end of the last command, whether the cell saw it run or not', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const [unseen, seen] = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
   const kind = async (id: string) => (await lastOperation(world, id)).kind
   world.clock.advance(61)
-  // Both are due: one's command ended ten seconds ago, nobody had asked meanwhile.
+  // Both are due. The command of one ended ten seconds ago, unnoticed.
   const last_ended_at = new Date(world.clock.now().getTime() - 10_000)
   await lookNow(world, process, { last_ended_at })
   assert.deepEqual([await kind(unseen), (await world.workspace(unseen)).busy_until], ['open', last_ended_at])
@@ -208,7 +207,7 @@ test('idleness counts from the end of the last command, whether it was seen to r
   assert.equal(await kind(seen), 'suspend')
 })
 
-test('a guest that always says that a command has just ended is suspended a day after the last call', async () => {
+test('a guest that always reports a command as just ended is suspended a day after the last call', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world, { idle_policy: 'fixed:7200' })
@@ -223,7 +222,7 @@ test('a guest that always says that a command has just ended is suspended a day 
   assert.equal(await kind(), 'suspend')
 })
 
-test('the gaps that a workspace leaves make its timeout, by the rule in SQL as in TypeScript, over suspends and restarts', async () => {
+test("SQL and TypeScript learn the same timeout from a workspace's gaps, across suspends and restarts", async () => {
   await using world = await createWorld()
   let process = await world.startProcess()
   const id = await running(world)
@@ -272,7 +271,7 @@ test('time in which a command or a keepalive kept it awake is no gap', async () 
   assert.equal((await world.workspace(id)).idle_gaps?.[24], 1)
 })
 
-test('a workspace that cannot be saved runs on as it was, and is tried again ever more rarely', async () => {
+test('a workspace that cannot be saved runs on, and is retried ever more rarely', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world, { idle_policy: 'fixed:60' })
@@ -308,7 +307,7 @@ test('a workspace that cannot be saved runs on as it was, and is tried again eve
   assert.deepEqual([observed_state, idle_failures, idle_retry_at], ['suspended', 0, null])
 })
 
-test('a guest that takes its time for an answer holds up no look at another', { timeout: patience(20_000) }, async () => {
+test('a guest that answers slowly does not delay the checks of others', { timeout: patience(20_000) }, async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const all = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
@@ -319,7 +318,7 @@ test('a guest that takes its time for an answer holds up no look at another', { 
   const ask_activity: IdleContext['ask_activity'] = async (machine) => {
     asked += 1
     if (asked === all.length) everybody.resolve()
-    await everybody.promise // each answers when all of them were asked
+    await everybody.promise // each answers once all were asked
     return context.ask_activity(machine)
   }
   await look({ ...context, ask_activity })

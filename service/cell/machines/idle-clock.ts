@@ -17,18 +17,18 @@ export interface IdleContext {
   table: LiveTable
   log: Logger
   ask_activity: AskActivity
-  /** Everything counts as active when the process begins to act: what it did not see cannot be held against anybody. */
+  /** Every workspace counts as active at this time: the process saw no use before it. */
   started_at: Date
 }
 
 const LOOK_MS = 5000
-/** A guest whose commands run is asked again: they may end long before their time is up. No timeout over that end is shorter. */
+/** A guest with running commands is asked again, because they may end early. No idle timeout after their end is shorter. */
 const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
-/** When guests with running commands were last asked. */
+/** Last query of each guest with running commands, by workspace. */
 export type Asked = Map<string, Date>
 
-/** Suspends what has been idle long enough, and ends idle sessions. */
+/** Suspends idle workspaces, and ends idle sessions. */
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look')
   tickEvery(LOOK_MS, idleClock(context), failed, signal)
@@ -39,7 +39,7 @@ export function idleClock(context: IdleContext): () => Promise<void> {
   return ticking(context.clock, context.started_at, ({ now, since }) => look({ ...context, started_at: since }, asked, now))
 }
 
-/** One look at every running workspace that may be idle. */
+/** Checks every running workspace that may be idle. */
 export async function look(context: IdleContext, asked: Asked = new Map(), now: Date = context.clock.now()): Promise<void> {
   const rows = await readIdle(context.db, context.cell_id, now)
   forgetOthers(asked, rows)
@@ -48,7 +48,7 @@ export async function look(context: IdleContext, asked: Asked = new Map(), now: 
   }
 }
 
-/** A guest may take two seconds for its answer: one after the other, sixty of them would hold up the looks at all others for minutes. */
+/** A guest may take two seconds to answer: one after the other, sixty of them would delay all other checks for minutes. */
 const AT_ONCE_MAX = 16
 
 async function lookAt(context: IdleContext, row: IdleRow, asked: Asked, now: Date): Promise<void> {
@@ -63,7 +63,6 @@ async function lookAt(context: IdleContext, row: IdleRow, asked: Asked, now: Dat
 
 const LATER = new Date(8.64e15)
 
-/** What does not run any more is not asked again. */
 function forgetOthers(asked: Asked, rows: IdleRow[]): void {
   const present = new Set(rows.map(({ id }) => id))
   for (const id of asked.keys()) if (!present.has(id)) asked.delete(id)
@@ -75,7 +74,7 @@ function askAgain({ id, busy_until }: IdleRow, asked: Asked, now: Date): boolean
   return last === undefined || now.getTime() - last.getTime() >= ASK_AGAIN_MS
 }
 
-/** The row as it would be if everything in memory were written. */
+/** The row as if all activity in memory were written. */
 export function withMemory({ table, started_at }: Pick<IdleContext, 'table' | 'started_at'>, row: IdleRow): IdleRow {
   const last = table.activity.lastActive(row.id)
   const active_at = new Date(Math.max(row.active_at.getTime(), started_at.getTime(), last?.getTime() ?? 0))
@@ -87,8 +86,8 @@ function later(a: Date | null, b: Date | null): Date | null {
 }
 
 /**
- * Whether commands that run, or ended not long ago, put idleness off. Only what is about to be suspended is asked, and what was busy:
- * a question to every guest every few seconds would keep them all awake.
+ * Whether running or recently ended commands postpone idleness. Asks only guests that are about to be suspended or were busy: a query to
+ * every guest every few seconds would keep them all awake.
  */
 async function commandsKeep(context: IdleContext, seen: IdleRow, asked: Asked, now: Date): Promise<boolean> {
   const machine = (context.table.get(seen.id) ?? (await context.table.fresh(seen.id)))?.machine
@@ -107,13 +106,13 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: Asked, n
   return true
 }
 
-/** Judged once more under the row's lock: a call, a cancellation or a keepalive may have come while the guest was asked. */
+/** Checks again under the row's lock: a call, a cancellation or a keepalive may have come while the guest was asked. */
 async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
   const begun = await beginBySystem(context, workspace_id, (row) => operationOf(context, row, now), now, 'delete')
   if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)
 }
 
-/** What idleness means for the workspace at this moment; null: nothing yet. */
+/** The operation that idleness requires now; null: none yet. */
 function operationOf(context: IdleContext, row: IdleRow, now: Date): SystemOperation | null {
   if (context.table.activity.inUse(row.id)) return null
   const due = nextIdleEnd(withMemory(context, row))

@@ -9,7 +9,7 @@ import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** A running workspace that nothing holds, with all that its idleness depends on. */
+/** A running workspace that no operation holds, with the facts of its idleness. */
 export interface IdleRow extends IdleFacts {
   id: string
   organization_id: string
@@ -19,7 +19,7 @@ export interface IdleRow extends IdleFacts {
   cell_id: string | null
 }
 
-/** Every workspace of the cell that idleness may suspend soon, or that has a request which may be void. */
+/** Every workspace of the cell that may soon be idle, or whose suspend request may be void. */
 export async function readIdle(db: Db, cell_id: string, now: Date): Promise<IdleRow[]> {
   const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
@@ -33,8 +33,8 @@ export async function readIdle(db: Db, cell_id: string, now: Date): Promise<Idle
 }
 
 /**
- * Those whose organization has used up its allowance: they are suspended, idle or not (App, "Workspace observed state").
- * @param failed_before a suspend that has failed since then is not begun again yet.
+ * Workspaces of organizations that have used up an allowance: they are suspended, idle or not (App, "Workspace observed state").
+ * @param failed_before leaves out workspaces with a suspend that failed since then.
  */
 export async function readExhausted(db: Db, cell_id: string, failed_before: Date): Promise<string[]> {
   const rows = await running(db)
@@ -49,13 +49,13 @@ export async function readExhausted(db: Db, cell_id: string, failed_before: Date
   return rows.map(({ id }) => id)
 }
 
-/** A running workspace that nothing holds, and the disk that it has been granted. */
+/** A running workspace that no operation holds, with its disk grant. */
 export interface DiskHolder extends IdleRow {
   disk_gib: number
   residency: string
 }
 
-/** Workspaces whose idle policy leaves it to the service when they are suspended. */
+/** Workspaces whose idle policy lets the service choose the time of their suspend. */
 export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promise<DiskHolder[]> {
   const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
@@ -73,7 +73,7 @@ export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promi
   return rows.map((row) => ({ ...idleRow(row), disk_gib: row.disk_gib, residency: row.residency }))
 }
 
-/** Disk of workspaces that are being suspended or deleted: it counts as taken until they are. */
+/** Disk of workspaces that are being suspended or deleted: it counts as in use until the end. */
 export async function readComingDisk(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql<{ disk_gib: number }>`
     select coalesce(sum(g.disk_gib), 0)::int as disk_gib
@@ -125,10 +125,10 @@ export interface SystemOperation {
 }
 
 /**
- * The operation that a caller could have asked for, asked for by the service: by the same rules, in one transaction.
- * @param choose judges the row as it is under its lock; null begins nothing.
- * @param recorded the kind that a tenant would ask for who did it. A suspend for idleness says so itself, in its input.
- * @returns what has begun; null also where the workspace is held, or does not run any more.
+ * Begins an operation for the service by the rules for a caller, in one transaction.
+ * @param choose judges the locked row; null begins nothing.
+ * @param recorded the kind that writes an audit event. An idle suspend writes none: its input has the reason.
+ * @returns null also if the workspace is held or does not run any more.
  */
 export async function beginBySystem(
   { db, ids }: { db: Db; ids: Ids },
@@ -138,7 +138,7 @@ export async function beginBySystem(
   recorded: SystemOperation['kind'],
 ): Promise<SystemOperation | null> {
   const work = async (tx: ChangeTx) => {
-    // Locked first and read then: one statement that waits for the lock would see the hold as it was before.
+    // Locked first, then read: a single statement that waits for the lock would see an outdated hold.
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const found = await running(tx).where('w.id', '=', workspace_id).executeTakeFirst()
     if (found === undefined) return null
@@ -174,10 +174,10 @@ function deletion(now: Date) {
   return { desired_state: 'deleted' as const, deleted_at: now, ended_reason: 'idle_timeout', tokens_revoked_before: now }
 }
 
-/** A workspace and the suspend that was asked for. */
+/** A workspace and its pending suspend request. */
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
-/** A tool call came after the request: it is void. One that has taken its place stays. */
+/** Drops the request that a later tool call has made void. A newer request stays. */
 export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')
@@ -187,12 +187,12 @@ export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<vo
     .execute()
 }
 
-/** Until when commands count, or when the last one ended. */
+/** Stores until when commands count, or when the last one ended. */
 export async function noteBusy(db: Db, workspace_id: string, busy_until: Date): Promise<void> {
   await db.updateTable('workspaces').set({ busy_until }).where('id', '=', workspace_id).execute()
 }
 
-/** An idle suspend failed: the next one waits, the longer the more have failed. */
+/** An idle suspend failed: each failure delays the next one longer. */
 export async function noteFailure(tx: Tx, workspace_id: string, now: Date): Promise<void> {
   const { idle_failures } = await tx
     .updateTable('workspaces')

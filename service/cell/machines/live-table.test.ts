@@ -12,7 +12,7 @@ interface Alone extends AsyncDisposable {
   table: LiveTable
 }
 
-/** A table without a cell that acts. */
+/** A table without a running cell. */
 async function tableAlone(world: World, entries_max?: number): Promise<Alone> {
   const cell_id = world.ids.next()
   const listener = await openListener(world.database.options('berth_cell'), cellChannels(cell_id))
@@ -26,7 +26,7 @@ async function tableAlone(world: World, entries_max?: number): Promise<Alone> {
   }
 }
 
-test('a suspend request that is told of after the tool call that cancels it is taken out of the row at once', async () => {
+test('a suspend request that arrives after the tool call that cancels it is dropped from the row at once', async () => {
   await using world = await createWorld()
   await using alone = await tableAlone(world)
   const [called, uncalled] = [await world.newWorkspace(), await world.newWorkspace()]
@@ -58,7 +58,7 @@ const machineOf = (workspace_id: string, epoch: number): Machine => ({
   resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 },
 })
 
-/** Running workspaces that differ in nothing. */
+/** Inserts identical running workspaces. */
 async function manyRunning(world: World, count: number): Promise<string[]> {
   await world.newWorkspace()
   const { rows } = await sql<{ id: string }>`
@@ -68,7 +68,7 @@ async function manyRunning(world: World, count: number): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-test('machines of what is suspended or deleted are forgotten, and make room for others', async () => {
+test('machines of suspended or deleted workspaces are forgotten, and make space for others', async () => {
   await using world = await createWorld()
   await using alone = await tableAlone(world, 20)
   const { table } = alone
@@ -89,7 +89,7 @@ test('machines of what is suspended or deleted are forgotten, and make room for 
   assert.equal(table.known().length, 20)
 })
 
-test('a machine of the epoch that is being committed waits for its row', async () => {
+test('a machine of an uncommitted epoch shows once its row has that epoch', async () => {
   await using world = await createWorld()
   await using alone = await tableAlone(world)
   const [id = ''] = await manyRunning(world, 1)
@@ -100,7 +100,7 @@ test('a machine of the epoch that is being committed waits for its row', async (
   assert.equal((await alone.table.fresh(id))?.machine?.epoch, 1)
 })
 
-test('with more in use than the table should hold, one that comes costs a look at two', async () => {
+test('with more workspaces in use than the table should hold, each new one checks two', async () => {
   await using world = await createWorld()
   await using alone = await tableAlone(world, 20)
   const { table } = alone
@@ -113,7 +113,7 @@ test('with more in use than the table should hold, one that comes costs a look a
   assert.equal(looks.mock.callCount(), 2)
 })
 
-test('however many rows are stale, how long they have been is known', () => {
+test('the age of the oldest stale row is known for any number of rows', () => {
   const reader = createEntryReader(() => new Promise(() => undefined))
   assert.equal(reader.staleMs(), 0)
   const before_ms = performance.now()

@@ -8,26 +8,24 @@ import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
 import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
 
-/** The table as its owner, the cell's runner, sees it. */
+/** The table as the cell's runner uses it. */
 export interface LiveTable extends MachineTable {
   readonly activity: ActivityLedger
-  /** Every workspace that is known here. */
   known(): WorkspaceEntry[]
-  /** A machine is there, as hostd says. It shows as soon as the row is at its epoch. */
+  /** Adds a machine as hostd reports it. It shows as soon as the row is at its epoch. */
   putMachine(machine: Machine): void
-  /** It was frozen or thawed. @param fence only this one; a successor is as it is. */
+  /** Marks it frozen or thawed. @param fence only this machine; a successor stays as it is. */
   markMachine(workspace_id: string, fence: number, state: 'running' | 'frozen'): void
-  /** It gave its memory back: nothing ends with it, since the workspace runs on without. */
+  /** It has released its memory. No stream ends, since the workspace runs on without a machine. */
   parkMachine(workspace_id: string, fence: number): void
-  /** It ended. @param fence only this one; a successor stays. */
+  /** It ended. @param fence only this machine; a successor stays. */
   endMachine(workspace_id: string, fence: number, reason: GoneReason): void
-  /** Whether its death has been told, maybe before the commit that would make it the workspace's machine. */
+  /** Whether its death was reported, maybe before the commit that makes it the workspace's machine. */
   isDead(workspace_id: string, fence: number): boolean
-  /** Whether a later machine has taken its place, maybe before the commit that makes it the workspace's machine. */
+  /** Whether a later machine has replaced it, maybe before the commit that makes it the workspace's machine. */
   hasSuccessor(workspace_id: string, fence: number): boolean
-  /** Resolves when every change that was heard of before this call is taken in. */
+  /** Resolves when every change that was notified before this call is stored. */
   settled(): Promise<void>
-  /** Makes these workspaces known. */
   preload(workspace_ids: string[]): Promise<void>
   close(): void
 }
@@ -42,7 +40,7 @@ interface TableContext {
   cell_id: string
 }
 
-/** @param entries_max more are kept only where machines and calls keep them. */
+/** @param entries_max more stay only while they have a machine or calls. */
 export function createMachineTable(context: TableContext, entries_max = ENTRIES_MAX): LiveTable {
   const { listener, clock, cell_id } = context
   const rows = new Map<string, EntryRow>()
@@ -60,7 +58,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     ends.set(row.id, { epoch: row.ownership_epoch, controller })
     return controller
   }
-  /** A machine of an earlier epoch, or of what is deleted, is nobody's any more. One of a later epoch awaits its commit. */
+  /** Drops a machine of an earlier epoch or of a deleted workspace. A machine of a later epoch awaits its commit. */
   const forgetPast = ({ id, ownership_epoch, deleted_at }: EntryRow) => {
     const machine = machines.get(id)
     if (machine !== undefined && (deleted_at !== null || machine.epoch < ownership_epoch)) machines.delete(id)
@@ -89,7 +87,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
   const accept = (asked: string[], found: EntryRow[]) => {
     for (const row of found) {
       rows.set(row.id, row)
-      // Its notification may have been on its way here while the call that cancels the request passed the gate.
+      // The notification may arrive after the tool call that cancels the request.
       void cancelSuspend(context.db, row, activity.lastToolCall(row.id) ?? null)
     }
     const present = new Set(found.map(({ id }) => id))
@@ -99,7 +97,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
     }
     shrink(2 * asked.length)
   }
-  /** Looks at no more than twice what has come: one that has to stay goes to the end, and is not looked at by everybody after. */
+  /** Checks at most twice the number of new entries. An entry that stays moves to the end, so that later calls check other ones. */
   const shrink = (looks: number) => {
     for (const [id, entry] of built) {
       if (built.size <= entries_max || looks === 0) return
@@ -154,7 +152,7 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
       if (machine?.fence !== fence) return
       machines.delete(workspace_id)
       const end = ends.get(workspace_id)
-      // One that was being restored was nobody's yet: its workspace sleeps on.
+      // A machine that was still being restored has no streams to end.
       if (end?.epoch === machine.epoch && rows.get(workspace_id)?.residency === 'resident') end.controller.abort(reason)
       build(workspace_id)
     },
@@ -172,8 +170,8 @@ export function createMachineTable(context: TableContext, entries_max = ENTRIES_
 }
 
 /**
- * What the host says may be older than what this process has done since. A machine that is taken for frozen is thawed before it is
- * asked, which does no harm where it was not; one that is taken for running and is not would hang its callers.
+ * Merges a report of the host, which may be older than this process's own freeze. A machine wrongly taken for frozen is thawed before
+ * its next call, which is harmless. A machine wrongly taken for running would hang its callers.
  */
 export function liveMachine(machine: Machine, before: LiveMachine | undefined): LiveMachine {
   const { address, agent_key, agent_protocol, epoch, fence, state, freezer_file } = machine
@@ -188,7 +186,7 @@ function deathKey(workspace_id: string, fence: number): string {
   return `${workspace_id}:${fence}`
 }
 
-/** Only a death that arrives while its machine's commit is under way is ever asked for, so a short memory is enough. */
+/** A death matters only while the commit of its machine is under way, so a short memory is enough. */
 function rememberDeath(deaths: Set<string>, key: string): void {
   deaths.add(key)
   const [oldest] = deaths

@@ -6,7 +6,7 @@ import { createFakeHost } from '../links/fake/host.ts'
 
 // Decision 312.
 
-test('on an empty computer under the name of a lost one each workspace says what is gone and can be deleted; the lost one comes back to nothing', async () => {
+test('on a replacement for a lost computer each workspace reports its loss and can be deleted; the lost one is emptied on its return', async () => {
   await using world = await createWorld()
   const lost = await world.startProcess()
   const opened = [await world.open(), await world.open(), await world.open()]
@@ -28,7 +28,7 @@ test('on an empty computer under the name of a lost one each workspace says what
   for (const id of [running, suspended, deleting]) assert.equal((await world.workspace(id)).observed_state, 'deleted')
   await next.close()
 
-  // The lost computer has all of its machines and disks still.
+  // The lost computer still has all of its machines and disks.
   const back = await world.startProcess()
   await back.engine.watch()?.sweep()
   await assertNothingIsLeft(world)

@@ -30,7 +30,7 @@ test('a machine is in the table from its start to its end: resident, hibernated,
   assert.equal(await machineOf(world, workspace_id), undefined)
 })
 
-test('nothing has two machines, and none is without somebody that it is for', async () => {
+test('no subject has two machines, and each machine has an owner', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
   const process = await world.startProcess()
@@ -52,7 +52,7 @@ test('nothing has two machines, and none is without somebody that it is for', as
   assert.deepEqual([...found].sort(), [[`build.${build.id}`, null], [`execution.${execution.id}`, workspace_id]]) // prettier-ignore
 })
 
-test('what organizations hold is what their machines were granted, a hibernated one its disk alone', async () => {
+test('organizations hold the grants of their machines; a hibernated machine holds its disk alone', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const opened = [await world.open(), await world.open()]
@@ -72,7 +72,7 @@ test('what organizations hold is what their machines were granted, a hibernated 
   assert.deepEqual([after?.awake, after?.disk_gib, after?.memory_mib], [1, used.disk_gib, used.memory_mib / 2])
 })
 
-test('the migration gives the table every machine that an installation of before has, running, frozen and hibernated, and no other', async () => {
+test('the migration adds every machine of an older installation, running, frozen and hibernated, and no other', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const opened = [await world.open(), await world.open(), await world.open(), await world.open()]
@@ -96,7 +96,7 @@ test('the migration gives the table every machine that an installation of before
   await sql`drop table machines`.execute(world.db)
   await sql.raw(await readFile(new URL('../../db/migrations/0016_machines.sql', import.meta.url), 'utf8')).execute(world.db)
   assert.deepEqual(await machines(), before)
-  // And it follows from there on.
+  // The triggers keep it up to date from there on.
   assert.equal((await world.ended(await world.operate(running, 'suspend'))).state, 'succeeded')
   assert.deepEqual((await machines()).map(({ id }) => id), before.map(({ id }) => id).filter((id) => id !== running)) // prettier-ignore
 })

@@ -3,14 +3,14 @@ import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/schema.ts'
 import { subjectName, type Subject } from '../links/subject.ts'
 
-/** What one organization holds of a cell: by its machines, and by what running operations have set aside for one that is to come. */
+/** Grants of an organization on a cell: of its machines, and of reservations by running operations. */
 export interface Granted extends Resources {
   organization_id: string
-  /** Of machines that are not hibernated, reservations among them: so many times what a machine takes beyond its grant. */
+  /** Machines and reservations that are not hibernated: each takes headroom beyond its grant. */
   awake: number
 }
 
-/** A hibernated machine holds its disk alone. Organizations that hold nothing are left out. */
+/** A hibernated machine counts with its disk alone. Organizations without grants are left out. */
 export async function grantsByOrganization(db: Db, cell_id: string): Promise<Granted[]> {
   const { rows } = await sql<Granted>`
     select organization_id, coalesce(sum(disk_gib), 0)::int as disk_gib,
@@ -22,8 +22,8 @@ export async function grantsByOrganization(db: Db, cell_id: string): Promise<Gra
 }
 
 /**
- * Of these, those that have a row, by name, with the workspace that each is for. A build is for none, and neither is a capture of a template
- * version, whose row is another table's and outlives its machine.
+ * Returns the subjects that have a row, by name, with their workspace. Builds have none (null), nor have captures of template versions:
+ * their row is in another table and outlives the machine.
  */
 export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {
   if (subjects.length === 0) return new Map()

@@ -15,7 +15,7 @@ async function running(world: World, process: Process): Promise<string> {
 
 const hibernate = async (process: Process, id: string) => process.parking.hibernate(await entryOf(process, id))
 
-/** A verb of the host that is held up until it is let go. */
+/** Blocks a host command until it is released. */
 function held(world: World, verb: 'restore' | 'cloneCheckpoint', when: 'before' | 'after') {
   const [asked, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const interception = world.host.intercept(verb, when, async () => {
@@ -25,7 +25,7 @@ function held(world: World, verb: 'restore' | 'cloneCheckpoint', when: 'before' 
   return { asked: asked.promise, letGo: () => go.resolve(), [Symbol.dispose]: () => interception[Symbol.dispose]() }
 }
 
-test('a wake of another process that an operation has overtaken commits nothing, and nothing of the guest is lost', async () => {
+test('a wake of another process that an operation has overtaken commits nothing, and the guest loses nothing', async () => {
   await using world = await createWorld()
   const owner = await world.startProcess()
   const id = await running(world, owner)
@@ -47,7 +47,7 @@ test('a wake of another process that an operation has overtaken commits nothing,
   assert.equal(world.host.guest(id).memory.get('canary'), CANARY)
 })
 
-test('a hibernated workspace without the row of its checkpoint is not suspended on nothing', async () => {
+test('a hibernated workspace without the row of its checkpoint is not suspended', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world, process)
@@ -57,7 +57,7 @@ test('a hibernated workspace without the row of its checkpoint is not suspended 
   assert.equal((await world.workspace(id)).observed_state, 'running')
 })
 
-test('so many sleepers are woken at once, and the others in their turn', async () => {
+test('eight hibernated workspaces are woken at once, and the others in order', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 100_000, memory_mib: 100_000, disk_gib: 1000 } })
   const process = await world.startProcess()
   const ids = await Promise.all(Array.from({ length: 12 }, () => running(world, process)))
@@ -71,7 +71,7 @@ test('so many sleepers are woken at once, and the others in their turn', async (
   const entries = await Promise.all(ids.map((id) => entryOf(process, id)))
   const woken = Promise.all(entries.map((entry) => process.parking.wake(entry)))
   await world.until(() => Promise.resolve(restores >= 8))
-  await world.workspace(ids[0] ?? '') // long enough for the others to have come as far
+  await world.workspace(ids[0] ?? '') // time for the other wakes to get as far
   await world.workspace(ids[0] ?? '')
   assert.equal(restores, 8)
   go.resolve()
@@ -79,7 +79,7 @@ test('so many sleepers are woken at once, and the others in their turn', async (
   for (const id of ids) assert.equal(world.host.guest(id).memory.get('canary'), CANARY)
 })
 
-test('a cell that is closing looks for nothing to park any more', async (t) => {
+test('a closing cell parks no more machines', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   await using world = await createWorld()
   const process = await world.startProcess({ park_after: { freeze_after_seconds: 1000, hibernate_after_seconds: 0 } })
@@ -99,7 +99,7 @@ test('a cell that is closing looks for nothing to park any more', async (t) => {
   await closed
 })
 
-test('a cell says that it lives between two comparisons with its host', async (t) => {
+test('a cell reports that it lives between two reconcile passes', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   await using world = await createWorld()
   await world.startProcess()

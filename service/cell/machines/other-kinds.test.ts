@@ -23,7 +23,7 @@ async function row(world: World, subject: Subject, workspace_id: string): Promis
 
 const bounds = () => ({ signal: AbortSignal.timeout(AT_ONCE_MS), room: UNCOUNTED })
 
-test('the link to the machine of a build or an execution ends for good with its death, however the cell hears of it', async () => {
+test('the link to the machine of a build or an execution ends with its death, however the cell learns of it', async () => {
   await using world = await createWorld()
   const { workspace_id, operation_id } = await world.open()
   const process = await world.startProcess()
@@ -47,7 +47,7 @@ test('the link to the machine of a build or an execution ends for good with its 
   assert.equal(await isGone(execution), true)
 })
 
-test('the sweep leaves machines of other kinds that a row names, and deletes those that none does, of every kind', async () => {
+test('the sweep keeps machines of other kinds that a row names, and deletes all others of every kind', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -58,7 +58,7 @@ test('the sweep leaves machines of other kinds that a row names, and deletes tho
   await start(world, named)
   const unnamed = (['execution', 'build', 'test_instance'] as const).map((kind): Subject => ({ kind, id: world.ids.next() }))
   for (const subject of unnamed) await start(world, subject)
-  // Of the same id as the one that is named, and another kind.
+  // The id of the named subject, with another kind.
   await start(world, { kind: 'build', id: named.id })
   await world.startProcess()
   const { machines, files } = await world.host.inventory()

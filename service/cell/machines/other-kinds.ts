@@ -7,7 +7,7 @@ import type { Inventory } from '../links/hostd.ts'
 import { findSubjects } from './machines-store.ts'
 import { guarded, mayRemove, report, type Sweep } from './sweep.ts'
 
-/** Ends machines of builds that are over, on the host first: until then their room is taken. */
+/** Deletes machines of builds that are over, on the host first: until then their capacity is in use. */
 export async function endBuildMachines(sweep: Sweep): Promise<void> {
   for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
     await guarded(sweep, id, async () => {
@@ -23,10 +23,9 @@ export async function endBuildMachines(sweep: Sweep): Promise<void> {
 }
 
 /**
- * Deletes what the host holds of executions, builds and test instances that no row of `machines` names. A row is there before its machine
- * is and until its machine is gone, and the rows are read after the inventory: what has none belongs to nobody. Nothing of it is kept, in
- * quarantine or elsewhere: what such a machine was made for is in the database and among the layers, or has to be made again. Of an
- * execution's tree the host has a copy, which stays while the tree is run on.
+ * Deletes host data of executions, builds and test instances that no row of `machines` names. A row exists from before its machine until
+ * the machine is gone, and rows are read after the inventory: without a row it is an orphan. Nothing goes to quarantine: results are in the
+ * database or the layers, or can be made again. The host's copy of a tree stays while executions run on that tree.
  */
 export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)
@@ -49,7 +48,7 @@ export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Invento
   }
 }
 
-/** Names of those whose tree was run on lately. */
+/** Executions whose tree was used lately, by name. */
 async function keptCopies({ db, clock }: Sweep, subjects: readonly Subject[]): Promise<Set<string>> {
   const since = new Date(clock.now().getTime() - LIMITS.execution.copy_kept_hours * 3600_000)
   const executions = subjects.filter(({ kind }) => kind === 'execution')
@@ -59,7 +58,7 @@ async function keptCopies({ db, clock }: Sweep, subjects: readonly Subject[]): P
 
 const ATTEMPT = /^e\d+\.\d+$/
 
-/** Disks of executions that have ended, beside the copy. */
+/** Deletes disks of ended executions, but not the copy. */
 async function dropAttempts(sweep: Sweep, subject: Subject, files: Inventory['files']): Promise<void> {
   const names = files.find((one) => subjectName(one.subject) === subjectName(subject))?.disks.filter((name) => ATTEMPT.test(name)) ?? []
   if (names.length === 0) return

@@ -3,12 +3,12 @@ import { HostFailure } from '../links/hostd.ts'
 import { refusedMemory, WAY_OUT } from '../links/memory-refusal.ts'
 
 const RETRY_SECONDS = 1
-/** What refuses a memory passes when an operator does something about it. */
+/** A refused memory stays refused until an operator acts. */
 const REFUSED_RETRY_SECONDS = 60
-/** Room comes when something is suspended, parked or deleted. */
+/** Capacity is released when a workspace is suspended, parked or deleted. */
 const FULL_RETRY_SECONDS = 5
 
-/** Cell, "File, parking and host reasons". */
+/** See Cell, "File, parking and host reasons". */
 export function wakeFailed(cause?: unknown): Failure {
   const memory = cause instanceof HostFailure ? refusedMemory(cause) : undefined
   if (memory === undefined) {

@@ -4,7 +4,7 @@ import type { MachineVolume, Resources } from '../../db/schema.ts'
 import type { CheckpointInfo } from '../links/hostd.ts'
 import { dropSuperseded } from '../operations/checkpoint-store.ts'
 
-/** One move of one machine between resident and hibernated. The fence says whose: whoever speaks with a higher one has taken over. */
+/** One transition of a machine between resident and hibernated. A later one with a higher fence takes over. */
 export interface Move {
   cell_id: string
   workspace_id: string
@@ -18,7 +18,7 @@ function ofMove({ workspace_id, epoch }: Move) {
   return sql<boolean>`id = ${workspace_id} and observed_state = 'running' and deleted_at is null and ownership_epoch = ${epoch}`
 }
 
-/** @returns false where it is not resident, where an operation has it in hand, or where somebody came later. */
+/** @returns false if it is not resident, if an operation holds it, or if a higher fence has taken over. */
 export async function beginHibernation(db: Db, move: Move): Promise<boolean> {
   const { rows } = await sql`
     update workspaces set residency_fence = ${move.fence}
@@ -27,15 +27,15 @@ export async function beginHibernation(db: Db, move: Move): Promise<boolean> {
   return rows.length === 1
 }
 
-/** What the commit has left behind: files that nothing names any more. */
+/** Files that no row names after the commit. */
 export interface LeftBehind {
   disk: string | null
   checkpoints: string[]
 }
 
 /**
- * The workspace is its checkpoint from here on, and its machine may only be stopped.
- * @returns null where somebody came meanwhile: nothing has changed.
+ * From here on the workspace is its checkpoint, and its machine may only be stopped.
+ * @returns null if another process or operation has taken over: nothing has changed.
  */
 export async function commitHibernation(
   db: Db,
@@ -78,7 +78,7 @@ export async function commitHibernation(
   })
 }
 
-/** Whether that commit happened: asked when its answer was lost. */
+/** Whether that commit happened; asked when its answer was lost. */
 export async function isHibernatedBy(db: Db, { workspace_id, fence }: Move): Promise<boolean> {
   const row = await db.selectFrom('workspaces').select(['residency', 'residency_fence']).where('id', '=', workspace_id).executeTakeFirst()
   return row?.residency === 'hibernated' && row.residency_fence === fence
@@ -90,10 +90,10 @@ export interface Sleeper {
   volumes: MachineVolume[]
 }
 
-/** While it starts up an operation holds it, and its machine serves all the same: an open gate lets whoever asks wake it. */
+/** During start-up an operation holds the workspace, but its machine serves calls: an open gate lets a call wake it. */
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
-/** @returns null where it is not hibernated, where an operation has it in hand, or where somebody came later. */
+/** @returns null if it is not hibernated, if an operation holds it, or if a higher fence has taken over. */
 export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
   const { rows } = await sql<Resources & Omit<Sleeper, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}
@@ -107,12 +107,12 @@ export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
   return { checkpoint_id, resources, volumes }
 }
 
-/** An operation has taken the workspace in hand: it has told the host so, and what was restored before is dead. One that waits lets a move end. */
+/** A running operation has already commanded the host, so a machine restored before is dead. A waiting operation lets a transition end. */
 const IN_HAND = sql<boolean>`exists (
   select from workspace_holds h join operations o on o.id = h.operation_id
   where h.workspace_id = workspaces.id and h.gate <> 'open' and o.state = 'running')`
 
-/** @returns checkpoints whose files may go; null where somebody came meanwhile: the machine is nobody's. */
+/** @returns checkpoints whose files may go; null if another process or operation took over: the caller must discard the machine. */
 export async function commitWake(db: Db, move: Move, disk: string): Promise<string[] | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
@@ -130,7 +130,6 @@ export async function commitWake(db: Db, move: Move, disk: string): Promise<stri
   })
 }
 
-/** It sleeps on as it was. */
 export async function undoWake(db: Db, { workspace_id, fence }: Move): Promise<void> {
   await sql`
     update workspaces set residency = 'hibernated'
@@ -138,8 +137,8 @@ export async function undoWake(db: Db, { workspace_id, fence }: Move): Promise<v
 }
 
 /**
- * Ends a move that nobody makes any more, and keeps whoever made it from committing it yet.
- * @returns false where somebody came later.
+ * Ends an abandoned transition, and keeps a late process from committing it.
+ * @returns false if a higher fence has taken over.
  */
 export async function endMove(db: Db, workspace_id: string, fence: number): Promise<boolean> {
   const { rows } = await sql`

@@ -19,13 +19,13 @@ import { workspaceSubject } from '../links/subject.ts'
 
 interface Bed {
   id: string
-  /** So many seconds pass, and the clock looks before and after. */
+  /** Advances the clock; the residency clock runs before and after. */
   pass(seconds: number, meanwhile?: () => void): Promise<void>
   entry(): WorkspaceEntry
   state(): string | undefined
-  /** What GET /idle says of its residency. */
+  /** Residency as GET /idle shows it. */
   shown(): Shown
-  /** What the guest says of its commands. */
+  /** The guest's answer about its commands; null: none. */
   said: { current: Partial<GuestActivity> | null }
   context: ResidencyContext
 }
@@ -89,7 +89,7 @@ test('an unused machine is frozen after its seconds and not before, and the next
   assert.equal(state(), 'running')
 })
 
-test('what wants time in the background is frozen later, as its row or its template says, and shows why it is resident until then', async () => {
+test('background_seconds of the row or its template delays the freeze, and shows why it is resident until then', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, entry, state, shown } = await bed(world, process)
@@ -114,7 +114,7 @@ test('what wants time in the background is frozen later, as its row or its templ
   assert.equal(shown().reason, 'use')
 })
 
-test('time in which nobody looked parks nothing: everything counts as used anew', async () => {
+test('time in which our own clock stood still parks nothing: everything counts as used from then', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { context, state } = await bed(world, process)
@@ -137,7 +137,7 @@ test('time in which nobody looked parks nothing: everything counts as used anew'
   assert.equal(state(), 'frozen')
 })
 
-test('a guest that never says whether its commands run is parked after a minute of such answers', async () => {
+test('a guest that never reports its commands is parked after a minute of failed queries', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { said, pass, state } = await bed(world, process)
@@ -146,7 +146,7 @@ test('a guest that never says whether its commands run is parked after a minute 
     await pass(6)
     assert.equal(state(), 'running', String(unsaid))
   }
-  said.current = { running: 1 } // one answer, and it counts anew
+  said.current = { running: 1 } // one answer restarts the count
   await pass(6)
   said.current = null
   for (let unsaid = 1; unsaid < 12; unsaid += 1) await pass(6)
@@ -155,7 +155,7 @@ test('a guest that never says whether its commands run is parked after a minute 
   assert.equal(state(), 'frozen')
 })
 
-test('after a call it is unused anew from its end', async () => {
+test('unused time counts from the end of the last call', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, state } = await bed(world, process)
@@ -167,7 +167,7 @@ test('after a call it is unused anew from its end', async () => {
   assert.equal(state(), 'frozen')
 })
 
-test('streams, keepalives, commands, processor and network keep it resident, each by itself', async () => {
+test('streams, keepalives, commands, processor and network each keep it resident', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, state, said } = await bed(world, process)
@@ -184,7 +184,7 @@ test('streams, keepalives, commands, processor and network keep it resident, eac
   said.current = { running: 1 }
   await pass(30)
   assert.equal(state(), 'running')
-  said.current = null // no answer that can be understood: the probe finds out what is wrong
+  said.current = null // no answer: the probe finds out what is wrong
   await pass(30)
   assert.equal(state(), 'running')
   said.current = {}
@@ -197,7 +197,7 @@ test('streams, keepalives, commands, processor and network keep it resident, eac
   assert.equal(state(), 'frozen')
 })
 
-test('a hint thaws it for sixty seconds, and is dropped when no call comes; it is no activity', async () => {
+test('a hint thaws it for sixty seconds, expires without a call, and is no activity', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, entry, state } = await bed(world, process)
@@ -214,13 +214,13 @@ test('a hint thaws it for sixty seconds, and is dropped when no call comes; it i
   assert.deepEqual([state(), process.table.activity.lastActive(id)], ['frozen', active_at])
   process.parking.hint(entry())
   await process.parking.still(id)
-  process.table.touch(id, 'tool_call') // the one that was announced
+  process.table.touch(id, 'tool_call') // the announced call
   await pass(6)
   await pass(6)
   assert.equal(state(), 'frozen')
 })
 
-test('a call that comes while it is being frozen is served by the same machine, thawed', async () => {
+test('a call during a freeze is served by the same machine, thawed', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, entry, state } = await bed(world, process)
@@ -238,7 +238,7 @@ test('a call that comes while it is being frozen is served by the same machine, 
   held?.[Symbol.dispose]()
 })
 
-test('a call, a keepalive or an operation that came just before keeps it from being frozen', async () => {
+test('a call, a keepalive or an operation just before a freeze prevents it', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, entry, state } = await bed(world, process)
@@ -280,7 +280,7 @@ test('operations on a frozen machine thaw it first, and leave it running', async
   assert.equal(world.host.guest(id).memory.get('canary'), 'kept')
 })
 
-test('a freezer file of the machine thaws it while its host is down', async () => {
+test('the freezer file thaws the machine while its host is down', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, entry, state } = await bed(world, process)
@@ -307,7 +307,7 @@ test('a freezer file of the machine thaws it while its host is down', async () =
   }
 })
 
-test('one that cannot be thawed is wake_failed, and is tried again by the next call', async () => {
+test('a failed thaw is wake_failed, and the next call tries again', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { pass, entry, state } = await bed(world, process)
@@ -321,7 +321,7 @@ test('one that cannot be thawed is wake_failed, and is tried again by the next c
   assert.equal(state(), 'running')
 })
 
-test('a freeze whose outcome nobody knows counts as one: the next call thaws it', async () => {
+test('a freeze with an unknown outcome counts as done: the next call thaws it', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, entry, state } = await bed(world, process)
@@ -336,7 +336,7 @@ test('a freeze whose outcome nobody knows counts as one: the next call thaws it'
   assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
 })
 
-test('a freeze that came late is found by the probe, and the clock thaws what is in use', async () => {
+test('the probe finds a late freeze, and the clock thaws a machine in use', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, state, context } = await bed(world, process)
@@ -360,7 +360,7 @@ test('a freeze that came late is found by the probe, and the clock thaws what is
   assert.deepEqual([state(), await real(world, id)], ['running', 'running'])
 })
 
-test('another process of the cell finds it frozen, and a comparison with the host does not take it for running', async () => {
+test('another process of the cell finds it frozen, and a reconcile pass does not take it for running', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { id, pass } = await bed(world, first)
@@ -370,7 +370,7 @@ test('another process of the cell finds it frozen, and a comparison with the hos
   assert.equal(second.table.get(id)?.machine?.state, 'frozen')
   const [machine] = (await world.host.inventory()).machines
   assert.ok(machine)
-  second.table.putMachine({ ...machine, state: 'running' }) // as an inventory says that was read just before
+  second.table.putMachine({ ...machine, state: 'running' }) // as an inventory reports that was read just before
   assert.equal(second.table.get(id)?.machine?.state, 'frozen')
   const { cell_id } = await world.workspace(id)
   const { clock, ids, host } = world
@@ -387,7 +387,7 @@ test('another process of the cell finds it frozen, and a comparison with the hos
   assert.deepEqual([await real(world, id), (await world.workspace(id)).observed_state], ['frozen', 'running'])
 })
 
-test('when its last command ended is known while it is frozen', async () => {
+test('the end of its last command is known while it is frozen', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, pass, said, state } = await bed(world, process)

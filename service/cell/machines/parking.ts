@@ -25,52 +25,52 @@ export interface ParkingContext {
   table: LiveTable
   room: Room
   log: Logger
-  /** Counts what is done; a test does without. */
+  /** Absent in tests. */
   metrics?: Pick<CellMetrics, 'moved'>
-  /** Tests: how often a hibernation asks for an answer before it leaves the rest to the comparison. */
+  /** For tests: tries of a hibernation before it leaves the rest to the reconciler. */
   tries_max?: number
 }
 
-/** What the gateway needs of parking. */
+/** The gateway's view of parking. */
 export interface Waking {
-  /** The machine, where it runs; null: it has to be woken first. Never waits. */
+  /** The machine if it runs; null: it must be woken first. Never waits. */
   ready(entry: WorkspaceEntry): LiveMachine | null
   /**
-   * Resolves when the workspace is worth looking at again; rejects with what the call is refused with. Whoever waits holds it awake,
-   * or it may be parked again before they look.
+   * Resolves when the caller should check the workspace again; rejects with the refusal of the call. The caller must hold it awake, or it
+   * may be parked again before the check.
    */
   wake(entry: WorkspaceEntry): Promise<void>
-  /** A tool call is about to come: begins to wake it. @returns where the machine was. */
+  /** Announces a tool call and begins to wake the machine. @returns its residency before. */
   hint(entry: WorkspaceEntry): ResidencyState
 }
 
-/** The moves between running and parked: one at a time a machine, and none beside an operation. */
+/** Transitions between running and parked: one at a time for a machine, and none during an operation. */
 export interface Parking extends Waking {
-  /** Freezes it, unless somebody has come meanwhile. */
+  /** Freezes it, unless the workspace is used. */
   freeze(seen: WorkspaceEntry): Promise<void>
-  /** Saves it to the disk and releases its memory, unless somebody has come meanwhile. Nothing where enough are being saved. */
+  /** Saves it to the disk and releases its memory, unless the workspace is used or enough are being saved. */
   hibernate(seen: WorkspaceEntry, why?: WhyHibernate): Promise<void>
-  /** How its last save failed, and when it is tried again; null: it did not fail. */
+  /** How its last save failed and when it is retried; null: it did not fail. */
   saveFailed: SaveFailures['last']
-  /** For an operation, which holds the workspace and asks the host by its own fence: no move is under way, and nothing is frozen. */
+  /** For an operation that holds the workspace: waits for a transition under way, then thaws it with the operation's own fence. */
   rouse(workspace_id: string, by_host: ThawByHost): Promise<void>
-  /** Workspaces whose machine is being moved at the moment. */
+  /** Workspaces with a transition under way. */
   moving(): string[]
-  /** Resolves when none is under way. */
+  /** Resolves when no transition is under way. */
   still(workspace_id: string): Promise<void>
-  /** When it was woken last; undefined: not by this process. */
+  /** undefined: this process has not woken it. */
   wokenAt(workspace_id: string): Date | undefined
   hintedUntil(workspace_id: string): Date | null
-  /** What is not known here any more needs no memory either. */
+  /** Drops the state of workspaces that this cell no longer has. */
   forgetOthers(known: ReadonlySet<string>): void
 }
 
-/** Whether nobody has come, as the workspace was just read, and it is still that machine. */
+/** Whether the workspace is still idle and still has the machine that was read. */
 export type MayPark = (entry: WorkspaceEntry | undefined, machine: LiveMachine) => boolean
 
-/** Captures write as fast as the disk takes them: more at once would only be slower each. For those who wait small ones take turns with their parts that wait for the disk. */
+/** Captures write at the speed of the disk: more at once would only slow each other. Evictions may be more, as small ones overlap. */
 const HIBERNATIONS_MAX: Record<WhyHibernate, number> = { unused: 2, room: EVICTIONS_MAX }
-/** Restores read and map as fast as the disk gives: more at once would only be slower each, and keep starts from their share. */
+/** Restores read and map at the speed of the disk: more at once would slow each other, and delay starts. */
 const WAKES_MAX = 8
 
 interface Moving {
@@ -86,14 +86,14 @@ export function createParking(context: ParkingContext): Parking {
   const inTurn = turns(WAKES_MAX)
   const failures = createSaveFailures(clock)
 
-  /** The call that a hint has announced takes its place. */
+  /** The call that the hint announced ends it. */
   const hintedUntil = (workspace_id: string): Date | null => {
     const hinted_at = hints.get(workspace_id)
     const called_at = table.activity.lastToolCall(workspace_id)
     if (hinted_at === undefined || (called_at !== undefined && called_at >= hinted_at)) return null
     return new Date(hinted_at.getTime() + LIMITS.idle.wake_hint_seconds * 1000)
   }
-  /** Joins the move that is under way, whichever it is: who wants another one looks again afterwards. */
+  /** Joins the transition under way, of any kind: a caller that wants another kind checks again afterwards. */
   const move = (workspace_id: string, kind: Moving['kind'], work: () => Promise<unknown>): Promise<void> => {
     const known = moves.get(workspace_id)
     if (known !== undefined) return known.done
@@ -106,7 +106,7 @@ export function createParking(context: ParkingContext): Parking {
     enter()
     return done
   }
-  /** @param work says whether it moved anything. */
+  /** @param work resolves to whether it moved anything. */
   const counted = async (kind: ParkingMove, work: Promise<boolean>): Promise<boolean> => {
     const moved = await work
     if (moved) context.metrics?.moved(kind)
@@ -114,7 +114,7 @@ export function createParking(context: ParkingContext): Parking {
   }
   const thawed = (workspace_id: string, by_host: ThawByHost) => counted('thaw', thaw(context, workspace_id, by_host))
   const still = async (workspace_id: string) => {
-    await moves.get(workspace_id)?.done.catch(() => undefined) // whoever asked for the move is told
+    await moves.get(workspace_id)?.done.catch(() => undefined) // the caller of the transition gets its error
   }
   const wakeUp = (entry: WorkspaceEntry) =>
     entry.machine === null
@@ -127,7 +127,7 @@ export function createParking(context: ParkingContext): Parking {
     woken.set(entry.id, clock.now())
     return move(entry.id, 'wake', () => wakeUp(entry))
   }
-  /** Also what was just being parked: that ends first. */
+  /** Wakes a machine that is just being parked too, after that has ended. */
   const rise = async (entry: WorkspaceEntry) => {
     await wake(entry)
     const now = table.get(entry.id)
@@ -157,7 +157,7 @@ export function createParking(context: ParkingContext): Parking {
 
   return {
     ready,
-    // The move goes on; the call that waits for it does not.
+    // The transition goes on; only the call stops waiting.
     wake: (entry) => bounded(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(entry)),
     hint(entry) {
       hints.set(entry.id, clock.now())
@@ -169,7 +169,7 @@ export function createParking(context: ParkingContext): Parking {
       if (machine?.state === 'running') await move(id, 'freeze', () => counted('freeze', freeze(context, id, machine, mayPark)))
     },
     async hibernate({ id, machine }, why = 'unused') {
-      if (machine?.engine_refused) return // it stays frozen: nobody asked for its memory to be given up
+      if (machine?.engine_refused) return // it stays frozen: once saved, its memory could not be restored
       const saving = [...moves.values()].filter(({ kind }) => kind === 'hibernate').length
       if (machine === null || saving >= HIBERNATIONS_MAX[why] || isAhead(failures.last(id)?.again_at[why] ?? null, clock.now())) return
       await move(id, 'hibernate', () => save(id, machine))

@@ -38,7 +38,7 @@ async function running(
 
 const keyOf = async (world: World) => (await world.host.inventory()).machines[0]?.agent_key ?? ''
 
-test('a machine that answers nothing and stands still for three looks is ended, and the workspace failed', async () => {
+test('a machine that is silent and stands still for three looks is ended, and the workspace failed', async () => {
   await using world = await createWorld()
   const { mute, id, look } = await running(world)
   await look(5)
@@ -51,7 +51,7 @@ test('a machine that answers nothing and stands still for three looks is ended, 
   assert.deepEqual((await world.host.inventory()).machines, [])
 })
 
-test('one that answers nothing and works is ended when its agent could have run', async () => {
+test('a silent machine that is busy is ended once its agent could have run', async () => {
   await using world = await createWorld()
   const { context, mute, id, look } = await running(world)
   const stats = context.host.stats.bind(context.host)
@@ -70,7 +70,7 @@ test('one that answers nothing and works is ended when its agent could have run'
   assert.equal((await world.workspace(id)).observed_state, 'failed')
 })
 
-test('an answer in between begins the count anew', async () => {
+test('an answer in between restarts the count', async () => {
   await using world = await createWorld()
   const { mute, id, look } = await running(world)
   world.host.guest(id).pause()
@@ -83,7 +83,7 @@ test('an answer in between begins the count anew', async () => {
   assert.equal((await world.workspace(id)).observed_state, 'running')
 })
 
-test('a machine that the host has frozen is let be, however silent it is', async () => {
+test('a machine that the host has frozen is left alone, however silent it is', async () => {
   await using world = await createWorld()
   const { mute, id, context, look } = await running(world)
   mute.add(await keyOf(world))

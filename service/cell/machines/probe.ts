@@ -16,7 +16,7 @@ export interface ProbeContext extends Omit<ReconcileContext, 'quarantine_days'> 
 const LOOK_MS = 2000
 const QUESTIONS_MAX = 64
 
-/** Notices machines whose agent hangs, or that were stopped from outside: nothing tells of those. */
+/** Ends machines whose agent hangs, or that were stopped from outside: no event reports those. */
 export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   const silent = new Map<string, Silence>()
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed')
@@ -24,7 +24,7 @@ export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** One look at every machine that should answer. A frozen one cannot, and one that an operation works on may stand still. */
+/** Probes every machine that should answer. A frozen one cannot, and one that an operation holds may be paused. */
 export async function probe(context: ProbeContext, silent: Map<string, Silence>): Promise<void> {
   const asked = context.table.known().filter((entry): entry is Answering => shouldAnswer(entry))
   const mute: Answering[] = []
@@ -41,7 +41,7 @@ export async function probe(context: ProbeContext, silent: Map<string, Silence>)
   const looked_ms = context.clock.monotonic_ms()
   for (const entry of mute) {
     const [name, counted] = [nameOf(entry), counters.get(nameOf(entry))]
-    if (counted === undefined) continue // it ended, and that is told
+    if (counted === undefined) continue // it has ended, and an event reports it
     const look = { cpu_usec: counted.cpu_usec, looked_ms, cpu_millis: entry.grants?.cpu_millis ?? null, spare_share }
     const silence = nextSilence(silent.get(name), look)
     silent.set(name, silence)
@@ -56,7 +56,7 @@ function shouldAnswer(entry: WorkspaceEntry): boolean {
   return machine !== null && machine.state === 'running' && hold === null && observed_state === 'running'
 }
 
-/** Of those alone: to measure one costs as much as to look at its whole disk's counters. */
+/** Measures the silent ones only: for each the host reads the counters of its whole disk. */
 async function statsOf(host: MachineHost, mute: Answering[]): Promise<MachineCounters[]> {
   const found: MachineCounters[] = []
   for (let at = 0; at < mute.length; at += MEASURES_MAX)
@@ -68,16 +68,13 @@ function nameOf({ id, machine }: { id: string; machine: { fence: number } }): st
   return `${id}:${machine.fence}`
 }
 
-/**
- * Ends it, unless it is frozen or paused by right: the host knows. The fence is drawn first, so that whatever was asked for
- * meanwhile has a higher one and wins.
- */
+/** Ends it, unless the host has frozen or paused it. The fence is drawn first: every later request has a higher one and wins. */
 async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
   const fence = await drawFence(context.db)
   const found = (await context.host.glance()).machines.find((one) => one.subject.id === id && one.fence === machine.fence)
   const row = await stateOf(context.db, id)
   const entry = await context.table.fresh(id)
-  // A freeze that came late, which nobody was told of: the next call thaws it.
+  // A late freeze was not reported: the next call thaws it.
   if (found?.state === 'frozen') context.table.markMachine(id, machine.fence, 'frozen')
   if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
   context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs: it is ended')

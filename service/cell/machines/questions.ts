@@ -1,9 +1,9 @@
 import type { LiveMachine } from './table.ts'
 
-/** How often this process itself asked each machine's agent: that is not the guest's own use of processor and network. */
+/** Counts this process's own calls to each agent: they are not the guest's use of processor and network. */
 export interface Questions {
   of(machine: LiveMachine): Asked
-  /** The same question, counted. */
+  /** The same call, counted. */
   counted<T>(ask: (machine: LiveMachine) => Promise<T>): (machine: LiveMachine) => Promise<T>
 }
 

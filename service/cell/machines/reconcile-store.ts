@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 
-/** A workspace of this cell as the reconciler compares it with what the host has. */
+/** A workspace as the reconciler compares it with the host. */
 export interface ExpectedRow {
   id: string
   observed_state: ObservedState
@@ -16,8 +16,8 @@ export interface ExpectedRow {
 }
 
 /**
- * The fence of a sweep is drawn before anything is read: an operation that is claimed later has a higher one, so that whatever the
- * sweep does to that workspace by mistake of timing is refused by the host.
+ * A sweep draws its fence before it reads anything. An operation that is claimed later has a higher one, so the host refuses what the
+ * sweep does to that workspace by mistake.
  */
 export async function drawFence(db: Db): Promise<number> {
   const { rows } = await sql<{ fence: number }>`select nextval('fences') as fence`.execute(db)
@@ -26,7 +26,7 @@ export async function drawFence(db: Db): Promise<number> {
   return row.fence
 }
 
-/** What should be here, and the rows of whatever else the host names. */
+/** Rows of this cell's workspaces, and of other ones that the host names. */
 export async function readExpected(db: Db, cell_id: string, found_ids: string[]): Promise<Map<string, ExpectedRow>> {
   const { rows } = await sql<ExpectedRow>`
     select w.id, w.observed_state, w.ownership_epoch, w.disk, w.checkpoint_id, w.residency,
@@ -42,10 +42,10 @@ export async function readExpected(db: Db, cell_id: string, found_ids: string[])
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** What a workspace's machine and its end depend on. */
+/** Columns that guard a change of state. */
 export type SettledRow = Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch' | 'disk'>
 
-/** Moves a workspace that no operation works on. @returns false where it is not as it was seen any more. */
+/** Changes the state of a workspace; only a death does so during an operation. @returns false if the row has changed since it was read. */
 export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now: Date): Promise<boolean> {
   const to = machineState(seen.observed_state, event)
   if (to === null) return false
@@ -64,7 +64,7 @@ export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now:
   return rows.length === 1
 }
 
-/** A fork that captured nothing and that nobody works on any more. */
+/** Ends a fork that captured nothing and has no operation left. */
 export async function settleLostFork(db: Db, seen: ExpectedRow, now: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     if (!(await settle(tx, seen, 'fork_lost', now))) return false
@@ -76,7 +76,6 @@ export async function settleLostFork(db: Db, seen: ExpectedRow, now: Date): Prom
   })
 }
 
-/** Holds of operations that are over. */
 export async function dropStaleHolds(db: Db): Promise<number> {
   const { rows } = await sql`
     delete from workspace_holds h using operations o
@@ -85,7 +84,7 @@ export async function dropStaleHolds(db: Db): Promise<number> {
   return rows.length
 }
 
-/** Start-ups that no operation runs any more: the workspace would never be ready. The next open runs the step again. */
+/** Fails start-ups that no operation runs any more: the workspace would never be ready. The next open runs the step again. */
 export async function settleStartups(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update workspaces w set updated_at = ${now}, startup = jsonb_build_object('state', 'failed', 'step', w.startup -> 'step',

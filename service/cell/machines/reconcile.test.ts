@@ -31,7 +31,7 @@ test('a restart of the computer leaves running workspaces failed and suspended o
   assert.equal((await world.ended(await world.operate(resident, 'open'))).state, 'succeeded')
 })
 
-test('a death while no cell was there is found at the next start', async () => {
+test('a death while no cell ran is found at the next start', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const workspace_id = await running(world)
@@ -41,11 +41,11 @@ test('a death while no cell was there is found at the next start', async () => {
   assert.equal((await world.workspace(workspace_id)).observed_state, 'failed')
 })
 
-test('a new process learns from the host how to reach what runs', async () => {
+test('a new process learns from the host how to reach running machines', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const workspace_id = await running(world)
-  // The row says that it runs just before the table knows its machine.
+  // The row says running just before the table has the machine.
   const before = await world.until(async () => (await first.table.fresh(workspace_id))?.machine ?? undefined)
   await first.kill()
   const second = await world.startProcess()
@@ -53,7 +53,7 @@ test('a new process learns from the host how to reach what runs', async () => {
   assert.equal(second.table.get(workspace_id)?.template_env['GREETING'], 'hello')
 })
 
-test('machines, disks and checkpoints that no row names go, what rows name stays', async () => {
+test('machines, disks and checkpoints that no row names are removed, and named ones stay', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const [kept, asleep, deleted] = [await running(world), await running(world), await running(world)]
@@ -63,13 +63,13 @@ test('machines, disks and checkpoints that no row names go, what rows name stays
   const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
   for (const id of [deleted, asleep]) await world.host.start({ ...fenced(world, id, 7, 10), ...machine })
   await world.host.checkpoint({ ...fenced(world, kept, 1, 10), checkpoint_id: 'unnamed', then: 'paused' })
-  // Attempts that the rows have known: what they left is garbage.
+  // The rows know the fences of these attempts, so what they left is garbage.
   await world.db.updateTable('operations').set({ fence: 10 }).execute()
   await world.db
     .insertInto('workspace_holds')
     .values({ workspace_id: kept, operation_id: await lastOperation(world, kept), gate: 'closed' })
     .execute()
-  // The sweep's fence is drawn from the sequence: above what was used here.
+  // The fence of the sweep must be above those used here.
   for (let count = 0; count < 20; count += 1)
     await world.db.selectNoFrom((eb) => eb.fn<number>('nextval', [eb.val('fences')]).as('n')).execute()
   await world.startProcess()
@@ -94,7 +94,7 @@ async function lastOperation(world: World, workspace_id: string): Promise<string
   return id
 }
 
-test('states that only an operation may leave are settled when none is left', async () => {
+test('states that only an operation may leave are settled when no operation is left', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const ids = [await running(world), await running(world), await running(world)]
@@ -128,13 +128,13 @@ test('of two processes one acts, and the other takes over when it is gone', asyn
   )
 })
 
-test('a machine that another process has parked and woken meanwhile is not taken for dead by the one that comes back', async () => {
+test('a machine that another process has parked and woken is not taken for dead by the process that comes back', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const workspace_id = await running(world)
   const before = await first.table.load(workspace_id)
   const second = await world.startProcess({ wait: false })
-  // The first stands still for so long that the server takes its connection for dead.
+  // The first process stalls for so long that the server takes its connection for dead.
   await sql`select pg_terminate_backend(pid) from pg_locks join pg_database on oid = database
     where locktype = 'advisory' and granted and datname = current_database()`.execute(world.db)
   await second.engine.ready
@@ -148,7 +148,7 @@ test('a machine that another process has parked and woken meanwhile is not taken
   assert.deepEqual([before?.gone.aborted, first.table.get(workspace_id)?.machine], [false, woken])
 })
 
-test('a change told by NOTIFY is in the table at once, and not with the next comparison', async () => {
+test('a change reported by NOTIFY is in the table at once, and not with the next reconcile pass', async () => {
   await using world = await createWorld()
   const { table } = await world.startProcess()
   const workspace_id = await running(world)
@@ -164,7 +164,7 @@ test('a change told by NOTIFY is in the table at once, and not with the next com
   assert.deepEqual([entry?.gone.aborted, entry?.gone.reason], [true, 'deleted'])
 })
 
-test('what one comparison removes is bounded, and the next goes on', async () => {
+test('one reconcile pass removes a bounded number, and the next goes on', async () => {
   await using world = await createWorld()
   const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
   const strangers = Array.from({ length: LIMITS.workspace.removals_per_sweep_max + 3 }, () => world.ids.next())
@@ -175,7 +175,7 @@ test('what one comparison removes is bounded, and the next goes on', async () =>
   assert.equal((await world.host.inventory()).machines.length, 0)
 })
 
-/** The row of a running workspace, and the machine that the table has for it. */
+/** Asserts that the row runs, and that the table has its machine. */
 async function lives(world: World, process: Process, workspace_id: string): Promise<void> {
   const { observed_state, disk } = await world.workspace(workspace_id)
   const machine = (await world.host.inventory()).machines.find((one) => one.subject.id === workspace_id)
@@ -183,13 +183,13 @@ async function lives(world: World, process: Process, workspace_id: string): Prom
   assert.equal((await entryOf(process, workspace_id)).machine?.fence, machine?.fence)
 }
 
-test('a workspace that is hibernated and woken while it is being compared is not taken for dead', async () => {
+test('a workspace that is hibernated and woken during a reconcile pass is not taken for dead', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const workspace_id = await running(world)
   const { inventory } = world.host
   let asked = 0
-  // The row is read, the inventory is taken while it sleeps.
+  // The row is read before; the inventory is taken while it is hibernated.
   const taken = mock.method(world.host, 'inventory', async () => {
     asked += 1
     await process.parking.hibernate(await entryOf(process, workspace_id))
@@ -205,7 +205,7 @@ test('a workspace that is hibernated and woken while it is being compared is not
   await lives(world, process, workspace_id)
 })
 
-test('a death that is told after the workspace has a new machine in its epoch does not end that', async () => {
+test("a late report of a death does not end the workspace's new machine of the same epoch", async () => {
   await using world = await createWorld()
   const { events } = world.host
   const told = Promise.withResolvers<void>()
@@ -223,7 +223,7 @@ test('a death that is told after the workspace has a new machine in its epoch do
     await process.parking.hibernate(await entryOf(process, workspace_id))
   }
   await process.parking.wake(await entryOf(process, workspace_id))
-  world.host.kill(dead) // told in order: when this one is seen, the other was
+  world.host.kill(dead) // events come in order: when this one is handled, the other one was
   told.resolve()
   await world.until(async () => (await world.workspace(dead)).observed_state === 'failed')
   await lives(world, process, workspace_id)

@@ -13,27 +13,26 @@ import type { LiveMachine } from './table.ts'
 import { isWorkspace } from '../links/subject.ts'
 
 /**
- * Puts right what a crash, a lost answer or a death has left between rows and host, where no operation is at work: those put their
- * own things right. Rows are read before the inventory: what changes in between either changes the row's state or epoch, by which
- * every write here is guarded, or has drawn a higher fence, by which the host refuses what is done here.
- * @param begins it is the first of this process's term: nothing else acts for the cell yet.
+ * Repairs differences between rows and host after a crash, a lost answer or a death. Operations repair their own workspaces.
+ * Rows are read before the inventory. A change in between alters the state or epoch that guards every write here, or has drawn a higher
+ * fence, by which the host refuses the repair.
+ * @param begins the first pass of this process's term: no other part of the cell acts yet.
  */
 export async function reconcile(context: ReconcileContext, begins = false): Promise<Compared> {
   if (begins) await beginAboveHost(context)
   let done = await compareAll(context, begins)
-  // Rows that have followed the host are judged by what they say since, once.
+  // Rows that have followed the host are compared once more.
   if (done.followed) done = await compareAll(context, false)
   return done
 }
 
 export interface Compared {
-  /** What it went by. */
   inventory: Inventory
-  /** It has put right all that it found. */
+  /** All that was found is repaired. */
   is_whole: boolean
 }
 
-/** The database may have been put back to a time before the host's. */
+/** The database may have been restored to a time before the host's. */
 async function beginAboveHost(context: ReconcileContext): Promise<void> {
   await claimHost(context)
   const { highest_fence } = await context.host.glance()
@@ -42,17 +41,17 @@ async function beginAboveHost(context: ReconcileContext): Promise<void> {
   context.log.warn({ highest_fence }, 'the database is older than this host: it goes on above the fences that the host has seen')
 }
 
-/** The database of another installation knows nothing of what is here: by its word nothing may be changed. */
+/** Fails for the database of another installation: it does not know this host's workspaces and must change nothing. */
 async function claimHost({ db, host }: ReconcileContext): Promise<void> {
   await host.claim(await readInstallationId(readerOf(db)))
 }
 
 async function compareAll(context: ReconcileContext, begins: boolean): Promise<Compared & { followed: boolean }> {
   const fence = await drawFence(context.db)
-  const moving = new Set(context.parking?.moving()) // asked after the fence is drawn: what moves later has a higher one
+  const moving = new Set(context.parking?.moving()) // after the fence: later transitions have a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
-  await claimHost(context) // after the rows: whose they are
+  await claimHost(context) // after the rows: checks that they belong to this host
   const inventory = await context.host.inventory()
   const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], failed: 0, removed: 0, moving, unsettled: new Set() }
   const machines = new Map(inventory.machines.filter(isWorkspace).map((machine) => [machine.subject.id, machine]))
@@ -85,7 +84,7 @@ async function putRight(
   await sweepVolumes(sweep, inventory)
 }
 
-/** What the host has no more. One that another process has parked meanwhile, and maybe woken, has only moved: nothing ends with it. */
+/** Forgets machines that the host no longer has. One that another process has parked, and maybe woken, ends no stream. */
 function forgetEnded(
   sweep: Sweep,
   shown: { id: string; machine: LiveMachine }[],
@@ -106,7 +105,7 @@ function forgetEnded(
 
 async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefined, files: SubjectFiles | undefined): Promise<void> {
   if (sweep.moving.has(row.id) || sweep.unsettled.has(row.id)) return
-  // What lies in the disk needs no machine: one that is there was not stopped yet, or never became the workspace's.
+  // A hibernated workspace has no machine: one that exists was not stopped yet, or never became the workspace's.
   const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
   if (row.active) return
@@ -119,16 +118,16 @@ async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefi
 
 const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
-/** The cell learns anew how to reach what runs. */
+/** Learns again how to reach a running machine. */
 async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
   const { epoch, state } = machine
-  // An operation lets the guest run again that it has paused, and its table would go on saying that it stands still.
+  // An operation may have unpaused the guest since: the table would keep saying paused.
   const known = sweep.table.get(row.id)?.machine
   if (row.active && state === 'paused' && known?.fence === machine.fence) return
   sweep.table.putMachine(machine)
   if (row.active) return
   if (state === 'paused') {
-    // Whoever paused it to hibernate it, and stands still, may not commit that any more.
+    // The process that paused it to hibernate it may not commit that any more.
     if (!(await endMove(sweep.db, row.id, sweep.fence))) return
     await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))
     sweep.table.markMachine(row.id, machine.fence, 'running')
@@ -142,7 +141,7 @@ async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<
 
 type Settle = (sweep: Sweep, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
-/** What becomes of a state that only an operation may leave, once no operation is left to do so. */
+/** Settles states that only an operation may leave, once no operation is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')
@@ -171,7 +170,7 @@ async function move(sweep: Sweep, row: ExpectedRow, event: Parameters<typeof set
 
 async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
   await sweep.host.stop({ ...speak(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
-  // Of a hibernated workspace nothing has ended: it runs on without.
+  // A hibernated workspace runs on without it: no stream ends.
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)
   sweep.room?.ended(row.id, machine.fence)

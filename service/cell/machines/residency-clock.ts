@@ -22,36 +22,36 @@ export interface ResidencyContext {
   park_after: ParkAfter
   ask_activity: AskActivity
   questions: Questions
-  /** Everything counts as just used when the process begins to act. */
+  /** Everything counts as used when the process begins to act. */
   started_at: Date
 }
 
-/** What was seen of a machine while nobody used it. */
+/** Samples of a machine while it is unused. */
 interface Watched {
   fence: number
   counters: Counters
   looked_ms: number
   busy_at: Date
-  /** The look of that time. */
+  /** The sample at `busy_at`. */
   busy: { counters: Counters; looked_ms: number }
-  /** Its commands ran when it was last asked, and it is not asked again before. */
+  /** Not asked again before then: commands ran when it was last asked. */
   ask_again_at: Date
-  /** How often in a row it has not said whether they run. */
+  /** Queries in a row without an answer. */
   unsaid: number
 }
 
 export type WatchedMachines = Map<string, Watched>
 
 const LOOK_MS = 1000
-/** A guest whose commands run is asked again: they may end at any time. */
+/** A guest with running commands is asked again: they may end at any time. */
 const ASK_AGAIN_MS = 5000
-/** A minute, as long as the probe gives a busy guest: one that breaks off each answer would stay for ever. */
+/** A minute, as long as the probe gives a busy guest. Without a limit a guest that breaks off each answer would stay for ever. */
 const UNSAID_MAX = 12
 const MOVES_MAX = 8
 
 export type Parked = WorkspaceEntry & { machine: LiveMachine }
 
-/** Parks what nobody uses. */
+/** Parks unused machines. */
 export function startResidencyClock(context: ResidencyContext, signal: AbortSignal, watched?: WatchedMachines): void {
   const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
   if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return
@@ -63,7 +63,7 @@ export function residencyClock(context: ResidencyContext, watched: WatchedMachin
   return ticking(context.clock, context.started_at, ({ now, since }) => lookAtResidency({ ...context, started_at: since }, watched, now))
 }
 
-/** One look at every machine. What is in use, and what is parked already, costs no question to anybody. */
+/** Checks every machine. A machine in use or already parked costs no query. */
 export async function lookAtResidency(context: ResidencyContext, watched: WatchedMachines, now: Date = context.clock.now()): Promise<void> {
   const { parking, park_after } = context
   const known = context.table.known()
@@ -85,7 +85,7 @@ export function hasMachine(entry: WorkspaceEntry): entry is Parked {
   return entry.machine !== null && entry.here && entry.observed_state === 'running'
 }
 
-/** Also what is about to be parked: its counters may have moved since the last look. */
+/** True also before parking: the counters may have moved since the last sample. */
 function isWatched(step: ReturnType<typeof residencyStep>): boolean {
   return step !== 'keep' && step !== 'thaw'
 }
@@ -112,7 +112,7 @@ export function latest(first: Date, ...others: (Date | undefined)[]): Date {
   return others.reduce<Date>((last, date) => (date !== undefined && date > last ? date : last), first)
 }
 
-/** Reads the counters of those that may soon be parked; the others are forgotten, and watched anew when they are unused again. */
+/** Samples machines that may soon be parked. The others are forgotten, and start over when they are unused again. */
 async function watch({ host, clock, questions }: ResidencyContext, watched: WatchedMachines, entries: Parked[]): Promise<void> {
   const names = new Set(entries.map(({ id }) => id))
   for (const id of watched.keys()) if (!names.has(id)) watched.delete(id)
@@ -130,11 +130,11 @@ function nextWatched(before: Watched | undefined, read: MachineCounters, asked: 
   const { fence, cpu_usec, rx_bytes, tx_bytes } = read
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
-  // What it used before the first look is not known: it counts as use.
+  // Use before the first sample is not known: it counts as use.
   const look = { counters, looked_ms }
   if (before?.fence !== fence) return { fence, ...look, busy_at: now, busy: look, ask_again_at: now, unsaid: 0 }
-  // A question that was under way at a look is allowed for in both spans. Where questions take long, that hides what little a guest sends:
-  // over all the time since it was busy each is allowed for once.
+  // A query under way at a sample is allowed for in both spans; slow queries would hide small traffic. Over the whole time since the
+  // machine was busy each query is allowed for once.
   const spans = [before, before.busy]
   if (spans.some((since) => wasBusy(since.counters, counters, looked_ms - since.looked_ms)))
     return { ...before, ...look, busy_at: now, busy: look }
@@ -154,7 +154,7 @@ async function take(
     if (step === 'thaw') await parking.wake(entry)
     const unused = (step === 'freeze' || step === 'hibernate') && !(await commandsRun(context, watched, entry, now))
     if (unused && step === 'freeze') await parking.freeze(entry)
-    // The next look does not wait for the disk.
+    // The next pass does not wait for the disk.
     if (unused && step === 'hibernate') void parking.hibernate(entry).catch(failed)
   } catch (error) {
     failed(error)
@@ -162,8 +162,8 @@ async function take(
 }
 
 /**
- * Whether commands started through exec run. One that does not say is let be for a while: the probe finds out whether it hangs. When the last
- * command ended is written down, since nobody can ask a guest that stands still.
+ * Whether commands started through exec run. A guest that does not answer counts as running for a while: the probe finds out whether
+ * it hangs. Stores when the last command ended, since a parked guest cannot be asked.
  */
 export async function commandsRun(
   { db, ask_activity }: Pick<ResidencyContext, 'db' | 'ask_activity'>,
@@ -171,7 +171,7 @@ export async function commandsRun(
   entry: Parked,
   now: Date,
 ): Promise<boolean> {
-  if (entry.machine.state === 'frozen') return false // it was asked before
+  if (entry.machine.state === 'frozen') return false // it was asked before its freeze
   const seen = watched.get(entry.id)
   if (seen !== undefined && seen.ask_again_at > now) return true
   const said = await ask_activity(entry.machine)

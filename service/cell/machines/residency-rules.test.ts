@@ -78,7 +78,7 @@ for (const [facts, commands_run, [reason, seconds], after] of REASONS) {
   })
 }
 
-test('residency: work in the background is parked later, never sooner than others; what is never parked stays so', () => {
+test('residency: background work delays parking, never hastens it, and does not turn it on', () => {
   const own = (seconds: number, cell: Partial<ParkAfter> = {}) => {
     const { freeze_after_seconds, hibernate_after_seconds, by } = parkAfterOf({ ...AFTER, ...cell }, { seconds, by: 'template' })
     return [freeze_after_seconds, hibernate_after_seconds, by]
@@ -93,7 +93,7 @@ test('residency: work in the background is parked later, never sooner than other
 
 const NONE: Counters = { cpu_usec: 0, rx_bytes: 0, tx_bytes: 0, questions_ended: 0, questions_begun: 0 }
 
-test('residency: what the engine and our own questions use is no use; beyond that processor and network are, either way', () => {
+test('residency: use by the engine and by our own queries does not count; processor and network beyond that do', () => {
   const asked = { ...NONE, questions_begun: 1, questions_ended: 1 }
   assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 60_000, rx_bytes: 200, tx_bytes: 200 }, 1000), false)
   assert.equal(wasBusy(NONE, { ...NONE, cpu_usec: 60_001 }, 1000), true)
@@ -103,7 +103,7 @@ test('residency: what the engine and our own questions use is no use; beyond tha
   assert.equal(wasBusy(NONE, { ...asked, rx_bytes: 1051 }, 1000), true)
 })
 
-test('residency: a question that was under way at a look counts before it and after it, and one that was over only before', () => {
+test('residency: a query under way at a sample counts before and after it, and a finished one only before', () => {
   const under_way = { ...NONE, questions_begun: 1 }
   const over = { ...under_way, questions_ended: 1 }
   const later = { ...over, rx_bytes: 1050 }

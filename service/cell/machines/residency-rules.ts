@@ -1,16 +1,16 @@
-/** After how long without use a machine is parked; 0: never. */
+/** How long a machine is unused before it is parked; 0: never. */
 export interface ParkAfter {
   freeze_after_seconds: number
   hibernate_after_seconds: number
 }
 
-/** For how long a workspace, or its template, wants what works in its background to go on though it uses neither processor nor network. */
+/** How long a workspace or its template wants background work to go on that uses neither processor nor network. */
 export interface Background {
   seconds: number
   by: 'workspace' | 'template'
 }
 
-/** After how long one machine is parked: never sooner than others of its cell, and hibernated as long after it was frozen as they. Pure. */
+/** Times of one machine: never sooner than its cell's, with the same time between freeze and hibernation. Pure. */
 export function parkAfterOf(cell: ParkAfter, background: Background | null): ParkAfter & { by: Background['by'] | 'cell' } {
   const { freeze_after_seconds: freeze, hibernate_after_seconds: hibernate } = cell
   const first = firstSeconds(cell)
@@ -19,30 +19,29 @@ export function parkAfterOf(cell: ParkAfter, background: Background | null): Par
   return { freeze_after_seconds: later(freeze), hibernate_after_seconds: later(hibernate), by: background.by }
 }
 
-/** When it is parked first, frozen or hibernated; 0: never. Pure. */
+/** Time until it is first parked, frozen or hibernated; 0: never. Pure. */
 export function firstSeconds({ freeze_after_seconds, hibernate_after_seconds }: ParkAfter): number {
   return freeze_after_seconds > 0 ? freeze_after_seconds : hibernate_after_seconds
 }
 
-/** All that the residency of one machine depends on. */
 export interface ResidencyFacts {
   state: 'running' | 'paused' | 'frozen'
-  /** An operation has the workspace in hand. */
+  /** An operation holds the workspace. */
   held: boolean
   /** A tool call in progress, an attached stream or terminal. */
   in_use: boolean
   keepalive_until: Date | null
   hinted_until: Date | null
-  /** The end of the last call or stream, or when it was woken last. */
+  /** End of the last call or stream, or the last wake. */
   used_at: Date
-  /** The last look at which it had used processor or network since the one before; null: it was not looked at yet. */
+  /** Last sample that showed use of processor or network; null: not sampled yet. */
   busy_at: Date | null
 }
 
-/** watch: look at its counters, since it may soon be parked. */
+/** watch: sample its counters, since it may soon be parked. */
 export type ResidencyStep = 'keep' | 'thaw' | 'watch' | 'freeze' | 'hibernate'
 
-/** What becomes of a machine at this moment (Cell, "Parking"). Its commands are asked for beside this, before it is parked. Pure. */
+/** The next step for a machine (Cell, "Parking"). The caller asks for its commands before it parks it. Pure. */
 export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date): ResidencyStep {
   if (facts.state === 'paused' || facts.held) return 'keep'
   if (isWanted(facts, now)) return facts.state === 'frozen' ? 'thaw' : 'keep'
@@ -52,11 +51,11 @@ export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date
   if (facts.busy_at === null) return 'watch'
   const quiet_seconds = Math.min(unused_seconds, secondsSince(facts.busy_at, now))
   if (isOver(after.freeze_after_seconds, quiet_seconds)) return 'freeze'
-  // One that is never frozen may still be hibernated.
+  // A machine that is never frozen may still be hibernated.
   return isOver(after.hibernate_after_seconds, quiet_seconds) ? 'hibernate' : 'watch'
 }
 
-/** What keeps it resident whatever it does itself. */
+/** Whether it stays resident, whatever its guest does. */
 export function isWanted({ in_use, keepalive_until, hinted_until }: ResidencyFacts, now: Date): boolean {
   return in_use || isAhead(keepalive_until, now) || isAhead(hinted_until, now)
 }
@@ -75,11 +74,11 @@ function secondsSince(date: Date, now: Date): number {
 
 export interface Kept {
   reason: 'operation' | 'use' | 'keepalive' | 'wake_hint' | 'command' | 'busy' | 'recent' | 'never_parked'
-  /** When it is parked at the earliest; null: nobody can say. */
+  /** Earliest time of parking; null: unknown. */
   park_at: Date | null
 }
 
-/** Why a machine that is not parked is not: the first reason that applies, in the order in which residencyStep looks. Pure. */
+/** Why a machine is not parked: the first reason that applies, in the order of residencyStep. Pure. */
 export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: ParkAfter, now: Date): Kept {
   const kept = (reason: Kept['reason']): Kept => ({ reason, park_at: null })
   if (facts.state === 'paused' || facts.held) return kept('operation')
@@ -95,28 +94,28 @@ export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: Park
   return { reason: is_busy ? 'busy' : 'recent', park_at: new Date(quiet_since.getTime() + first_seconds * 1000) }
 }
 
-/** Counters of one machine, and what this process itself had asked of it. */
+/** Counters of one machine, and of this process's own queries to it. */
 export interface Counters {
   cpu_usec: number
   rx_bytes: number
   tx_bytes: number
-  /** Before they were read. */
+  /** Counted before the counters were read. */
   questions_ended: number
-  /** When they had been read. */
+  /** Counted after the counters were read. */
   questions_begun: number
 }
 
-/** Of a guest in which nothing happens: measured 0.02 of a slow processor, for its engine and for the guard that looks at its memory. */
+/** Share of an idle guest: measured 0.02 of a slow processor, for its engine and its memory guard. */
 const IDLE_CPU_SHARE = 0.06
-/** A question of the service's own, with the connection that it makes for it: measured 650 in and 700 out. */
+/** One of our own queries with its connection: measured 650 in and 700 out. */
 const QUESTION_BYTES = 850
 const QUESTION_CPU_USEC = 5000
-/** The last packets of a question's connection, which come up to a second after it (measured 132 each way), and address resolution. */
+/** Last packets of a query's connection, up to a second after it (measured 132 each way), and address resolution. */
 const IDLE_BYTES_PER_SECOND = 200
 
-/** Whether processes in the machine used processor or network between two looks. Pure. */
+/** Whether processes in the machine used processor or network between two samples. Pure. */
 export function wasBusy(before: Counters, after: Counters, elapsed_ms: number): boolean {
-  // All that can have fallen between the two, and no more: one that was under way at a look counts in both spans.
+  // Counts all queries that can fall between the two: one under way at a sample counts in both spans.
   const asked = after.questions_begun - before.questions_ended
   const idle_cpu_usec = elapsed_ms * 1000 * IDLE_CPU_SHARE + asked * QUESTION_CPU_USEC
   const idle_bytes = (elapsed_ms / 1000) * IDLE_BYTES_PER_SECOND + asked * QUESTION_BYTES

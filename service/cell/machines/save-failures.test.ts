@@ -6,7 +6,7 @@ import { createSaveFailures } from './save-failures.ts'
 const failed = (code: HostFailureCode) =>
   new Error('The machine could not be saved', { cause: new HostFailure(code, 'it did not work', { retryable: true }) })
 
-/** After so many seconds each it is tried again: by the residency clock, and for those who wait for room. */
+/** Seconds until each retry: by the residency clock, and for waiting requests. */
 function waits(errors: Error[]): [number, number][] {
   const failures = createSaveFailures({ now: () => new Date(0), monotonic_ms: () => 0 })
   return errors.map((error) => {
@@ -16,7 +16,7 @@ function waits(errors: Error[]): [number, number][] {
   })
 }
 
-test('a machine whose memory could not be written is tried again after a minute and later each time, and after seconds for those who wait', () => {
+test('a machine whose memory could not be written is retried after a minute and ever later, for waiting requests after seconds', () => {
   const many = waits(Array.from({ length: 12 }, () => failed('checkpoint_failed')))
   assert.deepEqual([...many.slice(0, 3), many.at(-1)], [[60, 5], [120, 10], [240, 20], [6 * 3600, 60]]) // prettier-ignore
 })
@@ -31,7 +31,7 @@ for (const [what, error] of [
     assert.deepEqual([many[0], many.at(-1)], [[1, 1], [60, 5]]) // prettier-ignore
   })
 
-test('failures of another kind are counted from zero, and a save that succeeds clears the count', () => {
+test('failures of another kind are counted from zero, and a successful save clears the count', () => {
   assert.deepEqual(waits([failed('unreachable'), failed('checkpoint_failed'), failed('unreachable')]), [[1, 1], [60, 5], [1, 1]]) // prettier-ignore
   const failures = createSaveFailures({ now: () => new Date(0), monotonic_ms: () => 0 })
   failures.note('w', failed('unreachable'))

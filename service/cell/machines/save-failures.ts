@@ -1,13 +1,13 @@
 import type { Clock } from '../../lib/clock.ts'
 import { HostFailure } from '../links/hostd.ts'
 
-/** No caller uses it, or another operation waits for its capacity. */
+/** unused: no caller uses it. room: a request waits for its capacity. */
 export type WhyHibernate = 'unused' | 'room'
 
-/** `machine`: its memory could not be written. `passing`: hostd, the pool or the database was to blame, which says nothing of the machine. */
+/** machine: its memory could not be written. passing: hostd, the pool or the database failed, which says nothing about the machine. */
 export type FailureKind = 'machine' | 'passing'
 
-/** When a machine that could not be saved is tried again: the first time after so many seconds, and each time after twice as many. */
+/** Wait before a save is retried: doubled with each failure, up to the maximum. */
 const WAITS: Record<FailureKind, Record<WhyHibernate, { first_seconds: number; most_seconds: number }>> = {
   machine: { unused: { first_seconds: 60, most_seconds: 6 * 3600 }, room: { first_seconds: 5, most_seconds: 60 } },
   passing: { unused: { first_seconds: 1, most_seconds: 60 }, room: { first_seconds: 1, most_seconds: 5 } },
@@ -46,7 +46,7 @@ export function createSaveFailures(clock: Clock): SaveFailures {
   }
 }
 
-/** The move wraps what the host said. */
+/** The transition wraps the host's error. */
 function kindOf(error: unknown): FailureKind {
   for (let cause = error; cause instanceof Error; cause = cause.cause)
     if (cause instanceof HostFailure) return cause.code === 'checkpoint_failed' ? 'machine' : 'passing'

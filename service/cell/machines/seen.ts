@@ -9,14 +9,14 @@ export interface SeenContext {
   db: Db
   clock: Clock
   log: Logger
-  /** Whether the machine host was last known to be there. */
+  /** Whether the machine host was reachable at last contact. */
   in_contact(): boolean
 }
 
-/** A cell that has said nothing for a minute gets no new workspaces: it says so often enough that one lost time does not matter. */
+/** A cell that is silent for a minute gets no new workspaces. Reports are frequent enough to lose one. */
 const SEEN_MS = 15_000
 
-/** Says that the cell lives, and its host with it. A comparison of both takes as long as there are workspaces, and does not say it in time. */
+/** Reports that the cell and its host live. A reconcile pass grows with the number of workspaces, and would report too late. */
 export function startSeen(context: SeenContext, signal: AbortSignal): void {
   const { db, cell_id, clock, log } = context
   const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not say that it lives')

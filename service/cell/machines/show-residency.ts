@@ -3,11 +3,11 @@ import { factsOf, hasMachine, type ResidencyContext, type WatchedMachines } from
 import { firstSeconds, keptBy, parkAfterOf, type Kept } from './residency-rules.ts'
 import type { WorkspaceEntry } from './table.ts'
 
-/** @param commands_run what its guest said a moment ago. */
+/** @param commands_run the guest's answer a moment ago. */
 export type ShowResidency = (entry: WorkspaceEntry, commands_run: boolean, now: Date) => Shown
 export type Shown = Omit<Residency, 'park_at'> & { park_at: Date | null }
 
-/** Says where machines are and why, by what the residency clock goes by. */
+/** Shows where machines are and why, by the facts of the residency clock. */
 export function residencyViewer(
   context: Pick<ResidencyContext, 'table' | 'parking' | 'started_at' | 'park_after'>,
   watched: WatchedMachines,

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { isHung, nextSilence, type Silence, type SilentLook } from './silence-rules.ts'
 
 const LOOK_MS = 2000
-/** Of one processor. */
+/** @param used_share of one processor. */
 const after = (looks: number, used_share: number, more: Partial<SilentLook> = {}) => {
   let silence: Silence | undefined
   for (let n = 0; n < looks; n += 1) {
@@ -28,7 +28,7 @@ for (const [fact, used_share, more, looks] of CASES)
     assert.deepEqual([after(looks - 1, used_share, more), after(looks, used_share, more)], [false, true])
   })
 
-test('silent: looks at a hindered one count for nothing, and take nothing back', () => {
+test('silent: looks at a hindered machine neither count nor reset the count', () => {
   const look = (n: number, spare_share: number) => ({ cpu_usec: n * 100_000, looked_ms: n * LOOK_MS, cpu_millis: 1000, spare_share })
   const shares = [1, 1, 0, 0, 0, 1]
   const hung = shares.map((_, end) => {

@@ -1,9 +1,9 @@
 /** A machine whose agent has not answered since it was first found silent. */
 export interface Silence {
   looks: number
-  /** The last of them, in which its processors stood still. */
+  /** Latest looks in a row in which its processors stood still. */
   still: number
-  /** Of them, those in which its agent could have run, had it wanted to. */
+  /** Looks in which its agent could have run. */
   unhindered: number
   cpu_usec: number
   looked_ms: number
@@ -14,24 +14,24 @@ export interface SilentLook {
   cpu_usec: number
   /** Monotonic. */
   looked_ms: number
-  /** What it may use; null: not known. */
+  /** Its processor limit; null: not known. */
   cpu_millis: number | null
-  /** Share of the computer's processors that had nothing to do since the last look. */
+  /** Share of the computer's processors that was idle since the last look. */
   spare_share: number
 }
 
-/** Together with the second that each question waits: known within 7 s. */
+/** With the second that each query waits: found within 7 s. */
 const SILENT_LOOKS = 3
-/** A guest that works is only slow to answer, a fork bomb for one: it gets this long. */
+/** A busy guest may only be slow to answer, for example during a fork bomb. */
 const SILENT_LOOKS_BUSY = 30
-/** What a machine that stands still cannot use between two looks. */
+/** A machine that uses less between two looks stands still. */
 const STILL_CPU_USEC = 5000
-/** A guest below half of what it may use does not keep its agent from running. */
+/** A guest below half of its limit does not keep its agent from running. */
 const OWN_SHARE_MAX = 0.5
-/** Nor does the computer, when a quarter of it has nothing to do. */
+/** Nor does the computer when a quarter of it is idle. */
 const SPARE_SHARE_MIN = 0.25
 
-/** Pure. What a machine used before the first look is not known, and speaks for nothing. */
+/** Pure. Use before the first look is not known, and counts for nothing. */
 export function nextSilence(last: Silence | undefined, { cpu_usec, looked_ms, cpu_millis, spare_share }: SilentLook): Silence {
   if (last === undefined) return { looks: 1, still: 1, unhindered: 1, cpu_usec, looked_ms }
   const used_usec = cpu_usec - last.cpu_usec

@@ -1,6 +1,6 @@
 import { cpus } from 'node:os'
 
-/** Which share of the computer's processors had nothing to do since it was last asked; 0 at first. */
+/** Share of the computer's processors that was idle since the last call; 0 at first. */
 export type SpareShare = () => number
 
 export function openSpareShare(): SpareShare {

@@ -7,7 +7,7 @@ import type { Resources } from '../../db/schema.ts'
 import type { Background } from './residency-rules.ts'
 import type { Hold } from './table.ts'
 
-/** What the table of machines keeps of a workspace's row. */
+/** Columns of a workspace's row that the table of machines keeps. */
 export interface EntryRow {
   id: string
   organization_id: string
@@ -122,7 +122,7 @@ function envOf(settings: object): Record<string, string> {
   return 'env' in settings && typeof settings.env === 'object' && settings.env !== null ? (settings.env as Record<string, string>) : {}
 }
 
-/** Ids of the workspaces that this cell should know from the start. */
+/** Workspaces that this cell loads at its start. */
 export async function residentIds(db: Db, cell_id: string): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')

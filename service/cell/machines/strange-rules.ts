@@ -1,10 +1,9 @@
 import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../links/hostd.ts'
 
-// What the host has and the rows do not name is of two kinds. Rows that know a fence know what became of the attempt that had it: what
-// it left without a name is garbage. What was made under a higher fence than the rows of its workspace know is of a history that this
-// database has lost, or never had: nobody can say that it is garbage. Decision 70.
+// Host data that no row names is of two kinds. If the rows know the fence that made it, it is garbage of a known attempt. If its fence is
+// higher than the rows of its workspace know, this database lost that history or never had it: it may not be garbage. Decision 70.
 
-/** The row of a workspace, as far as it names things on the host. */
+/** The part of a workspace's row that names data on the host. */
 export interface Naming {
   ownership_epoch: number
   disk: string | null
@@ -12,19 +11,19 @@ export interface Naming {
   checkpoints: string[]
 }
 
-/** Things of one workspace that no row names. */
+/** Files of one workspace that no row names. */
 export interface Unnamed {
   disks: string[]
   checkpoints: CheckpointInfo[]
 }
 
-/** A disk's name says who made it: e<epoch>.<fence>. */
+/** A disk's name contains its maker: e<epoch>.<fence>. */
 export function makerOf(disk: string): { epoch: number; fence: number } {
   const [, epoch, fence] = /^e(\d+)\.(\d+)$/.exec(disk) ?? []
-  return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // a name that is none of ours is nobody's garbage
+  return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // the highest fence: a foreign name is never deleted
 }
 
-/** @param machine whose disk is in use, whatever the row says. */
+/** @param machine its disk is in use, whatever the row says. */
 export function unnamedBy(row: Naming, files: SubjectFiles, machine: Machine | undefined): Unnamed {
   return {
     disks: files.disks.filter((name) => name !== row.disk && name !== machine?.disk),
@@ -32,14 +31,14 @@ export function unnamedBy(row: Naming, files: SubjectFiles, machine: Machine | u
   }
 }
 
-/** What was made in a history that the rows do not know. */
+/** Host data of a history that the rows do not know. */
 export interface Ahead extends Unnamed {
   machine: Machine | undefined
 }
 
 /**
- * @param fences above `known`, which the rows know, and not above `ours`: what is newer than this comparison is for the next one.
- * @returns null where the rows know all.
+ * @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones.
+ * @returns null if the rows know all.
  */
 export function aheadOf(
   row: Naming,
@@ -66,7 +65,7 @@ export function withoutQuarantined(files: SubjectFiles): SubjectFiles {
   }
 }
 
-/** What the row is to say. `keep`: what it says. */
+/** Change of the row. `keep`: none. */
 export type Repair =
   | { kind: 'keep' }
   | { kind: 'running'; machine: Machine }
@@ -74,9 +73,9 @@ export type Repair =
   | { kind: 'failed'; disk: string; epoch: number }
 
 /**
- * A machine that runs is what its user last saw. Without one the newest disk or checkpoint of a later epoch takes the place of what the row
- * names, a disk before a checkpoint: while the workspace had that disk it was running, and a snapshot is older than it. Of the row's own
- * epoch they do so only where what it names is gone.
+ * Decides what the workspace becomes. A running machine is what its user last saw. Without one the newest disk of a later epoch replaces
+ * what the row names, or else the newest checkpoint. A disk comes first: the workspace was running on it, and a snapshot is older.
+ * Data of the row's own epoch replaces it only if what the row names is gone.
  * @param own the machine that the row names.
  */
 export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: Ahead, own: Machine | undefined): Repair {
@@ -106,7 +105,7 @@ function newest<T>(list: T[], fenceOf: (one: T) => number): T | undefined {
 
 const DAY_MS = 24 * 3600 * 1000
 
-/** Its days are over. A clock that stands before the time at which it was put there ends nothing. */
+/** A clock before the start of the quarantine ends nothing. */
 export function isOver({ since }: Quarantined, days: number, now: Date): boolean {
   return now.getTime() - new Date(since).getTime() >= days * DAY_MS
 }

@@ -29,7 +29,7 @@ async function filesOf(world: World, workspace_id: string) {
 
 const machineOf = async (world: World, id: string) => (await world.host.inventory()).machines.find((one) => one.subject.id === id)
 
-test('a database of another installation changes nothing on the host, and its cell says why it is not ready', async () => {
+test('a database of another installation changes nothing on the host, and its cell reports why it is not ready', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const [resident, asleep] = [await running(world), await running(world)]
@@ -50,7 +50,7 @@ test('a database of another installation changes nothing on the host, and its ce
   await done(world, asleep, 'resume')
 })
 
-test('a workspace that was suspended anew since the dump is suspended to what it was then, and resumes', async () => {
+test('a workspace that was suspended again since the dump keeps that state, and resumes', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -70,7 +70,7 @@ test('a workspace that was suspended anew since the dump is suspended to what it
   assert.equal(world.host.guest(id).files.get('/written'), 'since the dump')
 })
 
-test('before a cell acts a tree is at its last revision again, and layers without a name have their days again', async () => {
+test('before a cell acts, a tree is at its last revision, and the quarantine of unnamed layers starts again', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -100,7 +100,7 @@ test('before a cell acts a tree is at its last revision again, and layers withou
   assert.deepEqual(await world.db.selectFrom('unnamed_layers').select('layer').execute(), [])
 })
 
-test('a machine that was started since the dump is the workspace of which the dump says that it sleeps', async () => {
+test("a machine that was started since the dump becomes its workspace's, which the dump has suspended", async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -117,7 +117,7 @@ test('a machine that was started since the dump is the workspace of which the du
   await done(world, id, 'suspend')
 })
 
-test('an operation that the dump takes to be under way is ended where the host has gone on since', async () => {
+test('an operation that is under way in the dump is ended if the host has gone on since', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -136,7 +136,7 @@ test('an operation that the dump takes to be under way is ended where the host h
   assert.deepEqual([(await world.workspace(id)).observed_state, await machineOf(world, id)], ['running', machine])
 })
 
-test('a workspace that lost its machine since the dump starts from the disk that it had, and its snapshots can be restored', async () => {
+test('a workspace that lost its machine since the dump starts from its disk, and its snapshots can be restored', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -157,7 +157,7 @@ test('a workspace that lost its machine since the dump starts from the disk that
   assert.equal(world.host.guest(id).files.get('/written'), 'since the dump')
 })
 
-test('what no row has ever named is stopped and kept for its days, over restarts, and comes back with the rows', async () => {
+test('a workspace that no row has ever named is stopped and quarantined across restarts, and comes back with its rows', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const putBack = await dumpRows(world.db)

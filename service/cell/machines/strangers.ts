@@ -7,9 +7,8 @@ import { readKnownFences, repair } from './strange-store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Where the host is of a later time than the rows, which a database that was put back is, the rows follow it: what they do not name is
- * kept first, then they are changed.
- * @param begins before anything else of this process acts: what is under way by the rows is under way by nobody.
+ * Makes rows follow a host of a later time, after a database restore. It first keeps what the rows do not name, then changes the rows.
+ * @param begins no other part of this process acts yet: operations under way in the rows are abandoned.
  * @returns the workspaces that were changed.
  */
 export async function followHost(
@@ -29,7 +28,7 @@ export async function followHost(
     const fences = { known: known.get(row.id) ?? 0, ours: sweep.fence }
     const ahead = aheadOf(row, files.get(row.id), machines.get(row.id), fences)
     if (ahead === null) continue
-    sweep.unsettled.add(row.id) // where this fails nothing else may judge it by a row that knows too little
+    sweep.unsettled.add(row.id) // if this fails, no other step may judge it by its outdated row
     await guarded(sweep, row.id, async () => {
       await follow(sweep, row, ahead, machines.get(row.id), files.get(row.id))
       followed.push(row.id)
@@ -69,7 +68,7 @@ async function follow(sweep: Sweep, row: ExpectedRow, ahead: Ahead, machine: Mac
   report(sweep, 'followed', `${row.id}: the database is older than this host: ${row.observed_state} becomes ${to.kind}, ${disks.length + disk_only.length + whole.length} older and newer states are kept`) // prettier-ignore
 }
 
-/** Files that no row names: what attempts and commits have left goes, what is in quarantine stays for its days. */
+/** Deletes files that no row names. Files in quarantine stay for their days. */
 export async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: SubjectFiles, machine: Machine | undefined): Promise<void> {
   const unnamed = unnamedBy(row, files, machine)
   const strange = new Set([...unnamed.disks, ...unnamed.checkpoints.map(({ checkpoint_id }) => checkpoint_id)])
@@ -91,7 +90,7 @@ export async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: Subject
   await sweep.host.quarantine({ ...fence, disks: named('disk'), checkpoints: named('checkpoint') })
 }
 
-/** What the host holds for workspaces that are deleted goes. What no row has ever named is stopped, and kept for its days. */
+/** Deletes host data of deleted workspaces. Stops and quarantines workspaces that no row has ever named. */
 export async function sweepStrangers(
   sweep: Sweep,
   known: Map<string, ExpectedRow>,
@@ -120,7 +119,7 @@ async function remove(sweep: Sweep, id: string, row: ExpectedRow | undefined): P
   report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
 }
 
-/** Its machine acts for nobody and may not go on. What was in its memory is lost; its disk and checkpoints are not. */
+/** Stops its machine, which no workspace uses. Its memory is lost; its disk and checkpoints are kept. */
 async function keep(sweep: Sweep, id: string, machine: Machine | undefined): Promise<void> {
   try {
     await sweep.host.quarantine({ ...speak(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })

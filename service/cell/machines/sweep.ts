@@ -20,33 +20,33 @@ export interface ReconcileContext {
   host: MachineHost
   table: LiveTable
   log: Logger
-  /** For how long what no row names is kept. */
+  /** How long data of an unknown history is kept. */
   quarantine_days: number
-  /** Counts what is put right; a test does without. */
+  /** Absent in tests. */
   metrics?: Pick<CellMetrics, 'recovered' | 'died'>
-  /** Is told that a machine has ended; a test does without. */
+  /** Notified when a machine has ended; absent in tests. */
   room?: Pick<Room, 'freed' | 'ended'>
-  /** Tests: how long a comparison stays with one workspace. */
+  /** For tests: time limit of one workspace. */
   one_ms?: number
-  /** Told of each comparison whether it could put right all that it found; a test does without. */
+  /** Receives the result of each pass: whether all that it found is repaired. Absent in tests. */
   compared?: (is_whole: boolean) => void
-  /** Moves between resident and parked put their own things right; a test does without. */
+  /** Transitions under way repair their own workspaces; absent in tests. */
   parking?: Pick<Parking, 'moving'>
-  /** Links to machines of other kinds end with them; a test does without. */
+  /** Links to machines of other kinds, which end with them; absent in tests. */
   guests?: Pick<GuestLinks, 'died' | 'comparing'>
 }
 
-/** One comparison of what the rows say with what the host has. */
+/** One reconcile pass. */
 export interface Sweep extends ReconcileContext {
   operation_id: string
   fence: number
   did: string[]
-  /** How many workspaces could not be put right. */
+  /** Workspaces that could not be repaired. */
   failed: number
   removed: number
-  /** Moved when the sweep began: its row and its machine may be of two moments. Later moves have a higher fence. */
+  /** In transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
   moving: ReadonlySet<string>
-  /** Their rows know less than the host, and could not be changed yet. */
+  /** Workspaces whose rows are older than the host and could not be changed yet. */
   unsettled: Set<string>
 }
 
@@ -55,10 +55,10 @@ export function report(sweep: Sweep, what: Recovery, text: string): void {
   sweep.metrics?.recovered(what)
 }
 
-/** Removing files may take the host minutes. It goes on with that, and the next comparison finds what is left. */
+/** Removing files may take the host minutes. It goes on, and the next pass finds the rest. */
 const ONE_MS = 10_000
 
-/** One workspace that cannot be put right, or takes long, must not keep the others from it. */
+/** Keeps a workspace that cannot be repaired, or takes long, from blocking the others. */
 export async function guarded(sweep: Sweep, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
     await bounded(sweep.one_ms ?? ONE_MS, 'putting one right', work())
@@ -72,7 +72,7 @@ export function speak(sweep: Sweep, workspace_id: string, epoch: number, step: s
   return { subject: workspaceSubject(workspace_id), operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
 }
 
-/** A delete of many files at once, or a pool that was put back, must not keep deaths and strays waiting. */
+/** Limits removals, so that a mass delete or a restored pool does not delay deaths and orphans. */
 export function mayRemove(sweep: Sweep): boolean {
   return (sweep.removed += 1) <= LIMITS.workspace.removals_per_sweep_max
 }

@@ -4,7 +4,7 @@ import type { Resources } from '../../db/schema.ts'
 import type { Background } from './residency-rules.ts'
 import type { Holder, SeenUse } from './activity.ts'
 
-/** Why an incarnation of a machine ended, as those see it who hold a stream on it. */
+/** Why a machine ended, as streams on it report it. */
 export type GoneReason =
   | 'deleted' // 401 revoked_workspace for calls, close code 4410 for streams
   | 'epoch_ended' // suspended, restarted or moved: stale_epoch, 4409
@@ -12,23 +12,23 @@ export type GoneReason =
 
 export interface Hold {
   operation_id: string
-  /** undefined: this version does not know it. */
+  /** undefined: unknown to this version. */
   operation_kind: OperationKind | undefined
   gate: 'open' | 'read_only' | 'closed'
 }
 
-/** How the agent of a resident machine is reached. In memory only: hostd says it again after a restart. */
+/** How the agent of a resident machine is reached. In memory only: hostd reports it again after a restart. */
 export interface LiveMachine {
   address: string // host:port of the agent
   agent_key: string // Bearer key of this incarnation
   epoch: number
-  fence: number // with the workspace's id it names this machine and no other
+  fence: number // with the workspace's id it identifies the machine
   state: 'running' | 'paused' | 'frozen'
-  agent_protocol: number // what its agent speaks: links/agent-protocol.ts
-  engine_refused?: true // hibernated, it could not be woken again
-  /** What thaws it when it is written; null: only the host can. */
+  agent_protocol: number // see links/agent-protocol.ts
+  engine_refused?: true // once hibernated, it could not be woken again
+  /** Writing it thaws the machine; null: only the host can. */
   freezer_file: string | null
-  /** How often it has stood still since this process knows it: connections of before may be dead. */
+  /** How often it was frozen since this process knows it: older connections may be dead. */
   stood_still: number
 }
 
@@ -48,31 +48,31 @@ export interface WorkspaceEntry {
   readonly disk_layout: 'legacy' | 'layered'
   readonly deleted_at: Date | null
   readonly cell_id: string | null
-  /** False when another cell has it: stale_endpoint. */
+  /** False: another cell has it (stale_endpoint). */
   readonly here: boolean
   readonly hold: Hold | null
-  /** What it would start from; null: nothing but the layers of its template. */
+  /** Checkpoint that it would start from; null: only its layers. */
   readonly checkpoint_id: string | null
-  /** Of its template version, lowest first. */
+  /** Its own layers, or those of its template version; lowest first. */
   readonly layers: readonly string[]
   readonly tokens_revoked_before: Date | null
   /** settings.env of the template version. */
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
-  /** Names of secrets are bound to it: known for while the database is away. */
+  /** Secrets are bound to it; kept for while the database is away. */
   readonly has_secrets: boolean
   readonly grants: Resources | null
-  /** Of a running workspace, by its row: only what is resident has a machine. */
+  /** Column of its row: only a resident workspace has a machine. */
   readonly residency: 'resident' | 'hibernated' | 'restoring'
-  /** When it was used last, as its row says: a few seconds late. */
+  /** Last use by its row: a few seconds late. */
   readonly active_at: Date
-  /** Until when it was asked to be kept resident, when the row was last read. */
+  /** Kept resident until then, when the row was last read. */
   readonly keepalive_until: Date | null
-  /** For how long it is not parked, unused and quiet; null: nothing of its own. */
+  /** How long it is not parked while unused and quiet; null: no setting of its own. */
   readonly background: Background | null
-  /** The suspend that was asked for when idle; null: none, or a tool call has cancelled it. */
+  /** Suspend that was requested for when idle; null: none, or cancelled by a tool call. */
   readonly suspend_requested_at: Date | null
-  /** Null when nothing runs, or when hostd has not said yet where it runs. */
+  /** null: nothing runs, or hostd has not reported yet where. */
   readonly machine: LiveMachine | null
   /** Fires once, with a GoneReason as its reason, when this epoch's machine ends or the workspace is deleted. */
   readonly gone: AbortSignal
@@ -82,24 +82,24 @@ export type ActivityKind =
   | 'tool_call' // counts for everything, and cancels a pending suspend request
   | 'other' // keeps the machine in use without cancelling a suspend request: a port request, a keepalive
 
-/** What the gateway needs of the machines: all of it from memory but load and fresh. */
+/** The gateway's view of the machines: from memory, except load and fresh. */
 export interface MachineTable {
-  /** undefined: unknown here; ask load(). Never waits. */
+  /** undefined: not in memory, use load(). Never waits. */
   get(workspace_id: string): WorkspaceEntry | undefined
   /** From the database on first use, then kept fresh by NOTIFY. undefined: no such workspace. */
   load(workspace_id: string): Promise<WorkspaceEntry | undefined>
   /**
-   * Read again. Ask it before refusing for a state, a hold or an epoch: the change that a caller has just been told of
-   * by the API may be on its way here. Callers at one time share one query.
+   * Reads again. Call it before refusing for a state, a hold or an epoch: a change that the API has just reported to the caller may not
+   * have arrived here. Concurrent callers share one query.
    */
   fresh(workspace_id: string): Promise<WorkspaceEntry | undefined>
   touch(workspace_id: string, kind: ActivityKind): void
   /**
-   * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for
-   * streams. Disposing counts as activity.
+   * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for streams.
+   * Disposing counts as activity.
    */
   holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: Holder): Disposable
-  /** undefined: no use that this process saw. */
+  /** undefined: this process observed none. */
   seen(workspace_id: string): SeenUse | undefined
   /** Milliseconds since contact with the database was last proven; from 30,000 on the gateway refuses new calls with 503. */
   databaseLostMs(): number

@@ -1,18 +1,18 @@
 import type { Clock } from '../../lib/clock.ts'
 
-/** A busy computer may be as late as this; more time between two ticks has passed without anybody looking. */
+/** A longer time between two ticks counts as a gap. A busy computer may be late, but not by this much. */
 const UNSEEN_MS = 20_000
 
-/** One look at the time by something that ticks. */
+/** One tick of a poller. */
 export interface Tick {
   now: Date
-  /** Everything counts as used then: what nobody saw cannot be held against anybody. */
+  /** Everything counts as used then: earlier use was not observed. */
   since: Date
 }
 
 /**
- * The time as something sees it that ticks every few seconds. Where the clock was set forward, or process or computer stood still,
- * everything counts as used anew: else all that was quiet would be found idle for as long, and ended at once.
+ * Finds gaps in our own clock. After a jump forward, or a standstill of process or computer, everything counts as used from then on.
+ * Otherwise all that was quiet would seem idle and end at once.
  */
 function watchTime(clock: Clock, started_at: Date): () => Tick {
   let since = started_at
@@ -25,14 +25,14 @@ function watchTime(clock: Clock, started_at: Date): () => Tick {
   }
 }
 
-/** @returns what is called every few seconds: it looks, unless a look is under way. */
+/** @returns a tick function. It does nothing while an earlier tick is under way. */
 export function ticking(clock: Clock, started_at: Date, look: (tick: Tick) => Promise<void>): () => Promise<void> {
   const time = watchTime(clock, started_at)
   const lookOnce = oneAtATime(look)
   return () => lookOnce(time())
 }
 
-/** @returns the same work: a call does nothing while an earlier one is under way. */
+/** @returns the same work. A call does nothing while an earlier one is under way. */
 export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
   let working = false
   return async (...given) => {
@@ -46,13 +46,13 @@ export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<v
   }
 }
 
-/** @returns what begins so much work at once, and the rest in the order in which it was asked for. */
+/** @returns a semaphore: runs this much work at once, and the rest in order. */
 export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let working = 0
   return async (work) => {
     if (working < at_once_max) working += 1
-    else await new Promise<void>((resolve) => waiting.push(resolve)) // whoever ends hands its turn on
+    else await new Promise<void>((resolve) => waiting.push(resolve)) // the work that ends hands over its permit
     try {
       return await work()
     } finally {
@@ -63,12 +63,12 @@ export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promi
   }
 }
 
-/** The work took longer than its caller waits. It goes on, and its result is not used. */
+/** The work took longer than its caller waits. It goes on, and its result is dropped. */
 export class TookTooLong extends Error {}
 
 /**
- * @param late what it rejects with where the work takes longer, or what the work is.
- * @returns what the work comes to: a call that gets no answer must not keep its caller for ever.
+ * Limits a wait, so that a missing answer does not block the caller for ever.
+ * @param late the error, or a description of the work.
  */
 export async function bounded<T>(ms: number, late: string | (() => Error), work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
@@ -81,10 +81,10 @@ export async function bounded<T>(ms: number, late: string | (() => Error), work:
   }
 }
 
-/** A function that sets a timer, and whether that timer runs. */
+/** A function that sets a timer, and whether that timer is pending. */
 export type Timed<F> = F & { isDue(): boolean }
 
-/** @returns what asks for the work: it is done so much later, once for all that ask meanwhile, and not after the signal. */
+/** @returns a trigger. The work runs once, this long after the first call, and not after the signal. */
 export function soon(ms: number, work: () => void, signal: AbortSignal): Timed<() => void> {
   let timer: NodeJS.Timeout | undefined
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
@@ -99,8 +99,8 @@ export function soon(ms: number, work: () => void, signal: AbortSignal): Timed<(
 }
 
 /**
- * What is done again after it came to nothing, later each time, until it comes to something.
- * @returns what is told how it went.
+ * Repeats work that failed, later each time, until it succeeds.
+ * @returns a function that takes each result.
  */
 export function retrying(
   { first_ms, most_ms }: { first_ms: number; most_ms: number },
@@ -127,7 +127,7 @@ export function retrying(
   return Object.assign(tell, { isDue: () => timer !== undefined })
 }
 
-/** Calls it until the signal fires. */
+/** Calls `tick` at intervals until the signal fires. */
 export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
   const timer = setInterval(() => {
     tick().catch(failed)

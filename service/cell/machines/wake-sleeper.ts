@@ -12,19 +12,18 @@ import { drawFence } from './reconcile-store.ts'
 import { workspaceSubject } from '../links/subject.ts'
 import type { Want } from '../room/room.ts'
 
-/** Of the time that a call waits for its machine, what is left for the restore when there is room at last. */
+/** Part of a call's waiting time that is left for the restore once capacity is granted. */
 const RESTORE_MS = 1000
-/** The host may know better than the book what is in use, and is asked again. */
+/** Pause before the host is asked again: it may know its use better than the ledger. */
 const AGAIN_MS = 100
 
-/** Has so many restores under way at once, and the others wait. */
+/** Limits concurrent restores; the others wait. */
 export type InTurn = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
- * Restores a hibernated machine in its own epoch: nobody has to notice. Until the commit its checkpoint is all that counts, and
- * stays as it is whatever fails; its packets leave after it, since a guest goes on by itself. It waits for room as long as some can be
- * made and its callers wait.
- * @returns false where it is something else by now: whoever waits looks again.
+ * Restores a hibernated machine in its own epoch. Until the commit the checkpoint is the workspace, and no failure changes it. Packets
+ * leave only after the commit, since a guest runs by itself. Waits for capacity while some can be made and callers wait.
+ * @returns false if it is not hibernated any more: the caller checks again.
  */
 export async function wakeSleeper(context: ParkingContext, workspace_id: string, epoch: number, inTurn: InTurn): Promise<boolean> {
   const until_ms = performance.now() + LIMITS.idle.wake_seconds_max * 1000 - RESTORE_MS
@@ -38,9 +37,9 @@ export async function wakeSleeper(context: ParkingContext, workspace_id: string,
     }
   } catch (error) {
     if (error instanceof Failure) throw error
-    context.room.doubt() // its row may say that it is being restored, and its machine may be there
+    context.room.doubt() // the row may say restoring, and the machine may exist
     if (databaseIsUnavailable(error)) throw error
-    // Whatever went wrong, the call was not made and the workspace is as it was: its caller may try again.
+    // The call was not made and the workspace is unchanged: its caller may try again.
     context.log.error({ workspace_id, err: error }, 'a wake fell over')
     throw wakeFailed(error)
   }
@@ -61,7 +60,7 @@ async function wakeOnce(
     move.fence = await drawFence(db)
     return beginWake(db, move)
   }
-  // An operation does not begin before this move has ended.
+  // An operation does not begin before this transition has ended.
   const isHeld = () => (table.get(workspace_id)?.hold?.gate ?? 'open') !== 'open'
   const check = () => {
     if (isHeld()) throw takenOver()
@@ -80,7 +79,7 @@ async function wakeOnce(
   const machine = await inTurn(() => bringBack(context, move, sleeper, speak))
   if (machine === 'again') return machine
   await failpoint('wake.W4')
-  // Its row is read meanwhile: the gate lets nobody through before both are done.
+  // The row is read at the same time: calls pass only after both.
   await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
   return true
 }
@@ -92,13 +91,13 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Want {
     own: workspaceSubject(workspace_id),
     organization_id: entry?.organization_id ?? '',
     memory_mib: entry?.grants?.memory_mib ?? 0,
-    disk_gib: 0, // which it has
+    disk_gib: 0, // a hibernated workspace keeps its disk
     since: clock.now(),
     is_call: true,
   }
 }
 
-/** @returns again: the host had no room after all, and it sleeps on as it was. */
+/** @returns again: the host had no capacity after all, and it stays hibernated. */
 async function bringBack(
   context: ParkingContext,
   move: Move,
@@ -109,7 +108,7 @@ async function bringBack(
   try {
     await failpoint('wake.W2')
     const machine = await restoreAlone(context, speak, { ...sleeper, hostname: hostnameOf(move.workspace_id) })
-    table.putMachine(machine) // it shows when the row says that it is resident
+    table.putMachine(machine) // it shows once the row says resident
     await failpoint('wake.W3')
     if (table.isDead(move.workspace_id, machine.fence)) throw new HostFailure('restore_failed', 'It died', { retryable: true })
     const dropped = await commitWake(db, move, machine.disk)
@@ -120,7 +119,7 @@ async function bringBack(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
-    // Without an answer nobody knows what there is: the next attempt stops it first.
+    // Without an answer the machine may exist: the next attempt stops it first.
     if (error.code !== 'unreachable') await undoWake(db, move)
     if (UNCLEAR.has(error.code)) context.room.doubt()
     if (error.code === 'no_capacity') {
@@ -131,10 +130,10 @@ async function bringBack(
   }
 }
 
-/** After these a machine may be there that no row names. */
+/** After these errors a machine may exist that no row names. */
 const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
 
-/** What a move that was cut short has left is nobody's machine. It is hardly ever there, so it is stopped only where it is in the way. */
+/** Restores it. A machine of an interrupted transition is rare, so it is stopped only if it is in the way. */
 async function restoreAlone(
   { host }: ParkingContext,
   speak: (step: string) => Fence,
@@ -159,10 +158,10 @@ async function finish(
     await host.connect(speak('connect'))
   } catch (error) {
     log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet')
-    room.doubt() // the comparison connects it
+    room.doubt() // a reconcile pass connects it
   }
   if (machine.dropped.length === 0) return
   host.deleteCheckpoints({ ...speak('drop-checkpoint'), names: machine.dropped }).catch((error: unknown) => {
-    log.debug({ err: error }, 'left to the reconciler') // nobody waits for it
+    log.debug({ err: error }, 'left to the reconciler') // no caller waits for it
   })
 }

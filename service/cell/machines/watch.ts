@@ -10,40 +10,39 @@ const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 2000
 const SWEEP_MS = 60_000
 /**
- * The next comparison does not wait longer for the one before. That one goes on: the host refuses what it asks about a workspace after the
- * next one has spoken of it, by its lower fence.
+ * The next pass waits no longer than this for the one before. The late pass goes on: the host refuses its lower fence for workspaces that
+ * the next one has commanded.
  */
 const LATE_MS = 30_000
 
-/** Times of comparisons, as tests have them. */
+/** Times of reconcile passes, for tests. */
 export interface Comparing {
-  /** Between two that nothing has asked for. */
+  /** Between two regular passes. */
   regular_ms?: number
-  /** How long the next one waits for the one before. */
+  /** How long the next pass waits for the one before. */
   late_ms?: number
-  /** How long one stays with one workspace. */
+  /** Time limit of one workspace. */
   one_ms?: number
 }
 
 export interface Watch {
-  /** Resolves after the first full comparison. */
+  /** Resolves after the first full pass. */
   ready: Promise<void>
-  /** Compares soon: something may have been left. */
+  /** Requests a pass, unless one is requested already. */
   sweepSoon(): void
-  /** Compares now. */
   sweep(): Promise<void>
   ended: Promise<void>
-  /** The host's events are followed: it is there. */
+  /** Whether events of the host arrive. */
   in_contact(): boolean
-  /** Why there was no comparison yet, or no contact since; null while there is. */
+  /** Why there was no pass yet, or no contact since; null while there is contact. */
   trouble(): string | null
   /** For failures and logs. */
   state(): object
 }
 
 /**
- * Follows the machine host: a full comparison first, deaths as they are told from then on, and a full comparison again whenever
- * contact was lost, since nothing that was told meanwhile was heard.
+ * Follows the machine host: a full pass first, then deaths by events. A full pass follows each loss of contact, because events of that
+ * time are lost.
  */
 export function watchHost(
   context: ReconcileContext,
@@ -85,7 +84,7 @@ export function watchHost(
   const sweep = (): Promise<void> => {
     const next = sweeping.then(compare)
     const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
-    // Nothing else acts for the cell until the first one of a term has ended.
+    // No other part of the cell acts until the first pass of a term has ended.
     const end = () => (begun ? bounded(late_ms, 'a comparison', next) : next)
     sweeping = sweeping.then(end).catch((error: unknown) => {
       if (!(error instanceof TookTooLong)) return
@@ -102,13 +101,13 @@ export function watchHost(
   const follow = async () => {
     const { last_event, boot_id } = await context.host.glance()
     const stream = context.host.events(last_event, signal)
-    // Deaths are told from last_event on, and everything before it is in the comparison.
+    // Deaths after last_event come as events; the pass covers all earlier ones.
     await sweep()
     in_contact = true
     trouble = null
     ready.resolve()
     for await (const event of stream) {
-      if (event.boot_id !== boot_id) return // counted anew: compare anew
+      if (event.boot_id !== boot_id) return // events are numbered from the start again: make a full pass
       await handle(context, event)
     }
   }
@@ -132,23 +131,23 @@ export function watchHost(
   return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact, trouble: () => trouble, state }
 }
 
-/** For operators, who alone see it: a host that refuses says whose its pool is. */
+/** For operators only: a refusal of the host names the owner of its pool. */
 function troubleOf(error: unknown): string {
   return error instanceof HostFailure ? error.message : 'rows and host could not be compared: the log says why'
 }
 
 async function handle(context: ReconcileContext, event: HostEvent): Promise<void> {
   if (event.kind !== 'died') return
-  // What an execution or a build waits for fails, and it tidies up itself.
+  // The work of an execution or a build fails, and its owner cleans up.
   if (!isWorkspace(event)) return context.guests?.died(event)
   const { subject, epoch, fence, reason } = event
   const workspace_id = subject.id
   context.log.warn({ workspace_id, epoch, reason }, 'a machine died')
   context.metrics?.died(reason)
-  // First in memory: a commit that is under way asks there whether the machine that it commits still lives.
+  // Memory first: a commit under way asks there whether its machine still lives.
   context.table.endMachine(workspace_id, fence, 'died')
   const row = await stateOf(context.db, workspace_id)
-  // Asked after the row was read: one that was restored since is in the table before the row names its disk.
+  // Checked after the row was read: a machine that was restored since is in the table before the row names its disk.
   if (context.table.hasSuccessor(workspace_id, fence)) return
   if (row?.ownership_epoch === epoch) await settle(context.db, row, 'died', context.clock.now())
   context.room?.freed()
