@@ -111,7 +111,7 @@ test('a machine that could not be saved while hostd was away is evicted long bef
   await openedAtOnce(world)
 })
 
-test('the state after a wake that lost the database is repaired long before the next regular pass, even if that fails at first', async () => {
+test('the state after a wake that lost the database is repaired long before the next regular pass, even after a failed try', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess(ON_DEMAND)
   const [first = ''] = await frozen(world, process, 1)

@@ -160,7 +160,7 @@ test('old operations and agent sessions of a living workspace go, except the new
   assert.equal(rows[0]?.count, 5)
 })
 
-test('what a build was made with goes with its log, and the row of a deleted volume with its operations', async () => {
+test('the spec of an old build goes with its log, and the row of a deleted volume with its operations', async () => {
   await using world = await createWorld()
   const { workspace_id, operation_id } = await world.open()
   const over = new Date(world.clock.now().getTime() - 400 * 24 * 3600_000)

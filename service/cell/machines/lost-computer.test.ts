@@ -6,7 +6,7 @@ import { createFakeHost } from '../links/fake/host.ts'
 
 // Decision 312.
 
-test('on a replacement for a lost computer each workspace reports its loss and can be deleted; the lost one is emptied on its return', async () => {
+test("on a lost computer's replacement each workspace reports its loss and can be deleted; the lost one is emptied on return", async () => {
   await using world = await createWorld()
   const lost = await world.startProcess()
   const opened = [await world.open(), await world.open(), await world.open()]

@@ -20,7 +20,7 @@ export interface Unnamed {
 /** A disk's name contains its maker: e<epoch>.<fence>. */
 export function makerOf(disk: string): { epoch: number; fence: number } {
   const [, epoch, fence] = /^e(\d+)\.(\d+)$/.exec(disk) ?? []
-  return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // the highest fence: a foreign name is never deleted
+  return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // the highest: a foreign name is never deleted
 }
 
 /** @param machine its disk is in use, whatever the row says. */
