@@ -6,21 +6,21 @@ import { oneAtATime, soon, tickEvery } from '../machines/ticking.ts'
 import { makeCapture, type WarmContext } from './make.ts'
 import { countCaptures, forgetCaptures, listUnmade, nextWanted, wantCapture } from './store.ts'
 
-/** What nobody was told of is found so often; what had no room is tried again. */
+/** Polling interval: finds captures whose notice was lost, and retries those without capacity. */
 const LOOK_MS = 60_000
-/** The open that asked is to have the computer first. */
+/** Delay after a notice, so that the open that caused it gets the computer first. */
 const HEARD_MS = 500
 
 /**
- * Makes captures of warm versions, one after the other, and removes those of what is archived and those that were not used for longest.
- * @param kept_max how many lie on this computer at most; 0: none is made.
+ * Makes captures of warm versions, one at a time. Removes those of archived versions and those that were used longest ago.
+ * @param kept_max captures that are kept on this computer at most; 0: none is made.
  */
 export function startWarming(context: WarmContext & { kept_max: number }, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
     let looked_for: number
     do {
-      looked_for = heard // what is heard while a look is under way is looked for again
+      looked_for = heard // a notice during a pass causes another pass
       await keepCaptures(context, signal)
     } while (heard !== looked_for && !signal.aborted)
   })
@@ -37,7 +37,7 @@ export function startWarming(context: WarmContext & { kept_max: number }, listen
   begin()
 }
 
-/** @returns when there is nothing left to do. */
+/** Resolves when nothing is left to do. */
 export async function keepCaptures(context: WarmContext & { kept_max: number }, signal: AbortSignal): Promise<void> {
   const { db, clock, ids, cell_id, kept_max } = context
   await removeForgotten(context)
@@ -57,7 +57,7 @@ export async function keepCaptures(context: WarmContext & { kept_max: number }, 
   }
 }
 
-/** Rows before files: what is left of files by a process that ends in between is found when rows and host are compared. */
+/** Deletes rows before files: a reconcile pass finds files that an interrupted process leaves. */
 async function removeForgotten({ db, host, ids, cell_id, kept_max }: WarmContext & { kept_max: number }): Promise<void> {
   const forgotten = await forgetCaptures(db, cell_id, kept_max)
   if (forgotten.length === 0) return

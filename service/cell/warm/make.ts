@@ -25,7 +25,7 @@ export type WarmContext = Pick<CellContext, 'cell_id' | 'db' | 'clock' | 'ids' |
 
 type WarmError = NonNullable<WarmVersion['error']>
 
-/** What the version itself is to blame for, or what will not be otherwise soon: opens are cold, and say so. */
+/** A failure of the version itself, or one that will last: opens start cold, and the version shows the error. */
 class CannotWarm extends Error {
   readonly error: WarmError
   constructor(error: WarmError) {
@@ -35,10 +35,10 @@ class CannotWarm extends Error {
 }
 
 /**
- * Starts a machine of the version with its default size, without network, inputs and secrets, has it start up, saves it and ends it. Whatever
- * an earlier attempt has left goes first, so it is safe to run again from any point.
- * @returns false: there is no room for it yet.
- * @throws what says nothing about the version: the caller tries again.
+ * Starts a machine of the version with its default size, without network, inputs and secrets, runs its start-up, saves it and ends it.
+ * Removes first what an earlier attempt has left, so it may run again from any point.
+ * @returns false: there is no capacity for it yet.
+ * @throws errors that do not concern the version: the caller tries again.
  */
 export async function makeCapture(context: WarmContext, wanted: Wanted, ends: AbortSignal): Promise<boolean> {
   const { db, clock, room } = context
@@ -102,7 +102,7 @@ async function capture(context: WarmContext, wanted: Wanted, speak: (step: strin
   return { checkpoint_id, engine, agent_protocol: machine.agent_protocol, resources, size_bytes: size_bytes + (disk_bytes ?? 0) }
 }
 
-/** So no connection is open that restored machines would find cut, and no organization's policy is bypassed. */
+/** Keeps connections out of the capture, which restored machines would find cut. No organization's policy is bypassed. */
 const NO_NETWORK = hostEgress({ effective: DENY_ALL, revision: revisionOf(DENY_ALL), secret_ports: [] })
 
 async function startUp({ agents }: WarmContext, wanted: Wanted, machine: Machine, signal: AbortSignal): Promise<void> {
@@ -137,7 +137,7 @@ function guestOn(link: AgentLink, { env, inputs }: TemplateSettings, signal: Abo
 const TRIES_MAX = 5
 const RETRY_MS = 500
 
-/** A guest that is busy with its start-up may miss a question. Each is asked again safely. */
+/** A guest that is busy with its start-up may miss a request. Each request is safe to repeat. */
 async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -159,11 +159,11 @@ function speaking({ ids }: WarmContext, { id }: Wanted, fence: number): (step: s
   return (step) => ({ subject: buildSubject(id), operation_id, step, epoch: 1, fence })
 }
 
-/** undefined: another attempt may go better. */
+/** undefined: another attempt may succeed. */
 function whyNot(error: unknown): WarmError | undefined {
   if (error instanceof CannotWarm) return error.error
   if (error instanceof AgentTrouble) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
-  // A pool that is full stays so for longer than the minute until the next look, which would start the machine up again for nothing.
+  // A full pool stays full for longer than the minute until the next pass, which would start the machine in vain.
   const may_pass = ['unreachable', 'no_capacity', 'fenced']
   if (!(error instanceof HostFailure) || may_pass.includes(error.code)) return undefined
   return said(null, 'machine_failed', error.message)

@@ -10,9 +10,9 @@ import { fitOf, whyCold, type Capture } from './rules.ts'
 import { discardCapture, noteUsed, readWarmFacts, wantCapture, type WarmFacts } from './store.ts'
 
 /**
- * Restores a machine of the workspace's version that has started up already, under an identity of its own, as a fork does. Whatever is
- * in the way of that is no reason for an open to fail: it starts cold then.
- * @returns whether that is done.
+ * Restores a started-up machine of the workspace's version under an identity of its own, as a fork does. If the capture cannot be used,
+ * the open starts cold instead of failing.
+ * @returns whether the machine was restored.
  */
 export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Promise<boolean> {
   if (seen.startup?.state !== 'pending' || seen.disk !== null) return false
@@ -30,7 +30,7 @@ export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Pro
 
 type Usable = Pick<Capture, 'id'> & { checkpoint_id: string }
 
-/** null: there is none for this workspace; where there could be, it is made for the next. */
+/** null: no usable capture. A missing one is requested for later opens. */
 async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Promise<Usable | null> {
   const { capture, version_id, organization_id, project_id } = facts
   const fit = fitOf(capture, seen, facts.engine)
@@ -42,7 +42,7 @@ async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Pr
   return fit === 'fits' ? { id: capture.id, checkpoint_id: capture.checkpoint_id } : null
 }
 
-/** These say something of the capture; others of the host, or of the workspace, and a cold start will be told them too. */
+/** Errors of the capture itself. Others concern the host or the workspace, and a cold start meets them too. */
 const SPOILT: readonly HostFailureCode[] = ['not_found', 'checkpoint_corrupt', 'checkpoint_incompatible', 'layer_missing', 'restore_failed']
 
 /** null: it cannot be restored. */
@@ -67,7 +67,7 @@ async function commitWarm(job: Job, seen: MachineRow, machine: Machine, capture:
     return await commitRunning(job, seen, machine, end, { boots: false, is_ready: true })
   } catch (error) {
     if (!(error instanceof Refused)) throw error
-    // It was restored and ended at once, as the next would: the attempt is made again, and starts cold.
+    // The restored machine ended at once, as the next would: the retry starts cold.
     await discardCapture(job.cell.db, capture, job.cell.clock.now())
     throw new Error('A warm machine ended while it was being restored', { cause: error })
   }

@@ -25,7 +25,7 @@ const READY: Capture = {
   resources: SIZE,
 }
 
-test('a new workspace that gives nothing which its start-up may need is as good as the machine that was started ahead', () => {
+test('a new workspace that gives nothing which its start-up may need can be a machine that was started ahead', () => {
   assert.equal(whyCold(NEW), null)
   assert.equal(whyCold({ ...NEW, inputs: { CITY: 'Bonn', LATER: 'given' }, secrets: ['TOKEN'] }), null)
 })
@@ -43,7 +43,7 @@ for (const [why, changed] of [
   test(`${JSON.stringify(changed)} starts cold: ${why}`, () => assert.equal(whyCold({ ...NEW, ...changed }), why))
 }
 
-test('a capture fits who has at least its memory and disk, under the engine and the agent of today alone', () => {
+test('a capture fits workspaces with at least its memory and disk, under the current engine and agent alone', () => {
   const fit = (capture: Capture | null, ceilings = SIZE) => fitOf(capture, { ceilings }, 'this')
   assert.equal(fit(READY), 'fits')
   assert.equal(fit(READY, { ...SIZE, memory_mib: 1024 }), 'fits')

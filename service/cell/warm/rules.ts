@@ -2,21 +2,21 @@ import { inputsForStartup, type TemplateSettings } from '../../../contract/schem
 import type { Resources } from '../../db/schema.ts'
 import { AGENT_PROTOCOLS } from '../links/agent-protocol.ts'
 
-/** A workspace of a warm version that is to be started, as far as it matters whether it may be a restored machine. */
+/** A workspace of a warm version that is to be started: the facts that decide whether it may be a restored machine. */
 export interface WarmCandidate {
   ownership_epoch: number
   purpose: string
   disk_layout: 'legacy' | 'layered'
   ceilings: Resources
   volumes: readonly object[]
-  /** As the workspace has them: what was given, or the default. */
+  /** Values that were given, or the defaults. */
   inputs: Readonly<Record<string, string>>
-  /** Names that are bound to it. */
+  /** Names that are bound to the workspace. */
   secrets: readonly string[]
   settings: Pick<TemplateSettings, 'inputs'>
 }
 
-/** A machine of a version that has started up, as it lies on this computer. */
+/** A saved machine of a version that has started up, on this computer. */
 export interface Capture {
   id: string
   state: 'wanted' | 'making' | 'ready' | 'failed'
@@ -26,10 +26,10 @@ export interface Capture {
   resources: Resources | null
 }
 
-/** Why a workspace starts cold, whatever there is to restore. */
+/** Why a workspace starts cold, even with a capture. */
 export type Cold = 'not_new' | 'purpose' | 'disk_layout' | 'volumes' | 'inputs' | 'secrets'
 
-/** null: a machine that started up before there was this workspace is as good as its own. Pure. */
+/** null: a machine that started up before the workspace existed is as good as its own. Pure. */
 export function whyCold(one: WarmCandidate): Cold | null {
   const needed = new Set(inputsForStartup(one.settings))
   if (one.ownership_epoch !== 0) return 'not_new' // an open after a reset starts blank
@@ -45,9 +45,8 @@ export function whyCold(one: WarmCandidate): Cold | null {
 export type Fit = 'fits' | 'smaller' | 'stale' | 'missing'
 
 /**
- * Whether the capture can be this workspace's machine.
- * @param engine under which this computer starts machines: what was captured under another is made again, and so is what an older agent was in.
- * Pure.
+ * Whether the capture can be this workspace's machine. A capture of another engine or another agent is stale: it is made again. Pure.
+ * @param engine of this computer.
  */
 export function fitOf(capture: Capture | null, { ceilings }: Pick<WarmCandidate, 'ceilings'>, engine: string | null): Fit {
   if (capture?.state !== 'ready' || capture.checkpoint_id === null || capture.resources === null) return 'missing'

@@ -6,13 +6,13 @@ import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { Capture, WarmCandidate } from './rules.ts'
 
-/** What the rows know of a workspace of a warm version, beside its machine's row. */
+/** Facts of a workspace of a warm version that its machine's row does not have. */
 export interface WarmFacts extends Pick<WarmCandidate, 'purpose' | 'inputs' | 'secrets'> {
   version_id: string
   organization_id: string
   project_id: string
   settings: TemplateSettings
-  /** Under which this computer starts machines. */
+  /** Engine of this computer. */
   engine: string | null
   capture: Capture | null
 }
@@ -40,7 +40,7 @@ export interface NewCapture {
   project_id: string
 }
 
-/** Somebody would have restored it. One that failed lately is not tried again. */
+/** Requests a capture that an open has missed. A recent failure is not retried. */
 export async function wantCapture(db: Db, one: NewCapture, now: Date): Promise<void> {
   const before = new Date(now.getTime() - LIMITS.warm.retry_seconds * 1000)
   await sql`
@@ -50,7 +50,7 @@ export async function wantCapture(db: Db, one: NewCapture, now: Date): Promise<v
       where template_captures.state = 'failed' and template_captures.updated_at < ${before}`.execute(db)
 }
 
-/** It cannot be restored, or is of another engine: it is made again. Nothing changes where that has begun. */
+/** Requests a new capture: this one cannot be restored, or is of another engine. Changes nothing if that has begun. */
 export async function discardCapture(db: Db, { id, checkpoint_id }: Pick<Capture, 'id' | 'checkpoint_id'>, now: Date): Promise<void> {
   await sql`
     update template_captures set state = 'wanted', checkpoint_id = null, size_bytes = null, updated_at = ${now}
@@ -61,14 +61,14 @@ export async function noteUsed(db: Db, id: string, now: Date): Promise<void> {
   await db.updateTable('template_captures').set({ used_at: now }).where('id', '=', id).execute()
 }
 
-/** One that is to be made, with its version. */
+/** A requested capture, with its version. */
 export interface Wanted extends NewCapture {
   layers: string[]
   settings: TemplateSettings
   created_at: Date
 }
 
-/** The one that somebody asked for last; those that a process which is no more has begun among them. */
+/** The capture that was requested last, also one that a dead process has begun. */
 export async function nextWanted(db: Db, cell_id: string, passed_over: readonly string[]): Promise<Wanted | undefined> {
   const { rows } = await sql<Wanted>`
     select c.id, c.version_id, c.cell_id, c.organization_id, c.project_id, c.created_at, v.layers, v.settings
@@ -78,7 +78,7 @@ export async function nextWanted(db: Db, cell_id: string, passed_over: readonly 
   return rows[0]
 }
 
-/** @returns the fence of this attempt; undefined: it is not wanted any more. */
+/** @returns the fence of this attempt; undefined: the capture is not wanted any more. */
 export async function beginCapture(db: Db, id: string, now: Date): Promise<number | undefined> {
   const { rows } = await sql<{ fence: number }>`
     update template_captures set state = 'making', updated_at = ${now} where id = ${id} and state in ('wanted', 'making')
@@ -94,7 +94,7 @@ export interface Captured {
   size_bytes: number
 }
 
-/** From here on opens restore it, and its machine is no more. @returns false: somebody else's attempt is under way, or it is not wanted. */
+/** From here on opens restore the capture, and its machine has ended. @returns false: another attempt is under way, or it is not wanted. */
 export async function commitCapture(db: Db, id: string, fence: number, made: Captured, now: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
@@ -117,9 +117,9 @@ export async function failCapture(db: Db, id: string, error: NonNullable<WarmVer
 }
 
 /**
- * Forgets those that nothing is to be opened from any more, of another engine than the computer's own among them, which would be kept for
- * them; and, of those that are ready, all but so many that were used last.
- * @returns their ids: what lies on the computer of them is nobody's.
+ * Deletes captures that no open can use: of another engine, or of an unpublished or archived version.
+ * Of the ready ones it keeps those that were used last, up to `kept_max`.
+ * @returns their ids: their data on the host must be deleted.
  */
 export async function forgetCaptures(db: Db, cell_id: string, kept_max: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
@@ -132,8 +132,8 @@ export async function forgetCaptures(db: Db, cell_id: string, kept_max: number):
 }
 
 /**
- * Newest versions of their templates that were built here and that no open has asked for yet, the newest first. Those without a build have
- * no project in whose turn they could be made: their first open has them made.
+ * Newest versions of their templates that have a build and no capture here, the newest first. Versions without a build have no project
+ * for which a capture could be made: their first open requests it.
  */
 export async function listUnmade(db: Db, cell_id: string, limit: number): Promise<Omit<NewCapture, 'id' | 'cell_id'>[]> {
   const { rows } = await sql<Omit<NewCapture, 'id' | 'cell_id'>>`

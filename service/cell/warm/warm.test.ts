@@ -19,7 +19,7 @@ const SETTINGS = {
   warm: true,
 }
 
-/** A world whose one template version is warm; its service leaves a mark in the memory of the machine that it is started in. */
+/** A world with one warm template version; its service leaves a mark in the memory of its machine. */
 async function warmWorld(): Promise<World> {
   const world = await createWorld()
   await world.db
@@ -34,7 +34,7 @@ function open(world: World, wanted: NewWorkspace = {}) {
   return world.open({ startup: { state: 'pending' }, inputs: { CITY: 'Bonn' }, ...wanted })
 }
 
-/** The end of the operation, and of which machine its sessions were started. */
+/** The end of the operation, and the number of sessions that were started in its machine. */
 async function opened(world: World, asked: { workspace_id: string; operation_id: string }) {
   const { state, result } = await world.ended(asked.operation_id)
   const row = await world.workspace(asked.workspace_id)
@@ -55,7 +55,7 @@ const refuse = (code: HostFailureCode) => () => {
   throw new HostFailure(code, 'Refused', { retryable: false })
 }
 
-/** Nothing answers but the guest of this operation. */
+/** Silences all guests but the one of this operation. */
 function silence({ guests }: World, operation_id: string): void {
   const { behave } = guests
   guests.behave = (name, exec) => {
@@ -64,14 +64,14 @@ function silence({ guests }: World, operation_id: string): void {
   }
 }
 
-/** A process whose first open has had a machine made. */
+/** Starts a process, and opens once to have a capture made. */
 async function warmed(world: World) {
   const process = await world.startProcess()
   assert.deepEqual(await opened(world, await open(world)), COLD)
   return { process, capture: await ready(world) }
 }
 
-test('the first open is cold and has a machine started up ahead; the next restores it, and nothing is started in it', async () => {
+test('the first open is cold and requests a capture; the next restores it, and starts nothing in it', async () => {
   await using world = await warmWorld()
   const { capture, process } = await warmed(world)
   const made = world.guests.started.filter((one) => one.workspace_id === capture.id)
@@ -87,7 +87,7 @@ test('the first open is cold and has a machine started up ahead; the next restor
   assert.deepEqual(reset, { ...WARM, started: 3 }, 'a reset starts from the files of the version')
 })
 
-test('nothing that is captured reaches anything, and its room is given back', async () => {
+test('a captured machine has no network, and its capacity is released', async () => {
   await using world = await warmWorld()
   const seen: unknown[] = []
   world.host.intercept('start', 'after', (request) => void seen.push('egress' in request ? request.egress : null))
@@ -97,7 +97,7 @@ test('nothing that is captured reaches anything, and its room is given back', as
   assert.equal(process.room.waiting().length, 0)
 })
 
-test('another value of an input that the start-up may need starts cold, and so does a smaller workspace', async () => {
+test('a workspace with another input for its start-up starts cold, and so does a smaller workspace', async () => {
   await using world = await warmWorld()
   await warmed(world)
   assert.deepEqual(await opened(world, await open(world, { inputs: { CITY: 'Rome' } })), COLD)
@@ -105,7 +105,7 @@ test('another value of an input that the start-up may need starts cold, and so d
   assert.deepEqual(await opened(world, small), COLD)
 })
 
-test('what was captured under another engine is not restored, and is made anew', async () => {
+test('a capture of another engine is not restored, and is made again', async () => {
   await using world = await warmWorld()
   const { capture } = await warmed(world)
   await world.db.updateTable('template_captures').set({ engine: 'another' }).execute()
@@ -175,7 +175,7 @@ for (const point of ['warm.W4', 'open.O8', 'open.O9'] as FailpointName[]) {
   })
 }
 
-test('a start-up that fails ahead leaves the version cold, says why, and is not tried again within the hour', async () => {
+test('a start-up that fails ahead leaves the version cold, reports why, and is not retried within the hour', async () => {
   await using world = await warmWorld()
   const process = await world.startProcess()
   world.guests.behave = (name, { session_id }) =>
@@ -218,7 +218,7 @@ for (const [why, reason, wrong] of [
   })
 }
 
-test('what is archived is forgotten, with its files', async () => {
+test('captures of archived versions are removed, with their files', async () => {
   await using world = await warmWorld()
   const { process } = await warmed(world)
   await world.db.updateTable('template_versions').set({ archived_at: world.clock.now() }).execute()
@@ -227,7 +227,7 @@ test('what is archived is forgotten, with its files', async () => {
   await assertNothingIsLeft(world)
 })
 
-test('a computer that is to keep none makes none', async () => {
+test('a computer that is to keep no captures makes none', async () => {
   await using world = await warmWorld()
   const first = await warmed(world)
   await first.process.close()
