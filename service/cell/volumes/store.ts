@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { MachineVolume } from '../../db/schema.ts'
 import type { Tx } from '../operations/store.ts'
 
-/** The attachment that an operation makes or ends; undefined where it is gone with its volume. */
+/** The attachment that an operation makes or ends; undefined: it is gone with its volume. */
 export async function readOwnAttachment(db: Db, operation_id: string): Promise<MachineVolume | undefined> {
   return db
     .selectFrom('volume_attachments')
@@ -17,7 +17,7 @@ export async function isAvailable(db: Db, volume_id: string): Promise<boolean> {
   return row?.state === 'available'
 }
 
-/** @returns false where it is gone. */
+/** @returns false if it is gone. */
 export async function markAttached(tx: Tx, operation_id: string, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('volume_attachments')
@@ -31,7 +31,6 @@ export async function dropAttachment(tx: Tx, operation_id: string): Promise<void
   await tx.deleteFrom('volume_attachments').where('operation_id', '=', operation_id).execute()
 }
 
-/** What an operation of a volume works with. */
 export interface OwnVolume {
   id: string
   cell_id: string | null
@@ -42,13 +41,13 @@ export async function readOwnVolume(db: Db, id: string): Promise<OwnVolume | und
   return db.selectFrom('volumes').select(['id', 'cell_id', 'quota_gib']).where('id', '=', id).executeTakeFirst()
 }
 
-/** What the rows say of volumes: whether their data goes with them. A volume that has none is absent. */
+/** Whether the data of each volume stays or goes. A volume without a row is absent. */
 export async function readFates(db: Db, ids: string[]): Promise<Map<string, 'kept' | 'deleted'>> {
   const rows = await db.selectFrom('volumes').select(['id', 'state']).where('id', 'in', ids).execute()
   return new Map(rows.map(({ id, state }) => [id, state === 'deleted' ? 'deleted' : 'kept']))
 }
 
-/** The cell that takes an operation of it is where it lies from then on. */
+/** Binds a volume to the cell that takes its first operation: its data lies there from then on. */
 export async function placeVolume(db: Db, id: string, cell_id: string): Promise<void> {
   await db.updateTable('volumes').set({ cell_id }).where('id', '=', id).where('cell_id', 'is', null).execute()
 }
@@ -63,14 +62,14 @@ export async function moveVolume(
   await tx.updateTable('volumes').set({ state: to, updated_at: now }).where('id', '=', id).where('state', '=', from).execute()
 }
 
-/** Nobody has it any more. Called before the volume's row is written: a trigger writes the workspaces' rows, which attaching locks first, too. */
+/** Must run before the volume's row is written: a trigger writes the workspaces' rows, which attaching locks first, too. */
 export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void> {
   await tx.deleteFrom('volume_attachments').where('volume_id', '=', volume_id).execute()
 }
 
 const TOMBSTONES = 200
 
-/** Volumes that were deleted before then, with their operations. What they stored stays in the ledger. @returns how many went. */
+/** Deletes volumes that were deleted before then, with their operations. Their usage stays in the ledger. @returns the number deleted. */
 export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     with gone as (
@@ -86,9 +85,9 @@ export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<
 }
 
 /**
- * Attachments whose operation is over and has not said what became of them: the attempt had lost the workspace. One that was being made goes,
- * one that was being ended stays; the next start of the machine has what the rows say.
- * @returns how many.
+ * Settles attachments whose operation ended without an outcome, because its attempt had lost the workspace. An unfinished attach is
+ * dropped, and an unfinished detach stays attached: the next start of the machine follows the rows.
+ * @returns the number settled.
  */
 export async function settleAttachments(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`

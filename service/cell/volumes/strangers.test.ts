@@ -5,7 +5,7 @@ import { volumeSubject } from '../links/subject.ts'
 
 const DAY_SECONDS = 24 * 3600
 
-/** A volume on the host, with a row of this state, or with none. */
+/** Makes a volume on the host, with a row of this state; null: without a row. */
 async function volume(world: World, workspace_id: string, state: 'creating' | 'available' | 'failed' | 'deleting' | 'deleted' | null) {
   const id = world.ids.next()
   const fence = { subject: volumeSubject(id), operation_id: world.ids.next(), step: 'create', epoch: 0, fence: 1 }
@@ -26,7 +26,7 @@ async function row(world: World, workspace_id: string, id: string, state: 'creat
 const here = async (world: World) =>
   new Map((await world.host.inventory()).volumes.map(({ volume_id, kept_since }) => [volume_id, kept_since !== undefined]))
 
-test('what the host holds of a deleted volume goes; a volume that no row names is kept for the days of the quarantine', async () => {
+test('host data of a deleted volume goes; a volume that no row names is kept for the days of the quarantine', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()

@@ -6,9 +6,8 @@ import { readFates } from './store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Deletes what the host holds of volumes that are deleted, at once. One that no row names is kept for the quarantine's days, as workspaces
- * are: a database that was put back knows nothing of what was made after it was saved. The rows are read after the inventory, and a row is
- * there before its volume is.
+ * Deletes host data of deleted volumes at once. Keeps a volume that no row names for the quarantine's days: a restored database does not
+ * know newer volumes. Rows are read after the inventory, and a row exists before its volume.
  */
 export async function sweepVolumes(sweep: Sweep, { volumes }: Inventory): Promise<void> {
   if (volumes.length === 0) return
@@ -26,7 +25,7 @@ export async function sweepVolumes(sweep: Sweep, { volumes }: Inventory): Promis
 }
 
 async function settle(sweep: Sweep, { volume_id, kept_since }: VolumeHere, fate: 'kept' | 'deleted' | undefined): Promise<void> {
-  if (fate === 'kept') return keep(sweep, volume_id, false) // its row has come back with another restore
+  if (fate === 'kept') return keep(sweep, volume_id, false) // another restore has brought its row back
   if (fate === 'deleted' || kept_since !== undefined) {
     await sweep.host.deleteVolume(speak(sweep, volume_id, 'delete'))
     report(sweep, 'volume_deleted', `volume ${volume_id}: deleted what was left of it`)
@@ -44,7 +43,7 @@ async function keep(sweep: Sweep, volume_id: string, is_kept: boolean): Promise<
   }
 }
 
-/** A clock that stands before the time at which it was put there ends nothing. */
+/** A clock before the start of the quarantine ends nothing. */
 function isOver({ clock, quarantine_days }: Sweep, { kept_since }: VolumeHere): boolean {
   return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
 }
