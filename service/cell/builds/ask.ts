@@ -15,14 +15,14 @@ export interface BuildWork {
   build: Build
   /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
-  /** Adds to the log. */
+  /** Appends to the build's log. */
   log(text: string): Promise<void>
 }
 
-/** What a build makes: a version in all but its number. Its findings are those that were not acknowledged. */
+/** The version that a build makes, without its number. `findings` are those that were not acknowledged. */
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
-/** Asks the machine host for one step of a build, for as long as nobody answers. */
+/** Sends one step of a build to the machine host, and repeats it while there is no answer. */
 export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fence) => Promise<T>): Promise<T> {
   const { operation, build, signal } = work
   const fence = { subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence }
@@ -30,7 +30,7 @@ export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fenc
   return untilAnswered(signal, () => verb(fence))
 }
 
-/** Asks, and again for as long as nobody answers: a verb of the same fence and step is done once. The signal ends the waiting. */
+/** Repeats a command while there is no answer: the host does a command of the same fence and step once. The signal ends the wait. */
 export async function untilAnswered<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
     try {

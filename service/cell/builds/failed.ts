@@ -1,6 +1,6 @@
-/** Why a build made nothing: what its owner did, and can change. */
+/** A failure that the owner of the build can fix. */
 export class BuildFailed extends Error {
-  /** Of the step in the plan, from 1; null: of none. */
+  /** Number in the plan, from 1; null: no step failed. */
   readonly step: number | null
   readonly exit_code: number | null
 

@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import type { AgentLink } from '../links/agent.ts'
 import { bringUpload } from './files.ts'
 
-test('a part of an upload is a file below the folder of its upload: no other name and no link is read', async () => {
+test('a part of an upload is a file in the folder of its upload: other names and links are not read', async () => {
   const place = mkdtempSync(join(tmpdir(), 'berth-parts-'))
   try {
     const [uploads_dir, id, good] = [join(place, 'uploads'), randomUUID(), 'a'.repeat(24)]

@@ -6,7 +6,7 @@ import { buildLayers, type BuildRun, type LayerDeps } from './layers.ts'
 const [BASE, MADE] = ['a'.repeat(64), 'b'.repeat(64)]
 const RUN = { kind: 'run', title: 'true', argv: ['true'], cwd: '/', user: 'root', env: {}, timeout_seconds: 1 } as const
 
-/** A build whose only step has been run before. */
+/** A build whose only step is cached. */
 function again(host: Partial<LayerDeps['host']>) {
   const said: string[] = []
   const known = new Set([MADE])
@@ -36,14 +36,14 @@ function again(host: Partial<LayerDeps['host']>) {
   return { said, known, made: buildLayers({ host: { ...silent, ...host } as LayerDeps['host'], cache, uploads_dir: null }, run) }
 }
 
-test('where every step was run before, the host is asked for the layers all the same', async () => {
+test('if every step is cached, the host is still asked to keep the layers', async () => {
   const asked: (readonly string[])[] = []
   const { made } = again({ keepLayers: (layers) => Promise.resolve(void asked.push(layers)) })
   assert.deepEqual(await made, [BASE, MADE])
   assert.deepEqual(asked, [[BASE, MADE]])
 })
 
-test('a layer of a step that has been removed is made again: its step is forgotten, and runs', async () => {
+test('a removed layer of a cached step is made again: its step is forgotten, and runs', async () => {
   let starts = 0
   const { said, known, made } = again({
     keepLayers: () => Promise.reject(new HostFailure('layer_missing', 'It is gone', { retryable: false })),

@@ -15,7 +15,7 @@ import { type Stage, stagesOf, uploadKey } from './stages.ts'
 import { type Guest, runStep } from './steps.ts'
 import { BASE_ROOT, unpackBase } from './unpack/base.ts'
 
-/** Layers that steps have made before. */
+/** Cache of the layers that steps have made. */
 export interface StepCache {
   find(key: string): Promise<string | undefined>
   keep(key: string, layer: string): Promise<void>
@@ -25,25 +25,25 @@ export interface StepCache {
 export interface LayerDeps {
   host: Pick<MachineHost, 'start' | 'stop' | 'makeLayer' | 'keepLayers' | 'deleteDisks'>
   cache: StepCache
-  /** Where uploads are; null: none are kept. */
+  /** Folder of uploads; null: none are kept. */
   uploads_dir: string | null
-  /** Ends the link with the machine; a test does without. */
+  /** Opens a link that ends with the machine; absent in tests. */
   openLink?: (machine: Machine) => OpenLink
 }
 
-/** A build whose machine has been granted, under this fence. */
+/** A build with a granted machine, under this fence. */
 export interface BuildRun {
   build_id: string
   operation_id: string
   fence: number
   plan: BuildPlan
-  /** Takes the log. */
+  /** Receives output for the log. */
   say(text: Buffer): void
-  /** Ends the build wherever it is. */
+  /** Ends the build at any point. */
   signal: AbortSignal
 }
 
-/** Of the machine's own files, or of nobody's use in a version: no layer has them. */
+/** Paths of the machine itself, or without use in a version: no layer has them. */
 const DROPPED = [
   '/tmp/',
   '/var/tmp/',
@@ -59,15 +59,15 @@ const LAYER_ENTRIES_MAX = 1_000_000
 const GIB = 2 ** 30
 
 /**
- * Runs the steps of a plan, each in a machine of its own on the layers of those before it, and makes a layer of what it changed. Steps that have
- * been run before on the same layers are not run again. A host that has lost a layer is given it anew.
+ * Runs the steps of a plan, and makes a layer of what each stage changed. Each stage runs in a machine of its own on the layers below it.
+ * Cached steps are not run again. If the host has lost a layer, all steps run once more.
  * @returns the layers of the version, the lowest first.
  * @throws BuildFailed
  */
 export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<string[]> {
   const deps = { ...given, host: patient(given.host, run.signal) }
   const stages = stagesOf(run.plan)
-  await deps.host.stop(speaking(run, 'stop-first')) // the machine of an attempt whose process died
+  await deps.host.stop(speaking(run, 'stop-first')) // the machine of a dead process's attempt
   for (let tries = 1; ; tries++) {
     try {
       return await layersOf(deps, run, stages, tries)
@@ -82,14 +82,14 @@ export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<stri
   }
 }
 
-/** A host that is started again answers a moment later: no build fails of that. */
+/** Waits for a host that is restarting: no build fails because of that. */
 function patient(host: LayerDeps['host'], signal: AbortSignal): LayerDeps['host'] {
   return {
     start: (request) => untilAnswered(signal, () => host.start(request)),
     stop: (request) => untilAnswered(signal, () => host.stop(request)),
     makeLayer: (request) => untilAnswered(signal, () => host.makeLayer(request)),
     keepLayers: (layers) => untilAnswered(signal, () => host.keepLayers(layers)),
-    deleteDisks: (request) => host.deleteDisks(request), // what it leaves goes when host and rows are compared
+    deleteDisks: (request) => host.deleteDisks(request), // a reconcile pass deletes what this leaves
   }
 }
 
@@ -106,7 +106,7 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
     if (known === undefined) await keep(deps, stage.key, layer)
     layers.push(layer)
   }
-  // Where all steps were known nobody has asked the host for them: they may have been removed since.
+  // Asked even if all steps were cached: their layers may have been removed since.
   await deps.host.keepLayers(layers)
   return layers
 }
@@ -116,7 +116,7 @@ async function keep({ cache }: LayerDeps, key: string, layer: string): Promise<v
   await cache.keep(key, layer)
 }
 
-/** Of a base that is an upload. A machine on the platform's base unpacks it: no host does. */
+/** Makes the layer of an uploaded base. A machine on the platform's base unpacks it, never a host. */
 async function baseLayer(deps: LayerDeps, run: BuildRun, upload: NonNullable<BuildPlan['base_upload']>, tries: number): Promise<string> {
   const key = uploadKey(upload)
   const known = await deps.cache.find(key)
@@ -139,16 +139,16 @@ function makeStage(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, laye
   )
 }
 
-/** Where a layer is made. */
+/** The machine that makes a layer. */
 interface Making {
-  /** Of the attempt, in the words of verbs. */
+  /** Suffix for the steps of this attempt's commands. */
   name: string
   layers: string[]
   egress: EgressPolicy
   make: Pick<LayerRequest, 'drop' | 'root'>
 }
 
-/** Starts a machine on the layers, has something done there, and makes a layer of what that changed. */
+/** Starts a machine on the layers, runs the work in it, and makes a layer of the changes. */
 async function makeIn(
   deps: LayerDeps,
   run: BuildRun,
@@ -180,7 +180,7 @@ async function makeIn(
   }
 }
 
-/** What fails here is put right when host and rows are compared. */
+/** A reconcile pass repairs what fails here. */
 async function clear(host: LayerDeps['host'], speak: (step: string) => Fence, machine: Machine | null): Promise<void> {
   await host.stop(speak('stop-last')).catch(() => null)
   if (machine !== null) await host.deleteDisks({ ...speak('drop'), names: [machine.disk] }).catch(() => undefined)
@@ -210,7 +210,7 @@ function tell({ say }: BuildRun, line: string): void {
   say(Buffer.from(`==> ${line}\n`))
 }
 
-/** What the owner of a build can do something about; anything else stays what it is. */
+/** Translates errors that the owner of a build can fix; others stay as they are. */
 function explained(error: unknown): unknown {
   const options = { cause: error }
   if (error instanceof AgentTrouble)

@@ -9,7 +9,7 @@ const allowing = (...hosts: string[]): EgressPolicy => ({
   cidrs: ['192.0.2.0/24'],
 })
 
-test('the reach of a step is told in a few words, with five places at most', () => {
+test('the reach of a step is described in a few words, with five destinations at most', () => {
   const table: [policy: EgressPolicy, told: string][] = [
     [ALLOW_ALL, 'no policy keeps it from any address'],
     [DENY_ALL, 'its policy lets it reach nothing outside'],

@@ -2,7 +2,7 @@ import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 
 const SHOWN_MAX = 5
 
-/** Which hosts a step could reach. A failed download looks like many other faults, so the message says it. Pure. */
+/** Describes which hosts a step could reach: a failed download looks like many other faults. Pure. */
 export function reachOf({ mode, rules, cidrs }: EgressPolicy): string {
   if (mode === 'allow_all') return 'no policy keeps it from any address'
   const allowed = mode === 'deny_all' ? [] : [...rules.map(({ host }) => host), ...cidrs]

@@ -8,9 +8,9 @@ import { BuildFailed } from './failed.ts'
 import { buildLayers, type StepCache } from './layers.ts'
 import { dropBuildMachine, findStep, forgetStep, grantBuildMachine, isOver, keepStep } from './machine-store.ts'
 
-/** What a recipe is built with: `template_builds.spec` of a recipe. */
+/** Content of `template_builds.spec` of a recipe. */
 export interface RecipeSpec extends BuildPlan {
-  /** Of the Dockerfile. A build that was begun by an older version has none. */
+  /** Warnings about the Dockerfile; absent in builds that an older version began. */
   warnings?: string[]
   description: string | null
   auto_publish: boolean
@@ -19,10 +19,10 @@ export interface RecipeSpec extends BuildPlan {
 const LOOK_MS = 1000
 const FLUSH_MS = 300
 
-/** Runs the steps of a recipe in machines of the build, and makes a version of the layers that they leave. */
+/** Runs the steps of a recipe in machines of the build, and makes a version of their layers. */
 export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   const { build, cell } = work
-  const spec = build.spec as RecipeSpec // the api writes it so
+  const spec = build.spec as RecipeSpec // written by the api
   const ending = new AbortController()
   const over = AbortSignal.timeout(LIMITS.build.seconds_max * 1000)
   const signal = AbortSignal.any([work.signal, ending.signal, over])
@@ -48,7 +48,7 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   }
 }
 
-/** Its room is its own until it ends, also between two machines, and when it is taken up again. */
+/** Reserves capacity until the build ends, also between two machines, and when it is taken up again. */
 async function takeRoom({ build, cell, operation }: BuildWork, { resources }: RecipeSpec, signal: AbortSignal): Promise<void> {
   const { memory_mib, disk_gib } = resources
   const { organization_id } = build
@@ -64,7 +64,7 @@ async function takeRoom({ build, cell, operation }: BuildWork, { resources }: Re
   throw new Refused(operationError('capacity_unavailable', 'No host had room for the machine of the build'))
 }
 
-/** Ends the work where somebody has ended the operation. */
+/** Ends the work when the operation has ended. */
 async function watch({ cell, operation }: BuildWork, ending: AbortController): Promise<void> {
   const ended = () => ending.signal.aborted
   while (!ended()) {
@@ -82,7 +82,7 @@ function cacheOf({ cell, build }: BuildWork): StepCache {
   }
 }
 
-/** Gathers what commands say, and writes it some times a second. A log that cannot be written loses what it had. */
+/** Collects the output of commands and writes it a few times a second. A part that cannot be written is lost. */
 function logger({ log, cell, build }: BuildWork) {
   const decoder = new TextDecoder()
   let pending = ''

@@ -6,25 +6,25 @@ import { operationError, Refused } from '../operations/errors.ts'
 import { askForBuild, type BuildWork, type Made } from './ask.ts'
 import { readCapture } from './store.ts'
 
-/** What a workspace is saved with: `template_builds.spec` of a save_as_template and of a draft. */
+/** Content of `template_builds.spec` of a save_as_template and of a draft. */
 export interface SaveSpec {
   workspace_id: string
   /** null: what the capture gives. */
   checkpoint_id: string | null
-  /** Of the version that the workspace was made from. */
+  /** Layers of the version that the workspace was made from. */
   layers: string[]
   settings: TemplateSettings
   egress: EgressPolicy | null
   description: string | null
   auto_publish: boolean
-  /** Paths whose findings are no reason against publishing. */
+  /** Paths whose findings do not prevent publishing. */
   acknowledged: string[]
 }
 
-/** All that the workspace has changed becomes a layer above those of its template. */
+/** Makes a layer of all changes of the workspace, above the layers of its template. */
 export async function saveAsTemplate(work: BuildWork): Promise<Made> {
   const { build, cell } = work
-  const { workspace_id, layers, acknowledged, settings, egress, description, auto_publish } = build.spec as SaveSpec // the api writes it so
+  const { workspace_id, layers, acknowledged, settings, egress, description, auto_publish } = build.spec as SaveSpec // written by the api
   const checkpoint_id = await captured(work)
   await work.log('The files are captured.\n')
   await failpoint('template_build.B2')

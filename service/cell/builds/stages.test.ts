@@ -17,13 +17,13 @@ function plan(commands: string[], more: Partial<BuildPlan> = {}): BuildPlan {
 const keys = (of: BuildPlan) => stagesOf(of).map(({ key }) => key)
 const upload = (digest: string) => ({ upload: { id: '01920000-0000-7000-8000-000000000000', sha256: digest, parts: [] } })
 
-test('a changed last step leaves the layers of all before it as they are', () => {
+test('a changed last step keeps the layers of all steps before it', () => {
   const [before, after] = [keys(plan(['a', 'b', 'c'])), keys(plan(['a', 'b', 'd']))]
   assert.deepEqual([before.length, after.slice(0, 2)], [3, before.slice(0, 2)])
   assert.notEqual(after[2], before[2])
 })
 
-test('a changed first step, another base and another policy leave no layer as it is', () => {
+test('a changed first step, another base and another policy change all layers', () => {
   const before = keys(plan(['a', 'b']))
   for (const other of [plan(['x', 'b']), plan(['a', 'b'], { layers: ['b'.repeat(64)] }), plan(['a', 'b'], { egress: DENY_ALL })]) {
     assert.deepEqual(
@@ -33,7 +33,7 @@ test('a changed first step, another base and another policy leave no layer as it
   }
 })
 
-test('another upload makes other layers from the first copy on, and none before it', () => {
+test('another upload changes the layers from the first copy on, and none before it', () => {
   const [one, two] = [keys(plan(['a', 'copy', 'b'], upload('1'))), keys(plan(['a', 'copy', 'b'], upload('2')))]
   assert.deepEqual(
     one.map((key, at) => key === two[at]),
@@ -41,7 +41,7 @@ test('another upload makes other layers from the first copy on, and none before 
   )
 })
 
-test('a base that is an upload is what its bytes are: another one changes all layers, another machine to unpack it none', () => {
+test('an uploaded base is identified by its bytes: other bytes change all layers, another machine to unpack it none', () => {
   const uploaded = (sha256: string, layer = 'c'.repeat(64)) =>
     plan(['a', 'b'], { layers: [], base_upload: { id: '01920000-0000-7000-8000-000000000000', sha256, parts: [], layers: [layer] } })
   assert.deepEqual(keys(uploaded('1')), keys(uploaded('1', 'd'.repeat(64))))
@@ -51,7 +51,7 @@ test('a base that is an upload is what its bytes are: another one changes all la
   )
 })
 
-test('a version has so many layers at most: the last steps make one together', () => {
+test('a version has a maximum of layers: the last steps make one together', () => {
   const many = Array.from({ length: LIMITS.build.steps_max }, (_, at) => `step ${at}`)
   const stages = stagesOf(plan(many))
   assert.equal(stages.length + 1, LIMITS.build.layers_max)

@@ -5,20 +5,20 @@ import type { BuildPlan } from '../../core/templates/build-plan.ts'
 
 /** Steps that make one layer together. */
 export interface Stage {
-  /** Where its first step stands in the plan. */
+  /** Index of its first step in the plan. */
   first: number
   steps: PlanStep[]
-  /** What its layer is cached under: all that it is made of, the layers below and the steps before included. */
+  /** Cache key of its layer: it covers the layers below and the steps before. */
   key: string
 }
 
-/** Raised when the same steps make other layers than they did, and when the same upload makes another base. */
+/** Must be raised when the same steps make other layers, or the same upload makes another base. */
 const CACHE_VERSION = 1
 const UNPACK_VERSION = 1
 
 /**
- * A layer for each step, as long as there may be more layers; the rest makes one together. A step that is added or changed leaves those before
- * it as they are, and so do their layers.
+ * Makes a layer for each step while the version may have more layers; the last steps make one together. A changed or added step keeps the
+ * layers of the steps before it.
  */
 export function stagesOf({ steps, layers, base_upload, upload, egress, resources }: BuildPlan): Stage[] {
   const most = Math.max(1, LIMITS.build.layers_max - (base_upload === undefined ? layers.length : 1))
@@ -34,7 +34,7 @@ export function stagesOf({ steps, layers, base_upload, upload, egress, resources
   })
 }
 
-/** What the layer of a base that is an upload is cached under. */
+/** Cache key of the layer of an uploaded base. */
 export function uploadKey({ sha256 }: { sha256: string }): string {
   return digestOf(['upload', UNPACK_VERSION, sha256])
 }

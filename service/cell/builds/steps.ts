@@ -9,14 +9,14 @@ import { bringFile, bringUpload, COPY_SCRIPT } from './files.ts'
 import { BuildFailed } from './failed.ts'
 import { reachOf } from './reach.ts'
 
-/** What the steps of one machine are run with. */
+/** Context of the steps of one machine. */
 export interface Guest {
   link: AgentLink
   bounds: Bounds
   plan: BuildPlan
-  /** Where uploads are; null: none are kept. */
+  /** Folder of uploads; null: none are kept. */
   uploads_dir: string | null
-  /** Takes what the commands say. */
+  /** Receives the output of commands. */
   say(text: Buffer): void
 }
 

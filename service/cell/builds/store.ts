@@ -26,7 +26,7 @@ export function readBuild(db: Db, id: string): Promise<Build | undefined> {
     .executeTakeFirst()
 }
 
-/** Builds whose files are being captured: nothing can be made of them yet. */
+/** Builds whose files are still being captured: no layer can be made yet. */
 export async function listCapturing(db: Db, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()
   const rows = await db
@@ -39,7 +39,7 @@ export async function listCapturing(db: Db, ids: readonly string[]): Promise<Set
   return new Set(rows.map(({ id }) => id))
 }
 
-/** What the capture has come to: the checkpoint, or why there is none. */
+/** Result of the capture: the checkpoint, or why there is none. */
 export async function readCapture(db: Db, operation_id: string): Promise<{ checkpoint_id: string | null; error: OperationError | null }> {
   const row = await db.selectFrom('operations').select(['result', 'error']).where('id', '=', operation_id).executeTakeFirst()
   const checkpoint_id = (row?.result as { checkpoint_id?: string } | null | undefined)?.checkpoint_id ?? null
@@ -59,7 +59,7 @@ export interface MadeVersion {
   now: Date
 }
 
-/** The next version of the template. Who makes one waits for who does so already. */
+/** Inserts the next version of the template. Concurrent inserts wait for each other. */
 export async function insertVersion(tx: Tx, { now, published, egress, settings, findings, layers, ...made }: MadeVersion): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`versions:${made.template_id}`}, 0))`.execute(tx)
   const last = await tx
@@ -85,7 +85,7 @@ export async function insertVersion(tx: Tx, { now, published, egress, settings, 
   return version
 }
 
-/** Whether new workspaces may be made from versions of the template. */
+/** Whether no new workspace may be made from the template. True also if it is gone. */
 export async function isArchived(tx: Tx, template_id: string): Promise<boolean> {
   const row = await tx.selectFrom('templates').select('archived_at').where('id', '=', template_id).executeTakeFirst()
   return row === undefined || row.archived_at !== null
@@ -103,7 +103,7 @@ export async function endBuild(
     .execute()
 }
 
-/** A checkpoint that was made for the build alone is not needed any more. */
+/** Expires a checkpoint that was made for the build alone. */
 export async function letCaptureGo(tx: Tx, operation_id: string, now: Date): Promise<void> {
   await tx
     .updateTable('checkpoints')
@@ -113,7 +113,7 @@ export async function letCaptureGo(tx: Tx, operation_id: string, now: Date): Pro
     .execute()
 }
 
-/** The same of every build that has ended in any other way, or whose capture came after its end. @returns how many go. */
+/** Does the same for builds that ended without it, or whose capture came after their end. @returns the number expired. */
 export async function letEndedCapturesGo(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update checkpoints c set expires_at = ${now} from template_builds b join operations o on o.id = b.operation_id
@@ -123,7 +123,7 @@ export async function letEndedCapturesGo(db: Db, cell_id: string, now: Date): Pr
   return rows.length
 }
 
-/** Adds to the end of the log, up to its bound. Who adds waits for who does so already. */
+/** Appends to the log, up to its limit. Concurrent appends wait for each other. */
 export async function appendLog(db: Db, build_id: string, text: string): Promise<void> {
   if (text === '') return
   await db.transaction().execute(async (tx) => {
@@ -143,7 +143,7 @@ export async function appendLog(db: Db, build_id: string, text: string): Promise
 
 const BUILDS_A_STATEMENT = 100
 
-/** Logs of builds that are over for so long, and what they were built with: a recipe may be large. Versions keep what they need. */
+/** Deletes logs and specs of builds that ended before then: a recipe may be large. Versions keep what they need. */
 export async function forgetBuilds(db: Db, before: Date): Promise<void> {
   for (let is_all = false; !is_all;) {
     const { rows } = await sql`

@@ -12,8 +12,8 @@ import { saveAsTemplate } from './save.ts'
 import { appendLog, endBuild, insertVersion, isArchived, letCaptureGo, readBuild } from './store.ts'
 
 /**
- * How each kind of build makes its version. Safe to run again from any point; throws Refused where it cannot be done.
- * What a refusal of the host means is said in `hostError`.
+ * Makers of versions, by kind of build. Each may run again from any point, and throws Refused if it cannot succeed.
+ * `hostError` translates refusals of the host.
  */
 const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = {
   save_as_template: saveAsTemplate,
@@ -25,7 +25,7 @@ export function isBuild({ subject_kind, kind }: OtherOperation): boolean {
   return subject_kind === 'template_build' && kind === 'template_build'
 }
 
-/** Takes the operation of a build and carries it on from wherever it is. Rejects where it is to be taken up again. */
+/** Claims the operation of a build and continues it from any point. Rejects if it must be taken up again. */
 export async function workOnBuild(cell: CellContext, other: OtherOperation, signal: AbortSignal): Promise<void> {
   const taking = { operation_id: other.id, cell_id: cell.cell_id, now: cell.clock.now(), reserved: null }
   const operation = await cell.db.transaction().execute((tx) => claim(tx, taking))
@@ -51,7 +51,7 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
   }
 }
 
-/** Version and success at once: a build that was killed anywhere before has made none. */
+/** Commits version and success at once: a build that was killed before has made none. */
 async function commit({ cell, operation, build, log }: BuildWork, made: Made): Promise<void> {
   const now = cell.clock.now()
   const { auto_publish, findings, ...version } = made
@@ -74,7 +74,7 @@ function refusalOf(error: unknown) {
   return hostError(error)
 }
 
-/** What a refusal of the machine host means to whoever asked for the build. */
+/** Translates a refusal of the machine host for the owner of the build. */
 export function hostError({ code, details }: HostFailure) {
   const { why } = details
   if (code === 'layer_refused')

@@ -1,7 +1,7 @@
 """Unpacks an upload that is the base of a template: a tar of a root file system, or of an OCI image layout.
 
-Run as root in a machine of the build, never on the host: `base.py UPLOAD WORK BYTES_MAX ENTRIES_MAX`. The root file system is in WORK/root
-afterwards. What is wrong with the upload is one line on stderr, with exit code 3.
+Run as root in a machine of the build, never on the host: `base.py UPLOAD WORK BYTES_MAX ENTRIES_MAX`. Writes the root file system to
+WORK/root. An invalid upload ends it with exit code 3 and one line on stderr.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ MACHINES = {"x86_64": ("amd64", 62), "aarch64": ("arm64", 183)}  # as OCI and as
 
 
 def read_below(layout, names, bytes_max):
-    """A file of the layout; no link is followed on the way."""
+    """Opens a file of the layout, and follows no link on the way."""
     place = os.open(layout, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names[:-1]:
@@ -61,7 +61,7 @@ class Layout:
         self.place, self.bytes_max = place, bytes_max
 
     def blob(self, descriptor, what, bytes_max):
-        """The file of a descriptor, whose bytes are what the descriptor says."""
+        """Opens the file of a descriptor, and checks its size and digest."""
         if not isinstance(descriptor, dict):
             raise Refused(f"{what} of the image layout is no descriptor")
         digest, size = field(descriptor, "digest", str, what), field(descriptor, "size", int, what)
@@ -82,7 +82,7 @@ class Layout:
             return parsed(file.read(), what)
 
     def read(self):
-        """@returns descriptors of the layers, the lowest first, and what each is when it is uncompressed."""
+        """@returns descriptors of the layers, the lowest first, each with its digest when uncompressed."""
         with read_below(self.place, ["index.json"], JSON_BYTES_MAX) as file:
             index = parsed(file.read(), "index.json")
         manifest = self.manifest(index, 0)
@@ -97,7 +97,7 @@ class Layout:
         return list(zip(layers, diff_ids))
 
     def manifest(self, index, depth):
-        """Of this computer's platform. An index may be below an index, once."""
+        """Returns the manifest for this computer's platform. An index may contain one more index."""
         architecture, _ = MACHINES[os.uname().machine]
         descriptors = [each for each in field(index, "manifests", list, "the index") if isinstance(each, dict)]
         fitting = [each for each in descriptors if platform_of(each) in (None, ("linux", architecture))]
@@ -137,7 +137,7 @@ def unpack_layers(layout, root, bytes_max, entries_max):
 
 
 def finish():
-    """Looks whether machines can begin with it, and adds what every machine needs. In its root."""
+    """Checks that machines can start with this root, and adds what every machine needs. Runs inside the root."""
     for name in ("dev", "etc", "proc", "run", "sys", "tmp"):
         try:
             if not stat.S_ISDIR(os.lstat("/" + name).st_mode):

@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib'
 import { entryOf, tarOf } from '../../../../tests/support/tars.ts'
 import { patience } from '../../../../tests/support/patience.ts'
 
-/** Where `python3` is a script that looks for one, it is asked once. */
+/** Path of the interpreter. A wrapper script named `python3` is run only once. */
 const PYTHON = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim()
 const PROGRAM = join(import.meta.dirname, 'base.py')
 const SHELL = readFileSync('/bin/sh')
@@ -23,7 +23,7 @@ interface Unpacked extends Disposable {
   at(path: string): string
 }
 
-/** As a machine of a build does it, in a folder of its own. What lies beside the folder is looked at, too. */
+/** Runs as in a machine of a build, in a temporary folder. Checks that nothing outside it has changed. */
 function unpack(upload: Buffer, { bytes_max = 2 ** 24, entries_max = 1000 } = {}): Unpacked {
   const folder = mkdtempSync(join(tmpdir(), 'berth-unpack-'))
   writeFileSync(join(folder, 'upload'), upload)
@@ -51,7 +51,7 @@ const program = (name: string, content: Buffer) => entryOf(name, content, { mode
 const BASE = [directory('bin/'), program('bin/sh', SHELL), file('etc/passwd', PASSWD)]
 const good = (...more: Buffer[]) => tarOf(...BASE, ...more)
 
-/** A header that says that what follows is so large, or so called. */
+/** A pax header, with attributes of the entries after it. */
 const pax = (text: string, type = 'x') => entryOf('pax', text, { type })
 const paxLine = (key: string, value: string) => {
   const rest = ` ${key}=${value}\n`
@@ -92,7 +92,7 @@ function image({ layers = [good()], architecture = ARCHITECTURE, change, ...of }
   return tarOf(directory('blobs/'), directory('blobs/sha256/'), ...[...files].map(([name, bytes]) => file(name, bytes)))
 }
 
-/** The blobs of an image, with the last byte of those that fit changed. */
+/** Changes the last byte of the blobs that fit. */
 const damaged = (fits: (bytes: Buffer) => boolean) => (files: Map<string, Buffer>) => {
   for (const [name, bytes] of files)
     if (name.startsWith('blobs/') && fits(bytes)) files.set(name, Buffer.concat([bytes.subarray(0, -1), Buffer.from('!')]))
@@ -164,7 +164,7 @@ for (const [name, upload, why, bounds] of HOSTILE) {
   })
 }
 
-test('a root file system is unpacked as it is: owners, modes, links, times; what every machine needs is added', () => {
+test('a root file system is unpacked as it is (owners, modes, links, times); what every machine needs is added', () => {
   const more = [
     link('lib', 'usr/lib'),
     directory('usr/lib/'),
@@ -196,7 +196,7 @@ test('a root file system is unpacked as it is: owners, modes, links, times; what
   assert.deepEqual(readdirSync(at('')).filter((name) => ['dev', 'home', 'proc', 'run', 'sys', 'tmp'].includes(name)).length, 6)
 })
 
-test('layers of an image lie over each other: what one hides is gone, and a directory that begins anew has only its own', () => {
+test('layers of an image stack: a whiteout removes an entry, and an opaque directory has only its own entries', () => {
   const lower = good(file('gone', 'x'), file('kept', 'lower'), file('d/old', 'x'), file('d/sub/old', 'x'), file('e/f', 'x'), link('l', 'd'))
   const upper = tarOf(
     file('.wh.gone', ''),
@@ -218,7 +218,7 @@ test('layers of an image lie over each other: what one hides is gone, and a dire
   assert.equal(readFileSync(unpacked.at('kept'), 'utf8'), 'upper')
 })
 
-test('an image of several platforms gives that of this computer; a user that is there stays as it is', () => {
+test('an image of several platforms gives that of this computer; an existing user stays as it is', () => {
   const passwd = `${PASSWD}user:x:777:777::/srv:/bin/sh\n`
   const layers = [tarOf(program('bin/sh', SHELL), file('etc/passwd', passwd))]
   const other = { digest: `sha256:${'f'.repeat(64)}`, size: 1, platform: { os: 'linux', architecture: 'riscv64' } }
@@ -231,7 +231,7 @@ test('an image of several platforms gives that of this computer; a user that is 
   assert.equal(readFileSync(unpacked.at('etc/passwd'), 'utf8'), passwd)
 })
 
-test('what tar and gzip of this computer make is taken', () => {
+test("archives of this computer's tar and gzip are accepted", () => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-root-'))
   try {
     const made = execFileSync('tar', [

@@ -9,7 +9,7 @@ import type { Guest } from '../steps.ts'
 
 /** On the disk of the machine: an upload may be larger than its memory. */
 const PLACE = '/var/tmp/.berth-base'
-/** What becomes the layer. */
+/** Becomes the layer. */
 export const BASE_ROOT = `${PLACE}/work/root`
 const PROGRAMS = ['tar_tree.py', 'base.py'] as const
 const OUTPUT_BYTES_MAX = 16 << 10
@@ -17,8 +17,8 @@ const EXIT_REFUSED = 3
 const GIB = 2 ** 30
 
 /**
- * Unpacks an upload in the machine, by the Python of the platform's base: whatever the upload holds, it holds it for that machine.
- * @throws BuildFailed: what is wrong with the upload.
+ * Unpacks an upload in the machine, with the Python of the platform's base: a hostile upload harms that machine alone.
+ * @throws BuildFailed if the upload is invalid.
  */
 export async function unpackBase(guest: Guest, upload: BuildUpload, entries_max: number): Promise<void> {
   const { link, bounds, plan, uploads_dir } = guest

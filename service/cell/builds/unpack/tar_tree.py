@@ -1,4 +1,4 @@
-"""Tars of hostile hands, unpacked in a root of their own: links and `..` lead nowhere else. Run in a machine of a build, never on the host."""
+"""Unpacks untrusted tars in a root of their own: links and `..` cannot leave it. Run in a machine of a build, never on the host."""
 
 import errno
 import gzip
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class Member(tarfile.TarInfo):
-    """A header whose own content is bounded: it is read into memory."""
+    """A header whose content is bounded, because it is read into memory."""
 
     def _proc_member(self, tar):
         if self.type in HEADERS and not 0 <= self.size <= HEADER_BYTES_MAX:
@@ -34,7 +34,7 @@ class Member(tarfile.TarInfo):
 
 
 class Budget:
-    """What all that is unpacked may come to. It is counted before it is written."""
+    """Limits of bytes and entries for all that is unpacked, counted before it is written."""
 
     def __init__(self, bytes_max, entries_max):
         self.bytes_left, self.entries_left = bytes_max, entries_max
@@ -50,7 +50,7 @@ class Budget:
 
 
 class Stream:
-    """Bytes of an archive, uncompressed, with their digest. What lies between the files is bounded, too."""
+    """Uncompressed bytes of an archive, with their digest. Bytes between the files are bounded, too."""
 
     def __init__(self, inner, bytes_max):
         self.inner, self.left, self.digest = inner, bytes_max, hashlib.sha256()
@@ -101,17 +101,17 @@ def parts_of(name):
 
 
 class Tree:
-    """The directory that everything goes to. The process is in it: `/` is its root."""
+    """The directory that receives all entries. It is the root of this process: `/`."""
 
     def __init__(self, budget):
         self.budget, self.directory_times, self.devices = budget, {}, 0
 
     def unpack(self, stream, is_layer):
-        """@param is_layer: names that begin with .wh. say what of the layers below is not there."""
+        """@param is_layer: names that begin with .wh. remove entries of the layers below."""
         own = set()
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Member, encoding="utf-8", errors="surrogateescape") as tar:
             while (member := tar.next()) is not None:
-                tar.members = []  # else it would keep them all
+                tar.members = []  # or it keeps them all in memory
                 if member.size < 0:
                     raise Refused("an entry says that it has less than no bytes")
                 parts = parts_of(member.name)
@@ -136,7 +136,7 @@ class Tree:
             self.remove(place.rstrip("/") + "/" + hidden)
 
     def empty(self, place, own):
-        """All of the layers below; what this layer has put there before stays."""
+        """Removes entries of the layers below; entries of this layer stay."""
         try:
             names = os.listdir(place)
         except (FileNotFoundError, NotADirectoryError):
@@ -162,7 +162,7 @@ class Tree:
         path, parent = "/" + "/".join(parts), parts[:-1]
         self.make_parents(member.name, parent)
         if member.ischr() or member.isblk():
-            self.devices += 1  # a machine makes its own
+            self.devices += 1  # a machine makes its own devices
             return
         source = "/" + "/".join(parts_of(member.linkname)) if member.islnk() else None
         if source == path:
@@ -243,7 +243,7 @@ class Tree:
 
 
 def in_root(root, work):
-    """Does the work in another process, whose root it is. What it throws is thrown here."""
+    """Runs the work in another process, with this root. Raises its error here."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -254,7 +254,7 @@ def in_root(root, work):
             os.umask(0)
             work()
             os._exit(0)
-        except BaseException as error:  # whatever it is: the parent says it
+        except BaseException as error:  # the parent reports it
             os.write(writer, reason_of(error).encode("utf-8", "replace")[:4096])
             os._exit(1)
     os.close(writer)
