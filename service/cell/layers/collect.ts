@@ -14,17 +14,15 @@ export interface CollectContext {
   clock: Clock
   log: Logger
   host: Pick<MachineHost, 'layers' | 'dropLayers'>
-  /** For how long a layer that nothing names is kept. */
   quarantine_days: number
 }
 
 const LOOK_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
 
-/** Removes images of layers that nothing names any more. */
 export function startCollectingLayers(context: CollectContext, signal: AbortSignal): void {
   const failed = (error: unknown) => {
-    if (error instanceof HostFailure && error.code === 'unreachable') return // berth_host_up says so
+    if (error instanceof HostFailure && error.code === 'unreachable') return // berth_host_up reports it
     context.log.warn({ err: error }, 'layers could not be collected')
   }
   const look = oneAtATime(async () => void (await collectLayers(context)))
@@ -32,10 +30,11 @@ export function startCollectingLayers(context: CollectContext, signal: AbortSign
 }
 
 /**
- * One look. The host is asked first what it has, then the rows what of it they name: whoever gives a layer a name meanwhile has asked the
- * host for it, and the host removes nothing that was asked for since it was looked at, or shortly before (decision 230). What an earlier
- * look found to have no name stays for the days of the quarantine, since a database that was restored knows nothing of what came after it.
- * @returns the layers that went.
+ * One pass. The host lists its layers first, then the rows say which have a name. A process that names a layer later has asked the host for
+ * it.
+ * The host removes no layer that was asked for since that list, or shortly before (decision 230). Unnamed layers stay for the days of
+ * the quarantine, because a restored database does not know newer names.
+ * @returns the layers that were removed.
  */
 export async function collectLayers({ cell_id, db, clock, log, host, quarantine_days }: CollectContext): Promise<string[]> {
   const now = clock.now()

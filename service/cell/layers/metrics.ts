@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import { countUnnamed } from './store.ts'
 
-/** What images of templates take on this computer, and what of it goes because nothing names it. Nothing is said while the host is silent. */
+/** Registers sizes of template layers on this computer, and of those without a name. They have no value while the host is silent. */
 export function layerGauges(
   registry: Registry,
   { db, cell_id, host }: { db: Db; cell_id: string; host: Pick<MachineHost, 'layers'> },
@@ -15,7 +15,7 @@ export function layerGauges(
     registers: [registry],
     async collect() {
       this.reset()
-      const here = await host.layers().catch(() => null) // berth_host_up says so
+      const here = await host.layers().catch(() => null) // berth_host_up reports it
       if (here === null) return
       this.set(
         { which: 'all' },

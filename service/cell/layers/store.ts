@@ -10,9 +10,9 @@ export interface LayerOnHost {
 const DAY_MS = 24 * 3600_000
 
 /**
- * Of these layers, those that something names which is to be had again: a version, unless its organization is no more and nothing stands on
- * it; a state of a draft; a workspace that began with one; a step of a build that may be run again on this computer; a build that is under way. Machines and checkpoints name layers on the
- * computer itself, and are asked there.
+ * Of these layers, those that a row names: a version, unless its organization is deleted and no workspace uses it; a state of a draft;
+ * a workspace; a cached step on this computer; a build under way. Machines and checkpoints name layers on the host, which checks them
+ * itself.
  */
 export async function namedLayers(db: Db, cell_id: string, digests: readonly string[]): Promise<Set<string>> {
   if (digests.length === 0) return new Set()
@@ -35,7 +35,7 @@ export async function namedLayers(db: Db, cell_id: string, digests: readonly str
   return new Set(rows.map(({ layer }) => layer))
 }
 
-/** Steps that nobody has repeated for long, that are too many for their organization, or whose organization is no more, are run again. */
+/** Forgets cached steps that are long unused, too many for their organization, or of a deleted organization. */
 export async function forgetSteps(db: Db, cell_id: string, now: Date): Promise<void> {
   const { step_unused_days, steps_per_organization_max } = LIMITS.template_layer
   await sql`
@@ -48,7 +48,7 @@ export async function forgetSteps(db: Db, cell_id: string, now: Date): Promise<v
         or g.deleted_at is not null)`.execute(db)
 }
 
-/** Writes down what has no name from now on, and forgets what has one again or is not there any more. */
+/** Records layers without a name, and forgets those that have one again or are gone. */
 export async function noteUnnamed(db: Db, cell_id: string, unnamed: readonly LayerOnHost[], now: Date): Promise<void> {
   const layers = unnamed.map(({ digest }) => digest)
   await sql`delete from unnamed_layers where cell_id = ${cell_id} and layer <> all(${layers}::text[])`.execute(db)
@@ -61,7 +61,7 @@ export async function noteUnnamed(db: Db, cell_id: string, unnamed: readonly Lay
     .execute()
 }
 
-/** Those that have had no name since before then, the longest without one first. */
+/** Layers that have had no name since before then, the longest first. */
 export async function unnamedSince(db: Db, cell_id: string, before: Date, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('unnamed_layers')
@@ -80,7 +80,7 @@ export async function forgetUnnamed(db: Db, cell_id: string, layers: readonly st
   await db.deleteFrom('unnamed_layers').where('cell_id', '=', cell_id).where('layer', 'in', layers).execute()
 }
 
-/** What has no name now, and goes when its days are over. */
+/** Layers that have no name now: they go when their days are over. */
 export async function countUnnamed(db: Db, cell_id: string): Promise<{ count: number; bytes: number }> {
   const { rows } = await sql<{ count: number; bytes: number }>`
     select count(*)::integer as count, coalesce(sum(size_bytes), 0)::float8 as bytes from unnamed_layers where cell_id = ${cell_id}`.execute(
