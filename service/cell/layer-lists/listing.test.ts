@@ -16,7 +16,7 @@ const PIECES: Record<string, LayerList> = {
   '/b': { directories: [directory('/c')], done: true },
 }
 
-/** A cell's part, on a real database, with a host that answers until it does not. */
+/** The listing part of a cell on a real database. @param answers of the host; it may throw. */
 async function bench(answers: (after: string) => LayerList) {
   const database = await freshDatabase()
   const db = database.superuser
@@ -38,7 +38,7 @@ async function bench(answers: (after: string) => LayerList) {
   return { database, db, asked, look, kept, [Symbol.asyncDispose]: () => database[Symbol.asyncDispose]() }
 }
 
-test('a list that was broken off goes on after its last piece, and what has been written is not asked for again', async () => {
+test('an interrupted list continues after its last piece, and written pieces are not asked for again', async () => {
   let answers = 1
   await using b = await bench((after) => {
     if ((answers -= 1) < 0) throw new HostFailure('unreachable', 'The machine host does not answer', { retryable: true })
@@ -57,13 +57,13 @@ test('a list that was broken off goes on after its last piece, and what has been
   )
 })
 
-test('a piece that two processes write is there once', async () => {
+test('a piece that two processes write exists once', async () => {
   await using b = await bench((after) => PIECES[after] as LayerList)
   await Promise.all([b.look(), b.look()])
   assert.deepEqual(await b.kept(), ['ready', '/c', 4])
 })
 
-test('a layer that the host refuses to list is unavailable, and keeps nothing waiting', async () => {
+test('a layer that the host refuses to list is unavailable, and blocks no other', async () => {
   await using b = await bench(() => {
     throw new HostFailure('layer_refused', 'It is too large', { retryable: false, details: { why: 'too_many_entries' } })
   })

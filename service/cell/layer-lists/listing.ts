@@ -12,27 +12,27 @@ interface ListingContext {
   clock: Clock
   log: Logger
   host: Pick<MachineHost, 'listLayer'>
-  /** Absent: lists are made however full the disk of the database is. */
+  /** Absent: lists are made even if the database's disk is full. */
   trees?: { readonly reserve: DiskReserve }
 }
 
-/** How often the rows are looked at without a notice, since a notice may be lost. */
+/** Polling interval: a notice may be lost. */
 const LOOK_MS = 60_000
 const HEARD_MS = 20
 const LISTS_AT_A_TIME = 10
 const STRANGE_MS = 24 * 3600_000
-/** What a piece of a list takes in the database, roughly. */
+/** Rough size of a piece in the database. */
 const PIECE_BYTES = 1 << 20
-/** Looks between two removals of lists: a list more or less harms nothing. */
+/** Passes between two removals of lists, which have no hurry. */
 const STRANGE_LOOKS = 60
 
-/** Makes lists of layers that are asked for, one after the other: their files are read whole, and nobody's machine is to wait for that. */
+/** Makes requested lists of layers, one at a time: each reads its files whole, and no machine should wait for that. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
     let looked_for: number
     do {
-      looked_for = heard // what is heard while a look is under way is looked for again
+      looked_for = heard // a notice during a pass causes another pass
       await listWanted(context, signal)
     } while (heard !== looked_for)
   })
@@ -55,7 +55,7 @@ export function startListing(context: ListingContext, listener: Listener, signal
   begin()
 }
 
-/** @returns when there is nothing that is wanted. Rejects where the host does not answer: the next look goes on from there. */
+/** Resolves when no list is wanted. Rejects if the host does not answer: the next pass goes on from there. */
 export async function listWanted(context: ListingContext, signal: AbortSignal): Promise<void> {
   for (;;) {
     const wanted = await wantedLists(context.db, LISTS_AT_A_TIME)
@@ -70,7 +70,7 @@ async function list({ db, clock, log, host, trees }: ListingContext, { layer, re
     for (;;) {
       signal.throwIfAborted()
       const piece = await host.listLayer(layer, after)
-      using _reserved = await trees?.reserve.take(PIECE_BYTES) // else the next look goes on from here
+      using _reserved = await trees?.reserve.take(PIECE_BYTES) // on failure the next pass goes on from here
       await writePiece(db, layer, piece, clock.now())
       if (piece.done) return
       after = piece.directories.at(-1)?.path ?? after
