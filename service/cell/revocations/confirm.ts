@@ -4,7 +4,7 @@ import { answerText, parseAsk, type RevocationAsk, type RevocationScope } from '
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 
-/** Resolves when all that this process has heard of before the call holds, as far as this part of it enforces. */
+/** Resolves when all revocations that this process received before the call are in force in one part of it. */
 export type Enforcer = (scope: RevocationScope) => Promise<unknown>
 
 export interface ConfirmingContext {
@@ -14,7 +14,7 @@ export interface ConfirmingContext {
   log: Logger
 }
 
-/** Tells apis which ask that what they have committed holds here. One question of an api about one thing is worked on at a time: the newest. */
+/** Confirms to apis that their revocations are in force here. For one api and one scope only the newest question is worked on. */
 export function startConfirming({ cell_id, db, listener, log }: ConfirmingContext, enforcers: readonly Enforcer[]): () => void {
   const newest = new Map<string, RevocationAsk>()
   const confirm = async (name: string) => {
@@ -24,7 +24,7 @@ export function startConfirming({ cell_id, db, listener, log }: ConfirmingContex
         await Promise.all(enforcers.map((enforcer) => enforcer(scope)))
         await tellConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
       } catch (error) {
-        log.warn({ err: error, scope }, 'a revocation could not be confirmed') // it is asked again
+        log.warn({ err: error, scope }, 'a revocation could not be confirmed') // the api asks again
       }
       if (newest.get(name) === ask) newest.delete(name)
     }

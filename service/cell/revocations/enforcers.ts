@@ -5,8 +5,8 @@ import type { Ports } from '../ports/ports.ts'
 import type { Enforcer } from './confirm.ts'
 
 /**
- * Every part of a cell that remembers a right, and so has to be asked whether it still does. The gate's standings of keys and people are
- * dropped as they are heard of: a process that answers after that has dropped them.
+ * Every part of a cell that caches rights, and so must confirm revocations. The caches of principals need no entry: the notice itself
+ * drops them, before this process answers.
  */
 export function revocationEnforcers(parts: {
   table: Pick<LiveTable, 'settled'>
@@ -15,7 +15,7 @@ export function revocationEnforcers(parts: {
 }): Enforcer[] {
   const { table, engine, ports } = parts
   return [
-    // Ends of workspaces cut leases of ports: those are asked for when the table has taken them in.
+    // Ends of workspaces end leases of ports: ports are asked after the table has stored them.
     async () => {
       await table.settled()
       await ports.settled()
