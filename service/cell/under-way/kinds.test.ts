@@ -1,4 +1,4 @@
-// Every kind of work under way, with every fault that may befall it: it ends, and leaves nothing that is taken.
+// Tests every kind of work under way with every fault: the work ends, and leaves nothing taken.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
@@ -10,21 +10,21 @@ import { tellOverdue } from '../../core/under-way/overdue.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 
-/** Work that has begun, and stands still at a call of the host until the fault has struck. */
+/** Work that has begun, and waits at a call of the host until the fault has struck. */
 interface Work {
-  /** Whether no row says any more that it is under way. */
+  /** Whether no row has it under way any more. */
   over(): Promise<boolean>
   cancel?(): Promise<unknown>
-  /** Has the guest go on. */
+  /** Lets the guest go on. */
   goOn?(): void
 }
 
 interface Kind {
-  /** null: its guest stands still. */
+  /** The call of the host that waits; null: the guest waits. */
   verb: keyof MachineHost | null
-  /** Of which the call is held. */
+  /** Kind of subject whose call waits. */
   of: Subject['kind'] | null
-  /** Nothing can cancel it. */
+  /** No operation can cancel it. */
   is_forward?: true
   begin(world: World, process: Process): Promise<Work>
 }
@@ -36,7 +36,7 @@ const counts = async (world: World, query: string): Promise<number> =>
   (await sql<{ n: number }>`select count(*)::int as n from ${sql.raw(query)}`.execute(world.db)).rows[0]?.n ?? 0
 const isOver = (world: World, id: string) => async () => (await world.operation(id)).completed_at !== null
 
-/** An operation about no workspace, as the api writes it. */
+/** Inserts an operation about no workspace, as the api does. */
 async function ask(world: World, kind: string, subject_kind: string, subject_id: string): Promise<string> {
   const { organization_id, project_id } = await world.db.selectFrom('projects').select(['organization_id', 'id as project_id']).executeTakeFirstOrThrow() // prettier-ignore
   const id = world.ids.next()
@@ -119,7 +119,7 @@ async function execution(world: World, { executions }: Process): Promise<Work> {
     shown,
     command: async () => ({ exec, output_limit_bytes: 100 }),
   }
-  executions.run(asked).catch(() => undefined) // what it came to is in the row
+  executions.run(asked).catch(() => undefined) // the row has the result
   const left = async () =>
     (await counts(world, 'executions where finished_at is null')) +
     (await counts(world, 'trees where execution_id is not null')) +
@@ -151,7 +151,7 @@ async function volume(world: World, kind: 'volume_create' | 'volume_delete'): Pr
   const operation_id = await ask(world, kind, 'volume', id)
   const left = () => counts(world, "volumes where state in ('creating', 'deleting')")
   const over = async () => (await isOver(world, operation_id)()) && (await left()) === 0
-  // As a deletion that is forced does.
+  // As a forced deletion does.
   const force = async () => {
     await cancel(world, operation_id)()
     await world.db.updateTable('volumes').set({ state: 'deleting', deleted_at: now }).where('id', '=', id).execute()
@@ -212,7 +212,7 @@ async function open(world: World): Promise<Work> {
   return { over: isOver(world, operation_id), cancel: () => world.operate(workspace_id, 'delete') }
 }
 
-/** A machine of a build is under way where its build or its warm capture is. Those of the api: tests/api/endings.test.ts and exports.test.ts. */
+/** A build or a warm capture covers its machine. The api's kinds are in tests/api/endings.test.ts and exports.test.ts. */
 type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
 
 const KINDS: Record<Exclude<NameUnderWay, Elsewhere> | 'volume_delete', Kind> = {
@@ -228,7 +228,7 @@ const KINDS: Record<Exclude<NameUnderWay, Elsewhere> | 'volume_delete', Kind> = 
   layer_list: { verb: 'listLayer', of: null, is_forward: true, begin: layerList },
 }
 
-/** The host, of which the first call of a kind waits. */
+/** A host whose first call of the kind waits. */
 function holding(host: MachineHost, { verb, of }: Kind) {
   const [met, goes_on] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const held: MachineHost = new Proxy(host, {
@@ -287,7 +287,7 @@ for (const [name, kind] of Object.entries(KINDS)) {
       if (kind.verb !== null) await met
       const { engine, executions } = await strike(world, process, work, work.goOn ?? goOn)
       await world.until(async () => {
-        // What looks once a minute looks now.
+        // Triggers now what runs once a minute.
         await sql`select pg_notify('berth_layer_list', ''), pg_notify('berth_template_capture', '')`.execute(world.db)
         await executions.endAbandoned()
         await engine.watch()?.sweep()
@@ -299,7 +299,7 @@ for (const [name, kind] of Object.entries(KINDS)) {
   }
 }
 
-test('what is under way beyond its deadline is told to the operator once', async () => {
+test('work under way beyond its deadline is reported to the operator once', async () => {
   await using world = await createWorld()
   await (await world.startProcess()).close()
   const { id: cell_id } = await world.db.selectFrom('cells').select('id').executeTakeFirstOrThrow()

@@ -16,9 +16,9 @@ export interface UnderWayContext {
 const LOOK_MS = 15_000
 
 /**
- * Compares what rows say is under way with what works on it. The host's part, machines and captures of builds, is compared where the host is
- * (`machines/reconcile.ts`); this looks at the rest, also while the host is away.
- * @param leftovers has the host compared: what has ended may have left a machine.
+ * Compares work under way in the rows with running work, also while the host is away. Machines and captures of builds are compared by
+ * `machines/reconcile.ts`.
+ * @param leftovers requests a reconcile pass: ended work may have left a machine.
  */
 export function startSweeping(context: UnderWayContext, leftovers: () => void, signal: AbortSignal): void {
   const told = new Set<string>()
