@@ -42,7 +42,7 @@ import type { KeptRevisions } from './trees/collect-store.ts'
 import { createExecutions } from './executions/executions.ts'
 import { createTrees } from './trees/trees.ts'
 
-/** What this process needs to know. service/config.ts reads it from a file. */
+/** Read from a file by service/config.ts. */
 export interface CellConfig {
   listen: { host: string; port: number }
   ops_listen: { host: string; port: number }
@@ -52,29 +52,29 @@ export interface CellConfig {
   cors_origins?: readonly string[]
   cell_name: string
   hostd_socket: string
-  /** Where proxies of ports ask: made in a folder whose group is theirs. */
+  /** Socket for the proxies of ports, in a folder of their group. */
   ports_socket: string
-  /** Where the proxy that puts secrets into requests waits for its answers. */
+  /** Socket for the proxy that puts secrets into requests. */
   secrets_socket: string
   trees_dir: string
-  /** Where the bytes of uploads are; absent or empty: none are kept. */
+  /** Folder of uploads; absent or empty: none are kept. */
   uploads_dir?: string
   tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
-  /** The file system that PostgreSQL writes to, and how much of it stays free; absent: no call is refused for it. */
+  /** File system of PostgreSQL, and how much of it stays free; absent: no call is refused for it. */
   disk?: { folder: string; reserve_bytes: number }
   park_after: ParkAfter
-  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  /** Folder of the private keys that open secrets; only this process's user can enter it. */
   secret_keys_dir: string
   secret_keys_command: string
-  /** For how long what no row names is kept on the host. */
+  /** How long data that no row names is kept on the host. */
   quarantine_days: number
-  /** How many machines of warm template versions are kept on the host. */
+  /** How many captures of warm template versions are kept on the host. */
   warm_machines_max: number
 }
 
-/** What a test puts in the place of the world. */
+/** Replacements for tests. */
 export interface CellParts {
   host?: MachineHost
   clock?: Clock
@@ -91,7 +91,7 @@ export interface Cell {
 
 const DRAIN_MS = 7000 // less than the supervisor waits
 
-/** Owns the machines of one computer: drives its host, works off its operations, serves its gateway. */
+/** Owns the machines of one computer: drives its host, runs its operations, serves its gateway. */
 export async function startCell(config: CellConfig, parts: CellParts = {}): Promise<Cell> {
   const clock = parts.clock ?? systemClock
   const own_log = openLog({ level: config.log_level, base: { process: 'cell' } })
@@ -106,7 +106,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const egress = createEgressBook()
   const host = enforcing(metered(parts.host ?? connectHostd(config.hostd_socket), final), { db, clock, log, book: egress })
   const closing = new AbortController()
-  tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // what failed has said so, and is tried again
+  tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // a failed flush is logged and retried
   const table = createMachineTable({ db, listener, clock, cell_id })
   let gateway: Gateway | null = null
   let ports: Ports | null = null
@@ -146,11 +146,11 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     questions,
     park_after: config.park_after,
     watched,
-    // A host of a test's own has guests that nobody can ask.
+    // The guests of a test's own host cannot be probed.
     ...(parts.host === undefined ? { ask_alive: askAlive } : {}),
   })
   const ops = await startOpsServer({ listen: config.ops_listen, registry: metrics.registry, whyNotReady })
-  // Not before this process acts for the cell: a second one by mistake knows no machine, and would refuse what the first serves.
+  // Only while this process acts for the cell: a second process knows no machine, and would refuse what the first serves.
   const serving = engine.ready.then(async () => {
     const { listen, base_url: issuer, cell_endpoint: endpoint, cors_origins = [] } = config
     const parts = { table, host, agents, waking: parking, showResidency, secrets, trees, executions, db, listener, clock, ids, log }
@@ -172,7 +172,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   serving.catch((error: unknown) => {
     log.fatal({ err: error }, 'the gateway could not start')
     process.exitCode = 1
-    process.kill(process.pid, 'SIGTERM') // a cell without its gateway serves nobody: close, and be started again
+    process.kill(process.pid, 'SIGTERM') // a cell without its gateway is useless: close and restart
   })
   return {
     ops_address: addressOf(ops),
@@ -186,7 +186,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
       ops.close()
       table.close()
       closing.abort()
-      await final.flush().catch(() => undefined) // a database that is away has what was read before
+      await final.flush().catch(() => undefined) // without a database only the last flush is kept
       await host.close()
       await listener.close()
       await db.destroy()

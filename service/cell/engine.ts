@@ -43,43 +43,43 @@ export interface EngineOptions {
       metrics?: Pick<CellMetrics, 'recovered' | 'died' | 'evicted'>
     }
   listener: Listener
-  /** What the host, as the cell has it, says of policies. */
+  /** Policies in force, as the host last reported them. */
   egress: EgressBook
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
   /** Counts the cell's own calls to agents: they are not the guest's use of processor and network. */
   questions: Questions
-  /** Absent: nobody is asked whether it still lives. */
+  /** Absent: machines are not probed. */
   ask_alive?: AskAlive
   park_after: ParkAfter
-  /** What the residency clock sees of machines that nobody uses. */
+  /** Samples of the residency clock of unused machines. */
   watched?: WatchedMachines
-  /** Tests: other times of comparisons. */
+  /** For tests. */
   comparing?: Comparing
 }
 
-/** What acts for the cell: one process at a time, the one that owns it. */
+/** The part that acts for the cell. Only the process that owns the cell runs it. */
 export interface Engine {
-  /** This process owns the cell and has compared it with its host. */
+  /** This process owns the cell, and has compared it with its host. */
   isReady(): boolean
-  /** Why it is not, for operators; null while it is. */
+  /** Why it is not ready, for operators; null while it is. */
   whyNot(): string | null
-  /** Resolves when it first is. */
+  /** Resolves when it is ready for the first time. */
   ready: Promise<void>
   runner(): Runner | null
   watch(): Watch | null
-  /** Resolves when policies that were heard of before this call are at their machines. @throws where this process does not act. */
+  /** Resolves when policies that were notified before this call are in force. @throws if this process does not act. */
   settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
-  /** For failures and logs: all that an operation may wait for. */
+  /** For failures and logs: everything that an operation may wait for. */
   state(): object
-  /** Takes no more work and waits for what is under way, at most so long; then gives the cell up. */
+  /** Takes no more work, waits for work under way at most this long, then releases the cell. */
   close(drain_ms: number): Promise<void>
 }
 
 const RETRY_MS = 500
 const DOUBT_MS = 2000
-/** A comparison that failed, or could not put something right, is made again long before the next regular one. */
+/** A pass that failed or was incomplete is repeated long before the next regular one. */
 const COMPARED_AGAIN = { first_ms: DOUBT_MS, most_ms: 60_000 }
 
 interface Term {
@@ -111,9 +111,9 @@ export function startEngine(options: EngineOptions): Engine {
       cell.room.compared(is_whole)
     }
     const seen = async (inventory: Inventory) => {
-      // First, and whatever becomes of the rest: an operation may wait for what the host has no more.
+      // First, even if the rest fails: an operation may wait for capacity that the host has released.
       cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
-      term?.runner.wake() // the host may have come back, with room
+      term?.runner.wake() // the host may be back, with capacity
       const describe = () => describeCell(cell.db, cell.cell_id, options.endpoint, inventory, cell.clock.now())
       const done = await Promise.allSettled([keeper.compare(inventory), describe()])
       for (const one of done) if (one.status === 'rejected') throw one.reason
@@ -122,22 +122,22 @@ export function startEngine(options: EngineOptions): Engine {
     beginning = watch
     await Promise.race([watch.ready, watch.ended])
     signal.throwIfAborted()
-    await followTrees(cell, signal) // after the host has taken the database for its own
-    // What its owner has deleted gives its room back as soon as the files are gone.
+    await followTrees(cell, signal) // after the host has accepted this database
+    // A deleted checkpoint releases its space only when its files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
-    // A host that does not end a machine is asked again long before the next regular comparison: somebody may wait for its room.
+    // A pass repeats stops that the host has not done, because a request may wait for the capacity.
     const doubted = soon(DOUBT_MS, watch.sweepSoon, signal)
     signal.addEventListener('abort', cell.room.onDoubt(doubted))
     cell.room.recall(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
     const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
-    const started_at = cell.clock.now() // anew each time the cell is won again: nobody looked meanwhile
-    // These stop when closing begins: what they began then would still be under way when the process ends.
+    const started_at = cell.clock.now() // reset in each term: nothing was observed in between
+    // These stop when closing begins: a move that they begin then would be under way when the process ends.
     const open = AbortSignal.any([signal, closing.signal])
     startIdleClock({ ...cell, ask_activity, started_at }, open)
     const residency = { ...cell, ask_activity, questions, park_after: options.park_after, started_at, watched }
-    watched.clear() // of an earlier time in which this process acted
+    watched.clear() // samples of an earlier term
     startResidencyClock(residency, open, residency.watched)
     const evictor = startEvictor(residency, open)
     startAllowanceClock(cell, open)
@@ -174,7 +174,7 @@ export function startEngine(options: EngineOptions): Engine {
     act(lost, controller).catch((error: unknown) => {
       controller.abort(error)
       if (lost.aborted || closed) return
-      // The database went away in the middle of the beginning: the same lock, another try.
+      // The database went away during the start: try again under the same lock.
       cell.log.warn({ err: error }, 'the cell could not begin to act')
       setTimeout(() => {
         if (!lost.aborted && !closed) begin(lost)
@@ -199,7 +199,7 @@ export function startEngine(options: EngineOptions): Engine {
       const current = term
       if (current !== null) {
         await within(drain_ms, Promise.all([current.runner.drain(), stillMachines(cell)]))
-        await flushActivity(cell.db, cell.table).catch(() => undefined) // a few seconds of activity; after a start all counts as active
+        await flushActivity(cell.db, cell.table).catch(() => undefined) // harmless if lost: after a start everything counts as active
       }
       attempt?.abort(new Error('The cell is closing'))
       await ownership.close()
@@ -207,7 +207,7 @@ export function startEngine(options: EngineOptions): Engine {
   }
 }
 
-/** Waits until no machine is being moved: else a guest that is being saved would stand still until the next start of the cell. */
+/** Waits for transitions under way: a guest that is being saved would stay paused until the next start of the cell. */
 async function stillMachines({ parking }: CellContext): Promise<void> {
   await Promise.all(parking.moving().map((id) => parking.still(id)))
 }

@@ -36,8 +36,8 @@ export async function readOpenOperations(db: Db): Promise<OpenOperations[]> {
 }
 
 /**
- * Operations that ended, of those made since: ids grow with time, so the primary key finds them.
- * @param first_id the least id of that moment.
+ * Operations that ended since then. Ids grow with time, so the primary key finds those created since `first_id`.
+ * @param first_id least id of the time from which creations count.
  */
 export async function readEndedOperations(
   db: Db,

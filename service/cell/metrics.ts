@@ -10,7 +10,7 @@ import type { Count, Tally } from './ports/frames.ts'
 import type { Room } from './room/room.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
-/** What the comparison of rows and host puts right: the bounded names by which it is counted. */
+/** Repairs of reconcile passes, as values of a label. */
 export const RECOVERIES = [
   'unpaused',
   'connected',
@@ -29,22 +29,21 @@ export const RECOVERIES = [
 ] as const
 export type Recovery = (typeof RECOVERIES)[number]
 
-/** Moves of machines between resident and parked, by which they are counted. */
+/** Transitions between resident and parked, as values of a label. */
 export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 export type ParkingMove = (typeof PARKING_MOVES)[number]
 
-/** What became of machines that were to make room: undone where somebody came, or commands ran. */
+/** Results of an eviction: made, undone (it was used again or commands ran), failed. */
 export const EVICTIONS = ['made', 'undone', 'failed'] as const
 export type Eviction = (typeof EVICTIONS)[number]
 
-/** Visitors of ports. */
 export interface PortMetrics {
-  /** @param over fires when what was granted is over. */
+  /** @param over fires when the lease ends. */
   granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
-  /** What proxies have counted since they told last. */
+  /** Use since the last report of a proxy. */
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
-  /** What a proxy has counted of itself, and by how many its open connections have changed. */
+  /** A proxy's own counters, and the change in its open connections. */
   tallied(tally: Tally, more_connections: number): void
 }
 
@@ -53,9 +52,8 @@ export interface CellMetrics {
   registry: Registry
   recovered(what: Recovery): void
   died(reason: string): void
-  /** A move is done: the machine is where it was to go. */
+  /** A transition has succeeded. */
   moved(move: ParkingMove): void
-  /** A machine was to leave for somebody who waited for its room. */
   evicted(outcome: Eviction): void
 }
 
@@ -70,15 +68,15 @@ export interface MetricsOptions {
 }
 
 const DEATH_REASONS = new Set(['killed', 'out_of_memory', 'hung'])
-/** An operation that ends is at most this old: 15 minutes of waiting for room and a slow start. */
+/** Maximum age of an operation at its end: 15 minutes of waiting for capacity, and a slow start. */
 const OPERATION_MS_MAX = 3600_000
-/** A commit is seen at most this long after the time that it wrote. */
+/** Maximum delay until a commit is visible, after the time that it wrote. */
 const COMMIT_LAG_MS = 60_000
 const OPERATIONS_A_SCRAPE_MAX = 20_000
 const HOST_AGE_MS_MAX = 5000
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900]
 
-/** Everything that an operator's monitoring reads of a cell. What is stored is asked for at each scrape; nothing is counted twice. */
+/** All metrics of a cell. Stored values are read at each scrape; nothing is counted twice. */
 export function openCellMetrics(options: MetricsOptions): CellMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -161,7 +159,7 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     help: 'Connections that visitors of ports have open, whether or not they are let in',
     registers: [registry],
   })
-  // An alarm sees a series rise, not begin.
+  // Starts every series at 0: an alarm sees a series rise, not begin.
   for (const direction of ['received', 'sent']) port_bytes.inc({ direction }, 0)
   visitors.inc({ outcome: 'granted' }, 0)
   for (const reason of Object.keys(PORT_REFUSALS)) told.inc({ reason }, 0)
@@ -208,7 +206,7 @@ function gauge(registry: Registry, name: string, help: string, value: () => numb
   })
 }
 
-/** Where the machines of running workspaces are (Cell, "Parking"). */
+/** See Cell, "Parking". */
 function parkedMachines(registry: Registry, table: LiveTable): void {
   new Gauge({
     name: 'berth_cell_residency',
@@ -226,7 +224,6 @@ function parkedMachines(registry: Registry, table: LiveTable): void {
   })
 }
 
-/** Who waits for memory that others have. */
 function waitingForRoom(registry: Registry, { room, clock }: MetricsOptions): void {
   const oldest = new Gauge({
     name: 'berth_room_oldest_seconds',
@@ -249,7 +246,7 @@ function waitingForRoom(registry: Registry, { room, clock }: MetricsOptions): vo
   })
 }
 
-/** A database that does not answer leaves these out; berth_cell_database_lost_seconds says so. */
+/** Returns nothing if the database does not answer; berth_cell_database_lost_seconds reports that. */
 async function orNothing<T>(read: Promise<T[]>): Promise<T[]> {
   return read.catch(() => [])
 }
@@ -296,7 +293,7 @@ function openOperations(registry: Registry, { db, clock }: MetricsOptions): void
 
 function endedOperations(registry: Registry, { db, clock, cell_id }: MetricsOptions): void {
   let since = clock.now()
-  const counted = new Map<string, number>() // id and when it ended
+  const counted = new Map<string, number>() // id -> end of the operation
   const observe = async (histogram: Histogram<'kind' | 'outcome'>) => {
     const now_ms = clock.now().getTime()
     const from = new Date(since.getTime() - COMMIT_LAG_MS)
@@ -334,7 +331,7 @@ function hostGauges(registry: Registry, { host }: MetricsOptions): void {
   let last: { at_ms: number; inventory: Promise<Inventory | null> } | null = null
   const look = () => {
     if (last === null || performance.now() - last.at_ms > HOST_AGE_MS_MAX)
-      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up says so
+      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up reports it
     return last.inventory
   }
   const each: [string, string, (inventory: Inventory) => number][] = [

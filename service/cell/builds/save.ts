@@ -9,7 +9,7 @@ import { readCapture } from './store.ts'
 /** Content of `template_builds.spec` of a save_as_template and of a draft. */
 export interface SaveSpec {
   workspace_id: string
-  /** null: what the capture gives. */
+  /** null: the checkpoint of the capture is used. */
   checkpoint_id: string | null
   /** Layers of the version that the workspace was made from. */
   layers: string[]
