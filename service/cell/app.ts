@@ -68,9 +68,7 @@ export interface CellConfig {
   /** Folder of the private keys that open secrets; only this process's user can enter it. */
   secret_keys_dir: string
   secret_keys_command: string
-  /** How long data that no row names is kept on the host. */
   quarantine_days: number
-  /** How many captures of warm template versions are kept on the host. */
   warm_machines_max: number
 }
 

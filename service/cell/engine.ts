@@ -48,14 +48,11 @@ export interface EngineOptions {
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
-  /** Counts the cell's own calls to agents: they are not the guest's use of processor and network. */
   questions: Questions
   /** Absent: machines are not probed. */
   ask_alive?: AskAlive
   park_after: ParkAfter
-  /** Samples of the residency clock of unused machines. */
   watched?: WatchedMachines
-  /** For tests. */
   comparing?: Comparing
 }
 

@@ -35,10 +35,7 @@ export async function readOpenOperations(db: Db): Promise<OpenOperations[]> {
   return rows
 }
 
-/**
- * Operations that ended since then. Ids grow with time, so the primary key finds those created since `first_id`.
- * @param first_id least id of the time from which creations count.
- */
+/** Operations that ended since then, of those with `first_id` or later: ids grow with time, so the primary key finds them. */
 export async function readEndedOperations(
   db: Db,
   cell_id: string,

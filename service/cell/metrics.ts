@@ -29,7 +29,6 @@ export const RECOVERIES = [
 ] as const
 export type Recovery = (typeof RECOVERIES)[number]
 
-/** Transitions between resident and parked, as values of a label. */
 export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 export type ParkingMove = (typeof PARKING_MOVES)[number]
 
@@ -52,7 +51,6 @@ export interface CellMetrics {
   registry: Registry
   recovered(what: Recovery): void
   died(reason: string): void
-  /** A transition has succeeded. */
   moved(move: ParkingMove): void
   evicted(outcome: Eviction): void
 }

@@ -8,14 +8,12 @@ import type { Build, MadeVersion } from './store.ts'
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
 
-/** One attempt at a build. */
 export interface BuildWork {
   cell: CellContext
   operation: OpenOperation
   build: Build
   /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
-  /** Appends to the build's log. */
   log(text: string): Promise<void>
 }
 

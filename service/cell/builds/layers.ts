@@ -37,9 +37,7 @@ export interface BuildRun {
   operation_id: string
   fence: number
   plan: BuildPlan
-  /** Receives output for the log. */
   say(text: Buffer): void
-  /** Ends the build at any point. */
   signal: AbortSignal
 }
 
@@ -139,7 +137,6 @@ function makeStage(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, laye
   )
 }
 
-/** The machine that makes a layer. */
 interface Making {
   /** Suffix for the steps of this attempt's commands. */
   name: string

@@ -64,7 +64,6 @@ export async function keepStep(
     on conflict (organization_id, cell_id, key) do update set layer = excluded.layer, used_at = excluded.used_at`.execute(db)
 }
 
-/** Forgets a step whose layer is lost, so that it runs again. */
 export async function forgetStep(db: Db, of: { organization_id: string; cell_id: string; key: string }): Promise<void> {
   await sql`delete from template_build_steps where organization_id = ${of.organization_id} and cell_id = ${of.cell_id} and key = ${of.key}`.execute(
     db,

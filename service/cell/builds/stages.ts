@@ -3,7 +3,6 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { PlanStep } from '../../../contract/recipes/plan.ts'
 import type { BuildPlan } from '../../core/templates/build-plan.ts'
 
-/** Steps that make one layer together. */
 export interface Stage {
   /** Index of its first step in the plan. */
   first: number

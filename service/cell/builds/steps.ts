@@ -9,14 +9,12 @@ import { bringFile, bringUpload, COPY_SCRIPT } from './files.ts'
 import { BuildFailed } from './failed.ts'
 import { reachOf } from './reach.ts'
 
-/** Context of the steps of one machine. */
 export interface Guest {
   link: AgentLink
   bounds: Bounds
   plan: BuildPlan
   /** Folder of uploads; null: none are kept. */
   uploads_dir: string | null
-  /** Receives the output of commands. */
   say(text: Buffer): void
 }
 

@@ -39,7 +39,6 @@ export async function listCapturing(db: Db, ids: readonly string[]): Promise<Set
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Result of the capture: the checkpoint, or why there is none. */
 export async function readCapture(db: Db, operation_id: string): Promise<{ checkpoint_id: string | null; error: OperationError | null }> {
   const row = await db.selectFrom('operations').select(['result', 'error']).where('id', '=', operation_id).executeTakeFirst()
   const checkpoint_id = (row?.result as { checkpoint_id?: string } | null | undefined)?.checkpoint_id ?? null

@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import { countUnnamed } from './store.ts'
 
-/** Registers sizes of template layers on this computer, and of those without a name. They have no value while the host is silent. */
+/** Sizes of template layers on the host have no value while the host is silent. */
 export function layerGauges(
   registry: Registry,
   { db, cell_id, host }: { db: Db; cell_id: string; host: Pick<MachineHost, 'layers'> },

@@ -11,8 +11,7 @@ const DAY_MS = 24 * 3600_000
 
 /**
  * Of these layers, those that a row names: a version, unless its organization is deleted and no workspace uses it; a state of a draft;
- * a workspace; a cached step on this computer; a build under way. Machines and checkpoints name layers on the host, which checks them
- * itself.
+ * a workspace; a cached step on this computer; a build under way. The host itself knows the layers of machines and checkpoints.
  */
 export async function namedLayers(db: Db, cell_id: string, digests: readonly string[]): Promise<Set<string>> {
   if (digests.length === 0) return new Set()

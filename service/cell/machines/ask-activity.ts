@@ -16,7 +16,7 @@ export interface BusyCommand {
 export interface GuestActivity {
   /** All running commands, also those that no longer postpone idle suspend. */
   running: number
-  /** How long the running commands postpone idle suspend; null: none does. */
+  /** Until when the running commands postpone idle suspend; null: none does. */
   busy_until: Date | null
   /** null: no command has ended. */
   last_ended_at: Date | null

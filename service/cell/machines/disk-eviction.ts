@@ -13,7 +13,7 @@ export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'pa
   ids: Ids
 }
 
-/** Pause when no workspace may yield its disk: later one may, or one ends. */
+/** Pause when no workspace may yield its disk yet. */
 const LOOK_AGAIN_MS = 1000
 
 /**

@@ -4,7 +4,6 @@ import { isWanted, type ResidencyFacts } from './residency-rules.ts'
 export interface EvictionFacts extends ResidencyFacts {
   id: string
   organization_id: string
-  /** Memory that it releases. */
   memory_mib: number
   /** A transition is under way. */
   moving: boolean
@@ -20,7 +19,7 @@ export interface EvictionFacts extends ResidencyFacts {
 export const EVICTIONS_MAX = 4
 
 /**
- * A machine that was used less than this ago stays. Otherwise machines in use would evict each other, and none would make progress.
+ * A machine that was used less than this ago stays: else machines in use would evict each other, and none would make progress.
  * With it, a computer with capacity for six machines serves four calls a second on hibernated workspaces.
  */
 export const YOUNG_SECONDS = 1
@@ -31,7 +30,6 @@ type Evictability = 'now' | 'soon' | 'no'
 
 interface Verdict {
   evictability: Evictability
-  /** For failures and logs. */
   reason: string
 }
 

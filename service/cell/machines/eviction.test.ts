@@ -13,7 +13,6 @@ import type { WorkspaceEntry } from './table.ts'
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
 
-/** Capacity for this many machines of 512 MiB. @param more overrides. */
 function roomFor(
   machines: number,
   more: Partial<NonNullable<FakeOptions['capacity']>> = {},
@@ -66,7 +65,6 @@ const residencies = async (world: World, ids: string[]) => Promise.all(ids.map(a
 const waits = (world: World, { operation_id }: Asked) =>
   world.until(async () => (await world.operation(operation_id)).state === 'capacity_pending')
 
-/** Halts a host command until `go_on` is called. */
 function halt(world: World, verb: 'checkpoint' | 'stop', when: 'before' | 'after') {
   const reached = Promise.withResolvers<string>()
   const go_on = Promise.withResolvers<void>()

@@ -31,7 +31,6 @@ const POOL_FULL_MS = 1000
 const ANSWER_MS = 5000
 
 export interface Evictor {
-  /** For failures and logs. */
   state(): object
 }
 

@@ -21,10 +21,8 @@ const EXPIRE_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
 /** Batches of each kind in one tick; the rest waits for the next. That is 4,000 workspaces in ten minutes. */
 const BATCHES_A_TICK = 20
-/** Workspaces whose histories are trimmed in one tick. */
 const WORKSPACES_A_TICK = 500
 
-/** Removes expired rows, every ten minutes. */
 export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'expired rows could not be removed')
   let after: string | null = null

@@ -31,9 +31,7 @@ export async function nextWorkspaces(db: Db, cell_id: string, after: string | nu
   return rows.map(({ id }) => id)
 }
 
-/**
- * Deletes a batch of operations that ended before then and are not among the newest of their workspace. @returns whether more may be left.
- */
+/** Deletes a batch of old operations, except the newest of each workspace. @returns whether more may be left. */
 export async function dropOldOperations(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from operations where ctid = any(array(
@@ -45,7 +43,6 @@ export async function dropOldOperations(db: Db, workspace_ids: readonly string[]
   return numAffectedRows === BigInt(ROWS)
 }
 
-/** The same for agent sessions that were last used before then. */
 export async function dropOldAgentSessions(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from agent_sessions where id = any(array(

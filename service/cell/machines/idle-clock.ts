@@ -28,7 +28,6 @@ const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 /** Last query of each guest with running commands, by workspace. */
 export type Asked = Map<string, Date>
 
-/** Suspends idle workspaces, and ends idle sessions. */
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look')
   tickEvery(LOOK_MS, idleClock(context), failed, signal)

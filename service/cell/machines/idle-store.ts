@@ -49,7 +49,6 @@ export async function readExhausted(db: Db, cell_id: string, failed_before: Date
   return rows.map(({ id }) => id)
 }
 
-/** A running workspace that no operation holds, with its disk grant. */
 export interface DiskHolder extends IdleRow {
   disk_gib: number
   residency: string
@@ -174,7 +173,6 @@ function deletion(now: Date) {
   return { desired_state: 'deleted' as const, deleted_at: now, ended_reason: 'idle_timeout', tokens_revoked_before: now }
 }
 
-/** A workspace and its pending suspend request. */
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
 /** Drops the request that a later tool call has made void. A newer request stays. */

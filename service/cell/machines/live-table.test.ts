@@ -58,7 +58,6 @@ const machineOf = (workspace_id: string, epoch: number): Machine => ({
   resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 },
 })
 
-/** Inserts identical running workspaces. */
 async function manyRunning(world: World, count: number): Promise<string[]> {
   await world.newWorkspace()
   const { rows } = await sql<{ id: string }>`

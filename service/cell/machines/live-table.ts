@@ -8,7 +8,6 @@ import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
 import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
 
-/** The table as the cell's runner uses it. */
 export interface LiveTable extends MachineTable {
   readonly activity: ActivityLedger
   known(): WorkspaceEntry[]
@@ -16,9 +15,9 @@ export interface LiveTable extends MachineTable {
   putMachine(machine: Machine): void
   /** Marks it frozen or thawed. @param fence only this machine; a successor stays as it is. */
   markMachine(workspace_id: string, fence: number, state: 'running' | 'frozen'): void
-  /** It has released its memory. No stream ends, since the workspace runs on without a machine. */
+  /** The machine has released its memory. No stream ends, since the workspace runs on without a machine. */
   parkMachine(workspace_id: string, fence: number): void
-  /** It ended. @param fence only this machine; a successor stays. */
+  /** The machine ended. @param fence only this machine; a successor stays. */
   endMachine(workspace_id: string, fence: number, reason: GoneReason): void
   /** Whether its death was reported, maybe before the commit that makes it the workspace's machine. */
   isDead(workspace_id: string, fence: number): boolean

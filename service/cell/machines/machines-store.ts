@@ -22,8 +22,9 @@ export async function grantsByOrganization(db: Db, cell_id: string): Promise<Gra
 }
 
 /**
- * Returns the subjects that have a row, by name, with their workspace. Builds have none (null), nor have captures of template versions:
- * their row is in another table and outlives the machine.
+ * Returns the subjects that have a row, by name, each with its workspace; null: a build, or a capture of a template version. A capture's
+ * row
+ * is in another table and outlives the machine.
  */
 export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {
   if (subjects.length === 0) return new Map()

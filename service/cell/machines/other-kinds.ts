@@ -25,7 +25,7 @@ export async function endBuildMachines(sweep: Sweep): Promise<void> {
 /**
  * Deletes host data of executions, builds and test instances that no row of `machines` names. A row exists from before its machine until
  * the machine is gone, and rows are read after the inventory: without a row it is an orphan. Nothing goes to quarantine: results are in the
- * database or the layers, or can be made again. The host's copy of a tree stays while executions run on that tree.
+ * database or the layers, or can be made again. The host's copy of an execution's tree stays for some hours after its last use.
  */
 export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)

@@ -18,7 +18,7 @@ function ofMove({ workspace_id, epoch }: Move) {
   return sql<boolean>`id = ${workspace_id} and observed_state = 'running' and deleted_at is null and ownership_epoch = ${epoch}`
 }
 
-/** @returns false if it is not resident, if an operation holds it, or if a higher fence has taken over. */
+/** @returns false if it is not resident, an operation holds it, or a higher fence has taken over. */
 export async function beginHibernation(db: Db, move: Move): Promise<boolean> {
   const { rows } = await sql`
     update workspaces set residency_fence = ${move.fence}
@@ -93,7 +93,7 @@ export interface Sleeper {
 /** During start-up an operation holds the workspace, but its machine serves calls: an open gate lets a call wake it. */
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
-/** @returns null if it is not hibernated, if an operation holds it, or if a higher fence has taken over. */
+/** @returns null if it is not hibernated, an operation holds it, or a higher fence has taken over. */
 export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
   const { rows } = await sql<Resources & Omit<Sleeper, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}

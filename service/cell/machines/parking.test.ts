@@ -23,7 +23,6 @@ interface Bed {
   pass(seconds: number, meanwhile?: () => void): Promise<void>
   entry(): WorkspaceEntry
   state(): string | undefined
-  /** Residency as GET /idle shows it. */
   shown(): Shown
   /** The guest's answer about its commands; null: none. */
   said: { current: Partial<GuestActivity> | null }

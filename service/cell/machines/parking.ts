@@ -25,19 +25,17 @@ export interface ParkingContext {
   table: LiveTable
   room: Room
   log: Logger
-  /** Absent in tests. */
   metrics?: Pick<CellMetrics, 'moved'>
   /** For tests: tries of a hibernation before it leaves the rest to the reconciler. */
   tries_max?: number
 }
 
-/** The gateway's view of parking. */
 export interface Waking {
   /** The machine if it runs; null: it must be woken first. Never waits. */
   ready(entry: WorkspaceEntry): LiveMachine | null
   /**
-   * Resolves when the caller should check the workspace again; rejects with the refusal of the call. The caller must hold it awake, or it
-   * may be parked again before the check.
+   * Resolves when the caller should check the workspace again; rejects with the refusal of the call. The caller must hold it awake,
+   * or it may be parked again before the check.
    */
   wake(entry: WorkspaceEntry): Promise<void>
   /** Announces a tool call and begins to wake the machine. @returns its residency before. */
@@ -86,7 +84,6 @@ export function createParking(context: ParkingContext): Parking {
   const inTurn = turns(WAKES_MAX)
   const failures = createSaveFailures(clock)
 
-  /** The call that the hint announced ends it. */
   const hintedUntil = (workspace_id: string): Date | null => {
     const hinted_at = hints.get(workspace_id)
     const called_at = table.activity.lastToolCall(workspace_id)
@@ -106,7 +103,6 @@ export function createParking(context: ParkingContext): Parking {
     enter()
     return done
   }
-  /** @param work resolves to whether it moved anything. */
   const counted = async (kind: ParkingMove, work: Promise<boolean>): Promise<boolean> => {
     const moved = await work
     if (moved) context.metrics?.moved(kind)

@@ -3,7 +3,6 @@ import type { LiveMachine } from './table.ts'
 /** Counts this process's own calls to each agent: they are not the guest's use of processor and network. */
 export interface Questions {
   of(machine: LiveMachine): Asked
-  /** The same call, counted. */
   counted<T>(ask: (machine: LiveMachine) => Promise<T>): (machine: LiveMachine) => Promise<T>
 }
 

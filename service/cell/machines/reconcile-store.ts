@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 
-/** A workspace as the reconciler compares it with the host. */
 export interface ExpectedRow {
   id: string
   observed_state: ObservedState

@@ -51,7 +51,6 @@ const MOVES_MAX = 8
 
 export type Parked = WorkspaceEntry & { machine: LiveMachine }
 
-/** Parks unused machines. */
 export function startResidencyClock(context: ResidencyContext, signal: AbortSignal, watched?: WatchedMachines): void {
   const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
   if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return

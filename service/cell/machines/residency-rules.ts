@@ -94,7 +94,6 @@ export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: Park
   return { reason: is_busy ? 'busy' : 'recent', park_at: new Date(quiet_since.getTime() + first_seconds * 1000) }
 }
 
-/** Counters of one machine, and of this process's own queries to it. */
 export interface Counters {
   cpu_usec: number
   rx_bytes: number

@@ -7,7 +7,6 @@ import type { WorkspaceEntry } from './table.ts'
 export type ShowResidency = (entry: WorkspaceEntry, commands_run: boolean, now: Date) => Shown
 export type Shown = Omit<Residency, 'park_at'> & { park_at: Date | null }
 
-/** Shows where machines are and why, by the facts of the residency clock. */
 export function residencyViewer(
   context: Pick<ResidencyContext, 'table' | 'parking' | 'started_at' | 'park_after'>,
   watched: WatchedMachines,

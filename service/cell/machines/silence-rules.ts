@@ -9,7 +9,6 @@ export interface Silence {
   looked_ms: number
 }
 
-/** One look at a machine that did not answer. */
 export interface SilentLook {
   cpu_usec: number
   /** Monotonic. */

@@ -7,7 +7,6 @@ import type { Resources } from '../../db/schema.ts'
 import type { Background } from './residency-rules.ts'
 import type { Hold } from './table.ts'
 
-/** Columns of a workspace's row that the table of machines keeps. */
 export interface EntryRow {
   id: string
   organization_id: string

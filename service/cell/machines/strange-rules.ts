@@ -11,7 +11,6 @@ export interface Naming {
   checkpoints: string[]
 }
 
-/** Files of one workspace that no row names. */
 export interface Unnamed {
   disks: string[]
   checkpoints: CheckpointInfo[]

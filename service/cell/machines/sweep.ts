@@ -20,19 +20,15 @@ export interface ReconcileContext {
   host: MachineHost
   table: LiveTable
   log: Logger
-  /** How long data of an unknown history is kept. */
   quarantine_days: number
-  /** Absent in tests. */
   metrics?: Pick<CellMetrics, 'recovered' | 'died'>
-  /** Notified when a machine has ended; absent in tests. */
   room?: Pick<Room, 'freed' | 'ended'>
   /** For tests: time limit of one workspace. */
   one_ms?: number
   /** Receives the result of each pass: whether all that it found is repaired. Absent in tests. */
   compared?: (is_whole: boolean) => void
-  /** Transitions under way repair their own workspaces; absent in tests. */
   parking?: Pick<Parking, 'moving'>
-  /** Links to machines of other kinds, which end with them; absent in tests. */
+  /** Links to machines of other kinds: they end with their machines. */
   guests?: Pick<GuestLinks, 'died' | 'comparing'>
 }
 

@@ -3,7 +3,6 @@ import type { Clock } from '../../lib/clock.ts'
 /** A longer time between two ticks counts as a gap. A busy computer may be late, but not by this much. */
 const UNSEEN_MS = 20_000
 
-/** One tick of a poller. */
 export interface Tick {
   now: Date
   /** Everything counts as used then: earlier use was not observed. */
@@ -81,7 +80,6 @@ export async function bounded<T>(ms: number, late: string | (() => Error), work:
   }
 }
 
-/** A function that sets a timer, and whether that timer is pending. */
 export type Timed<F> = F & { isDue(): boolean }
 
 /** @returns a trigger. The work runs once, this long after the first call, and not after the signal. */
@@ -127,7 +125,6 @@ export function retrying(
   return Object.assign(tell, { isDue: () => timer !== undefined })
 }
 
-/** Calls `tick` at intervals until the signal fires. */
 export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
   const timer = setInterval(() => {
     tick().catch(failed)

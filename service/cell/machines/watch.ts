@@ -15,13 +15,10 @@ const SWEEP_MS = 60_000
  */
 const LATE_MS = 30_000
 
-/** Times of reconcile passes, for tests. */
 export interface Comparing {
-  /** Between two regular passes. */
   regular_ms?: number
   /** How long the next pass waits for the one before. */
   late_ms?: number
-  /** Time limit of one workspace. */
   one_ms?: number
 }
 
@@ -36,7 +33,6 @@ export interface Watch {
   in_contact(): boolean
   /** Why there was no pass yet, or no contact since; null while there is contact. */
   trouble(): string | null
-  /** For failures and logs. */
   state(): object
 }
 

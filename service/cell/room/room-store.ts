@@ -13,7 +13,7 @@ export interface Room {
  * A hibernated machine counts with its disk alone.
  * @param headroom_mib memory that each machine takes beyond its grant.
  * @param leaving workspaces whose machine may still exist although their row says hibernated.
- * @param but_of machine that is left out, because the capacity is for it. A workspace's disk still counts: hibernated, it keeps its disk.
+ * @param but_of machine that requests the capacity: it is left out. A workspace's disk counts, because its request has no disk.
  */
 export async function readTaken(
   db: Db,

@@ -28,7 +28,6 @@ export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: r
 
 /** Evicts machines while requests wait. */
 export interface RoomMaker {
-  /** Called when a request must wait. */
   wanted(): void
   /** Memory that can be evicted within seconds, with headroom. */
   evictable_mib(): number
@@ -77,7 +76,6 @@ export interface Room {
    * The refusal is forgotten some seconds after its last repetition.
    */
   refused(id: string, memory_mib: number): void
-  /** Whether machines must be evicted for refused requests. */
   isRefused(): boolean
   /** @returns unsubscribe. */
   onFreed(heard: () => void): () => void
@@ -93,7 +91,6 @@ export interface Room {
   lacking_gib(evictable_gib: number): Promise<number>
   waiting(): readonly Want[]
   madeBy(maker: RoomMaker): void
-  /** For failures and logs. */
   state(): object
 }
 
@@ -103,7 +100,6 @@ const LOOK_AGAIN_MS = 1000
 interface RoomContext {
   db: Db
   cell_id: string
-  /** For tests. */
   now_ms?: () => number
 }
 
@@ -128,7 +124,6 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
   let order: Want[] | null = null
   let last: Promise<unknown> = Promise.resolve()
 
-  /** Decisions in progress. */
   let deciding = 0
 
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {

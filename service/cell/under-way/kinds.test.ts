@@ -15,7 +15,6 @@ interface Work {
   /** Whether no row has it under way any more. */
   over(): Promise<boolean>
   cancel?(): Promise<unknown>
-  /** Lets the guest go on. */
   goOn?(): void
 }
 
@@ -24,7 +23,6 @@ interface Kind {
   verb: keyof MachineHost | null
   /** Kind of subject whose call waits. */
   of: Subject['kind'] | null
-  /** No operation can cancel it. */
   is_forward?: true
   begin(world: World, process: Process): Promise<Work>
 }

@@ -11,7 +11,6 @@ export interface WarmCandidate {
   volumes: readonly object[]
   /** Values that were given, or the defaults. */
   inputs: Readonly<Record<string, string>>
-  /** Names that are bound to the workspace. */
   secrets: readonly string[]
   settings: Pick<TemplateSettings, 'inputs'>
 }
@@ -26,7 +25,6 @@ export interface Capture {
   resources: Resources | null
 }
 
-/** Why a workspace starts cold, even with a capture. */
 export type Cold = 'not_new' | 'purpose' | 'disk_layout' | 'volumes' | 'inputs' | 'secrets'
 
 /** null: a machine that started up before the workspace existed is as good as its own. Pure. */

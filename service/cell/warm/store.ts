@@ -12,7 +12,6 @@ export interface WarmFacts extends Pick<WarmCandidate, 'purpose' | 'inputs' | 's
   organization_id: string
   project_id: string
   settings: TemplateSettings
-  /** Engine of this computer. */
   engine: string | null
   capture: Capture | null
 }
@@ -61,7 +60,6 @@ export async function noteUsed(db: Db, id: string, now: Date): Promise<void> {
   await db.updateTable('template_captures').set({ used_at: now }).where('id', '=', id).execute()
 }
 
-/** A requested capture, with its version. */
 export interface Wanted extends NewCapture {
   layers: string[]
   settings: TemplateSettings

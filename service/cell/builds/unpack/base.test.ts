@@ -19,7 +19,6 @@ const PASSWD = 'root:x:0:0:root:/root:/bin/sh\n'
 interface Unpacked extends Disposable {
   code: number | null
   said: string
-  /** A path of the root file system. */
   at(path: string): string
 }
 
