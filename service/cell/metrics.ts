@@ -10,7 +10,6 @@ import type { Count, Tally } from './ports/frames.ts'
 import type { Room } from './room/room.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
-/** Repairs of reconcile passes, as values of a label. */
 export const RECOVERIES = [
   'unpaused',
   'connected',
@@ -40,7 +39,6 @@ export interface PortMetrics {
   /** @param over fires when the lease ends. */
   granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
-  /** Use since the last report of a proxy. */
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
   /** A proxy's own counters, and the change in its open connections. */
   tallied(tally: Tally, more_connections: number): void

@@ -31,7 +31,6 @@ export interface LayerDeps {
   openLink?: (machine: Machine) => OpenLink
 }
 
-/** A build with a granted machine, under this fence. */
 export interface BuildRun {
   build_id: string
   operation_id: string
@@ -145,7 +144,6 @@ interface Making {
   make: Pick<LayerRequest, 'drop' | 'root'>
 }
 
-/** Starts a machine on the layers, runs the work in it, and makes a layer of the changes. */
 async function makeIn(
   deps: LayerDeps,
   run: BuildRun,

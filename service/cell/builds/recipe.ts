@@ -19,7 +19,6 @@ export interface RecipeSpec extends BuildPlan {
 const LOOK_MS = 1000
 const FLUSH_MS = 300
 
-/** Runs the steps of a recipe in machines of the build, and makes a version of their layers. */
 export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   const { build, cell } = work
   const spec = build.spec as RecipeSpec // written by the api
@@ -64,7 +63,6 @@ async function takeRoom({ build, cell, operation }: BuildWork, { resources }: Re
   throw new Refused(operationError('capacity_unavailable', 'No host had room for the machine of the build'))
 }
 
-/** Ends the work when the operation has ended. */
 async function watch({ cell, operation }: BuildWork, ending: AbortController): Promise<void> {
   const ended = () => ending.signal.aborted
   while (!ended()) {

@@ -10,7 +10,6 @@ export interface Hold {
   session_id: string | null
 }
 
-/** A workspace's use as this process observed it. */
 export interface SeenUse {
   active_at: Date
   tool_call_at: Date | null
@@ -28,7 +27,6 @@ interface Use {
   tool_call_at: Date | null
   keepalive_until: Date | null
   unwritten: boolean
-  /** Callbacks that wait for the last call to end. */
   drained: Set<() => void>
 }
 

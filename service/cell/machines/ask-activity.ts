@@ -6,7 +6,6 @@ const DEADLINE_MS = 2000
 const ALIVE_DEADLINE_MS = 1000
 const ANSWER_BYTES_MAX = 16 << 10
 
-/** A command started through exec that postpones idle suspend. */
 export interface BusyCommand {
   session_id: string
   started_at: Date

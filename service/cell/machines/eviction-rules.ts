@@ -1,6 +1,5 @@
 import { isWanted, type ResidencyFacts } from './residency-rules.ts'
 
-/** Facts that decide whether a machine may be hibernated to release capacity. */
 export interface EvictionFacts extends ResidencyFacts {
   id: string
   organization_id: string
@@ -15,7 +14,6 @@ export interface EvictionFacts extends ResidencyFacts {
   retried_at: Date | null
 }
 
-/** How many machines are saved at once while requests wait. */
 export const EVICTIONS_MAX = 4
 
 /**
@@ -38,7 +36,6 @@ export function evictability(facts: EvictionFacts, now: Date): Evictability {
   return judge(facts, now).evictability
 }
 
-/** The same as `evictability`, with the fact that decided it. Pure. */
 export function judge(facts: EvictionFacts, now: Date): Verdict {
   const verdict = verdictOf(facts, now)
   if (verdict.evictability !== 'now' || facts.retried_at === null || facts.retried_at <= now) return verdict
@@ -113,7 +110,6 @@ export function longestUnused<H extends Holder>(candidates: readonly H[], all: r
   return chosen
 }
 
-/** Each organization's share of the total, 0 to 1. */
 function sharesOf(all: readonly Holder[]): (organization_id: string) => number {
   const sums = new Map<string, number>()
   for (const { organization_id, size } of all) sums.set(organization_id, (sums.get(organization_id) ?? 0) + size)

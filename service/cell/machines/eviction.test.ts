@@ -20,7 +20,6 @@ function roomFor(
   return { capacity: { cpu_millis: 8000, memory_mib: 512 * machines, disk_gib: 1000, ...more } }
 }
 
-/** Makes guests idle from their start on. */
 function resting(world: World): void {
   for (const verb of ['start', 'restore'] as const)
     world.host.intercept(verb, 'after', ({ subject }) => world.host.guest(subject.id).rest())

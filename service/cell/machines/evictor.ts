@@ -16,7 +16,6 @@ export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   cell_id: string
   ids: Ids
   room: Room
-  /** Samples of the residency clock of unused machines. */
   watched: WatchedMachines
   metrics?: Pick<CellMetrics, 'evicted'>
 }
@@ -183,7 +182,6 @@ function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, numb
 }
 
 interface Facts extends EvictionFacts {
-  /** An operation is about to end the machine. */
   ends: boolean
   fence: number
   /** Only calls are in progress, if anything: they end. */

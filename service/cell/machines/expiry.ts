@@ -68,7 +68,6 @@ export async function expire({ db, clock, log }: Omit<ExpiryContext, 'cell_id'>)
   if (tombstones > 0) log.info({ tombstones }, 'removed tombstones')
 }
 
-/** Repeats until a batch is not full, or the tick's limit is reached. @returns the number removed. */
 async function inBatches(batch: number, drop: () => Promise<number>): Promise<number> {
   let total = 0
   for (let round = 0; round < BATCHES_A_TICK; round++) {

@@ -23,7 +23,6 @@ async function opened(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Opens a workspace with a quiet machine that was not used for a while. */
 async function resting(world: World, process: Process): Promise<string> {
   const id = await opened(world)
   await world.until(async () => (await entryOf(process, id)).machine !== null)
@@ -59,7 +58,6 @@ function hangOnce(world: World, name: 'inventory' | 'glance' | 'stats', fits: (g
   return calls
 }
 
-/** Makes the next `count` stops fail. */
 function refuseStops(world: World, count: number, when: 'before' | 'after') {
   let left = count
   return world.host.intercept('stop', when, () => {

@@ -9,7 +9,6 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => /^(
 /** throw: it fails once. kill -9: another process starts. zombie: it goes on after another process has repaired its state. */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
-/** Waits for the workspace's machine, and wakes it if necessary. */
 async function awake(world: World, process: Process, id: string): Promise<void> {
   await world.until(async () => {
     const entry = await entryOf(process, id)

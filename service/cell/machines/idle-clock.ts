@@ -38,7 +38,6 @@ export function idleClock(context: IdleContext): () => Promise<void> {
   return ticking(context.clock, context.started_at, ({ now, since }) => look({ ...context, started_at: since }, asked, now))
 }
 
-/** Checks every running workspace that may be idle. */
 export async function look(context: IdleContext, asked: Asked = new Map(), now: Date = context.clock.now()): Promise<void> {
   const rows = await readIdle(context.db, context.cell_id, now)
   forgetOthers(asked, rows)

@@ -96,7 +96,6 @@ test('the migration adds every machine of an older installation, running, frozen
   await sql`drop table machines`.execute(world.db)
   await sql.raw(await readFile(new URL('../../db/migrations/0016_machines.sql', import.meta.url), 'utf8')).execute(world.db)
   assert.deepEqual(await machines(), before)
-  // The triggers keep it up to date from there on.
   assert.equal((await world.ended(await world.operate(running, 'suspend'))).state, 'succeeded')
   assert.deepEqual((await machines()).map(({ id }) => id), before.map(({ id }) => id).filter((id) => id !== running)) // prettier-ignore
 })

@@ -15,7 +15,6 @@ async function running(world: World, process: Process): Promise<string> {
 
 const hibernate = async (process: Process, id: string) => process.parking.hibernate(await entryOf(process, id))
 
-/** Blocks a host command until it is released. */
 function held(world: World, verb: 'restore' | 'cloneCheckpoint', when: 'before' | 'after') {
   const [asked, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const interception = world.host.intercept(verb, when, async () => {

@@ -58,7 +58,6 @@ test('the sweep keeps machines of other kinds that a row names, and deletes all 
   await start(world, named)
   const unnamed = (['execution', 'build', 'test_instance'] as const).map((kind): Subject => ({ kind, id: world.ids.next() }))
   for (const subject of unnamed) await start(world, subject)
-  // The id of the named subject, with another kind.
   await start(world, { kind: 'build', id: named.id })
   await world.startProcess()
   const { machines, files } = await world.host.inventory()

@@ -48,7 +48,6 @@ export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Invento
   }
 }
 
-/** Executions whose tree was used lately, by name. */
 async function keptCopies({ db, clock }: Sweep, subjects: readonly Subject[]): Promise<Set<string>> {
   const since = new Date(clock.now().getTime() - LIMITS.execution.copy_kept_hours * 3600_000)
   const executions = subjects.filter(({ kind }) => kind === 'execution')

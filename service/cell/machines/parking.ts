@@ -59,7 +59,6 @@ export interface Parking extends Waking {
   /** undefined: this process has not woken it. */
   wokenAt(workspace_id: string): Date | undefined
   hintedUntil(workspace_id: string): Date | null
-  /** Drops the state of workspaces that this cell no longer has. */
   forgetOthers(known: ReadonlySet<string>): void
 }
 

@@ -41,7 +41,6 @@ export async function readExpected(db: Db, cell_id: string, found_ids: string[])
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** Columns that guard a change of state. */
 export type SettledRow = Pick<ExpectedRow, 'id' | 'observed_state' | 'ownership_epoch' | 'disk'>
 
 /** Changes the state of a workspace; only a death does so during an operation. @returns false if the row has changed since it was read. */

@@ -175,7 +175,6 @@ test('one reconcile pass removes a bounded number, and the next goes on', async 
   assert.equal((await world.host.inventory()).machines.length, 0)
 })
 
-/** Asserts that the row runs, and that the table has its machine. */
 async function lives(world: World, process: Process, workspace_id: string): Promise<void> {
   const { observed_state, disk } = await world.workspace(workspace_id)
   const machine = (await world.host.inventory()).machines.find((one) => one.subject.id === workspace_id)

@@ -26,7 +26,6 @@ export interface ResidencyContext {
   started_at: Date
 }
 
-/** Samples of a machine while it is unused. */
 interface Watched {
   fence: number
   counters: Counters

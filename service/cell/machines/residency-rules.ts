@@ -51,7 +51,6 @@ export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date
   if (facts.busy_at === null) return 'watch'
   const quiet_seconds = Math.min(unused_seconds, secondsSince(facts.busy_at, now))
   if (isOver(after.freeze_after_seconds, quiet_seconds)) return 'freeze'
-  // A machine that is never frozen may still be hibernated.
   return isOver(after.hibernate_after_seconds, quiet_seconds) ? 'hibernate' : 'watch'
 }
 

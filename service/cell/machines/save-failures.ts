@@ -46,7 +46,6 @@ export function createSaveFailures(clock: Clock): SaveFailures {
   }
 }
 
-/** The transition wraps the host's error. */
 function kindOf(error: unknown): FailureKind {
   for (let cause = error; cause instanceof Error; cause = cause.cause)
     if (cause instanceof HostFailure) return cause.code === 'checkpoint_failed' ? 'machine' : 'passing'

@@ -9,7 +9,6 @@ export interface SeenContext {
   db: Db
   clock: Clock
   log: Logger
-  /** Whether the machine host was reachable at last contact. */
   in_contact(): boolean
 }
 

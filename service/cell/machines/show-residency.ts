@@ -3,7 +3,6 @@ import { factsOf, hasMachine, type ResidencyContext, type WatchedMachines } from
 import { firstSeconds, keptBy, parkAfterOf, type Kept } from './residency-rules.ts'
 import type { WorkspaceEntry } from './table.ts'
 
-/** @param commands_run the guest's answer a moment ago. */
 export type ShowResidency = (entry: WorkspaceEntry, commands_run: boolean, now: Date) => Shown
 export type Shown = Omit<Residency, 'park_at'> & { park_at: Date | null }
 

@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { isHung, nextSilence, type Silence, type SilentLook } from './silence-rules.ts'
 
 const LOOK_MS = 2000
-/** @param used_share of one processor. */
 const after = (looks: number, used_share: number, more: Partial<SilentLook> = {}) => {
   let silence: Silence | undefined
   for (let n = 0; n < looks; n += 1) {

@@ -37,7 +37,6 @@ export interface Sweep extends ReconcileContext {
   operation_id: string
   fence: number
   did: string[]
-  /** Workspaces that could not be repaired. */
   failed: number
   removed: number
   /** In transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */

@@ -56,7 +56,6 @@ export interface WorkspaceEntry {
   /** Its own layers, or those of its template version; lowest first. */
   readonly layers: readonly string[]
   readonly tokens_revoked_before: Date | null
-  /** settings.env of the template version. */
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
   /** Secrets are bound to it; kept for while the database is away. */

@@ -17,7 +17,6 @@ const LATE_MS = 30_000
 
 export interface Comparing {
   regular_ms?: number
-  /** How long the next pass waits for the one before. */
   late_ms?: number
   one_ms?: number
 }

@@ -34,7 +34,6 @@ const counts = async (world: World, query: string): Promise<number> =>
   (await sql<{ n: number }>`select count(*)::int as n from ${sql.raw(query)}`.execute(world.db)).rows[0]?.n ?? 0
 const isOver = (world: World, id: string) => async () => (await world.operation(id)).completed_at !== null
 
-/** Inserts an operation about no workspace, as the api does. */
 async function ask(world: World, kind: string, subject_kind: string, subject_id: string): Promise<string> {
   const { organization_id, project_id } = await world.db.selectFrom('projects').select(['organization_id', 'id as project_id']).executeTakeFirstOrThrow() // prettier-ignore
   const id = world.ids.next()
@@ -149,7 +148,6 @@ async function volume(world: World, kind: 'volume_create' | 'volume_delete'): Pr
   const operation_id = await ask(world, kind, 'volume', id)
   const left = () => counts(world, "volumes where state in ('creating', 'deleting')")
   const over = async () => (await isOver(world, operation_id)()) && (await left()) === 0
-  // As a forced deletion does.
   const force = async () => {
     await cancel(world, operation_id)()
     await world.db.updateTable('volumes').set({ state: 'deleting', deleted_at: now }).where('id', '=', id).execute()

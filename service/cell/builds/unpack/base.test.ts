@@ -74,7 +74,6 @@ interface Image {
 
 const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
-/** An OCI image layout, as a tar. */
 function image({ layers = [good()], architecture = ARCHITECTURE, change, ...of }: Image = {}): Buffer {
   const files = new Map<string, Buffer>([['oci-layout', Buffer.from('{"imageLayoutVersion":"1.0.0"}')]])
   const blob = (bytes: Buffer, more: object = {}) => {

@@ -9,7 +9,6 @@ import type { Guest } from '../steps.ts'
 
 /** On the disk of the machine: an upload may be larger than its memory. */
 const PLACE = '/var/tmp/.berth-base'
-/** Becomes the layer. */
 export const BASE_ROOT = `${PLACE}/work/root`
 const PROGRAMS = ['tar_tree.py', 'base.py'] as const
 const OUTPUT_BYTES_MAX = 16 << 10
