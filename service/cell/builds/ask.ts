@@ -17,7 +17,7 @@ export interface BuildWork {
   log(text: string): Promise<void>
 }
 
-/** The version that a build makes, without its number. `findings` are those that were not acknowledged. */
+/** The version that a build makes, without its number. `findings` has only unacknowledged findings. */
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
 /** Sends one step of a build to the machine host, and repeats it while there is no answer. */

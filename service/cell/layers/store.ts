@@ -10,7 +10,7 @@ export interface LayerOnHost {
 const DAY_MS = 24 * 3600_000
 
 /**
- * Of these layers, those that a row names: a version, unless its organization is deleted and no workspace uses it; a state of a draft;
+ * Returns the layers that a row names: a version, unless its organization is deleted and no workspace uses it; a state of a draft;
  * a workspace; a cached step on this computer; a build under way. The host itself knows the layers of machines and checkpoints.
  */
 export async function namedLayers(db: Db, cell_id: string, digests: readonly string[]): Promise<Set<string>> {
@@ -47,7 +47,7 @@ export async function forgetSteps(db: Db, cell_id: string, now: Date): Promise<v
         or g.deleted_at is not null)`.execute(db)
 }
 
-/** Records layers without a name, and forgets those that have one again or are gone. */
+/** Records layers without a name. Forgets layers that have a name again or are gone. */
 export async function noteUnnamed(db: Db, cell_id: string, unnamed: readonly LayerOnHost[], now: Date): Promise<void> {
   const layers = unnamed.map(({ digest }) => digest)
   await sql`delete from unnamed_layers where cell_id = ${cell_id} and layer <> all(${layers}::text[])`.execute(db)

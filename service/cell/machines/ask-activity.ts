@@ -13,13 +13,13 @@ export interface BusyCommand {
 }
 
 export interface GuestActivity {
-  /** All running commands, also those that no longer postpone idle suspend. */
+  /** All running commands, also commands that no longer postpone idle suspend. */
   running: number
   /** Until when the running commands postpone idle suspend; null: none does. */
   busy_until: Date | null
   /** null: no command has ended. */
   last_ended_at: Date | null
-  /** A few, those that postpone it longest. */
+  /** A few commands that postpone it longest. */
   commands: BusyCommand[]
 }
 

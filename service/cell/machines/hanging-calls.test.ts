@@ -4,8 +4,8 @@ import { createWorld, entryOf, type Process, type StartOptions, type World } fro
 import { HostFailure } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-// An operation waits for capacity while a call to the host or a guest fails or gets no answer, or while the cell knows less than the
-// host. No regular reconcile pass runs in these tests.
+// An operation waits for capacity while a call to the host or a guest fails or hangs, or while the cell knows less than the host.
+// No regular reconcile pass runs in these tests.
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND: StartOptions = {

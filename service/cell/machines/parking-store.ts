@@ -90,7 +90,7 @@ export interface Sleeper {
   volumes: MachineVolume[]
 }
 
-/** During start-up an operation holds the workspace, but its machine serves calls: an open gate lets a call wake it. */
+/** During start-up an operation holds the workspace, but its machine serves calls: with `gate` open a call may wake it. */
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
 /** @returns null if it is not hibernated, an operation holds it, or a higher fence has taken over. */

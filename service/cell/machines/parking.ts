@@ -48,7 +48,7 @@ export interface Parking extends Waking {
   freeze(seen: WorkspaceEntry): Promise<void>
   /** Saves it to the disk and releases its memory, unless the workspace is used or enough are being saved. */
   hibernate(seen: WorkspaceEntry, why?: WhyHibernate): Promise<void>
-  /** How its last save failed and when it is retried; null: it did not fail. */
+  /** The last failure of its save, with the time of the retry; null: it did not fail. */
   saveFailed: SaveFailures['last']
   /** For an operation that holds the workspace: waits for a transition under way, then thaws it with the operation's own fence. */
   rouse(workspace_id: string, by_host: ThawByHost): Promise<void>

@@ -38,7 +38,7 @@ async function running(
 
 const keyOf = async (world: World) => (await world.host.inventory()).machines[0]?.agent_key ?? ''
 
-test('a machine that is silent and stands still for three looks is ended, and the workspace failed', async () => {
+test('a machine that is silent and stands still for three probes is ended, and the workspace failed', async () => {
   await using world = await createWorld()
   const { mute, id, look } = await running(world)
   await look(5)

@@ -14,8 +14,8 @@ import { isWorkspace } from '../links/subject.ts'
 
 /**
  * Repairs differences between rows and host after a crash, a lost answer or a death. Operations repair their own workspaces.
- * Rows are read before the inventory. A change in between alters the state or epoch that guards every write here, or has drawn a higher
- * fence, by which the host refuses the repair.
+ * Rows are read before the inventory. A change in between alters the state or epoch that guards every write here. Or it has drawn a higher
+ * fence, and the host refuses the repair.
  * @param begins the first pass of this process's term: no other part of the cell acts yet.
  */
 export async function reconcile(context: ReconcileContext, begins = false): Promise<Compared> {

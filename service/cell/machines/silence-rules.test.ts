@@ -27,7 +27,7 @@ for (const [fact, used_share, more, looks] of CASES)
     assert.deepEqual([after(looks - 1, used_share, more), after(looks, used_share, more)], [false, true])
   })
 
-test('silent: looks at a hindered machine neither count nor reset the count', () => {
+test('silent: probes of a hindered machine neither count nor reset the count', () => {
   const look = (n: number, spare_share: number) => ({ cpu_usec: n * 100_000, looked_ms: n * LOOK_MS, cpu_millis: 1000, spare_share })
   const shares = [1, 1, 0, 0, 0, 1]
   const hung = shares.map((_, end) => {

@@ -39,7 +39,7 @@ export interface Sweep extends ReconcileContext {
   did: string[]
   failed: number
   removed: number
-  /** In transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
+  /** Workspaces in transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
   moving: ReadonlySet<string>
   /** Workspaces whose rows are older than the host and could not be changed yet. */
   unsettled: Set<string>

@@ -17,7 +17,7 @@ export interface Hold {
   gate: 'open' | 'read_only' | 'closed'
 }
 
-/** How the agent of a resident machine is reached. In memory only: hostd reports it again after a restart. */
+/** Address and key of a resident machine's agent. In memory only: hostd reports them again after a restart. */
 export interface LiveMachine {
   address: string // host:port of the agent
   agent_key: string // Bearer key of this incarnation
@@ -32,7 +32,7 @@ export interface LiveMachine {
   stood_still: number
 }
 
-/** Where the machine of a running workspace is (Cell, "Parking"): no state of the workspace. */
+/** Residency of a running workspace's machine (Cell, "Parking"). It is no state of the workspace. */
 export type ResidencyState = 'resident' | 'frozen' | 'hibernated' | 'restoring'
 
 /** One workspace as this cell sees it. Immutable: a change makes a new entry. */

@@ -13,9 +13,9 @@ export interface Waiter {
 
 /** The position of each organization in the fair-share order, counted in MiB granted. */
 export interface Turns {
-  /** Where an organization that has not waited yet starts. */
+  /** Start position of an organization that has not waited yet. */
   now_mib: number
-  /** Where the next request of an organization starts that is ahead of `now_mib`. */
+  /** Position of the next request of each organization that is ahead of `now_mib`. */
   next_mib: ReadonlyMap<string, number>
 }
 

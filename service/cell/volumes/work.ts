@@ -38,7 +38,7 @@ export async function workOnVolume(cell: CellContext, other: OtherOperation, sig
   await work({ cell, operation, volume_id: other.subject_id, signal })
 }
 
-/** What an earlier attempt left is replaced or used. A half-made volume is never attachable. */
+/** Replaces or uses data of an earlier attempt. A half-made volume is never attachable. */
 async function create(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   const volume = await readOwnVolume(cell.db, volume_id)

@@ -12,7 +12,7 @@ const LOOK_MS = 60_000
 const HEARD_MS = 500
 
 /**
- * Makes captures of warm versions, one at a time. Removes those of archived versions and those that were used longest ago.
+ * Makes captures of warm versions, one at a time. Removes captures of archived versions and the least recently used ones.
  * @param kept_max captures that are kept on this computer at most; 0: none is made.
  */
 export function startWarming(context: WarmContext & { kept_max: number }, listener: Listener, signal: AbortSignal): void {

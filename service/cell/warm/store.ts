@@ -115,8 +115,8 @@ export async function failCapture(db: Db, id: string, error: NonNullable<WarmVer
 }
 
 /**
- * Deletes captures that no open can use: of another engine, or of an unpublished or archived version.
- * Of the ready ones it keeps those that were used last, up to `kept_max`.
+ * Deletes captures that no open can use: of another engine, or of an unpublished or archived version. Keeps the ready captures that were
+ * used last, up to `kept_max`.
  * @returns their ids: their data on the host must be deleted.
  */
 export async function forgetCaptures(db: Db, cell_id: string, kept_max: number): Promise<string[]> {
