@@ -21,7 +21,7 @@ const unused = async (files: ReturnType<typeof openBlobFiles>, before: Date) => 
   return found.sort()
 }
 
-test('what was put is got, whole and in parts, and lies there once', async () => {
+test('put stores equal contents once, and get reads them whole or in part', async () => {
   await using world = await bed()
   const { files, placeOf } = world
   const contents = ['one', 'two', '', 'x'.repeat(5_000_000), 'one'].map((text) => Buffer.from(text))
@@ -39,7 +39,7 @@ test('what was put is got, whole and in parts, and lies there once', async () =>
   assert.equal(await files.has(one), false)
 })
 
-test('a blob that is missing, changed, cut or swapped is said to be, and never read as another', async () => {
+test('get reports a missing, changed, truncated or swapped blob and never returns wrong bytes', async () => {
   await using world = await bed()
   const { files, placeOf } = world
   const [one = '', other = ''] = await files.put([Buffer.from('some content'), Buffer.from('other content')])
@@ -59,7 +59,7 @@ test('a blob that is missing, changed, cut or swapped is said to be, and never r
   await assert.rejects(files.get(other), { kind: 'missing', digest: other })
 })
 
-test('a blob counts as used when it is put again, and what is unused goes', async () => {
+test('putting a blob again counts as use, and deleteUnused deletes only unused blobs', async () => {
   await using world = await bed()
   const { files, placeOf } = world
   const digests = await files.put(['a', 'b', 'c'].map((text) => Buffer.from(text)))
@@ -76,7 +76,7 @@ test('a blob counts as used when it is put again, and what is unused goes', asyn
   assert.deepEqual([await files.has(a), await files.has(b), await files.has(c)], [false, true, true])
 })
 
-test('what writers and sweeps left that ended in the middle is put right, and a blob under a sweep is read', async () => {
+test('dropLeftovers restores blobs of interrupted sweeps and deletes old temporary files; get reads a blob under a sweep', async () => {
   await using world = await bed()
   const { files, placeOf, folder } = world
   const [one = ''] = await files.put([Buffer.from('one')])
@@ -93,7 +93,7 @@ test('what writers and sweeps left that ended in the middle is put right, and a 
   assert.deepEqual(await readdir(path.dirname(half)), [])
 })
 
-test('writers and sweeps that run against each other lose nothing that was put last', async () => {
+test('concurrent writers and sweeps never lose a blob that was put last', async () => {
   await using world = await bed()
   const { files, placeOf } = world
   const contents = Array.from({ length: 40 }, (_, i) => Buffer.from(`content ${i}`))

@@ -6,22 +6,22 @@ import type { Clock } from '../../lib/clock.ts'
 import { syncFolder } from '../../lib/sync-folder.ts'
 import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
 
-/** How many files are written or synced at once, for one call. */
+/** Maximum parallel writes or syncs of one call. */
 const AT_ONCE = 16
 const DIGEST = /^[0-9a-f]{64}$/
 
 export interface BlobFiles extends Blobs {
-  /** Those that no writer has used since then, in the order in which the folders come. @param after those of before it are left out. */
+  /** Blobs last used before `before` and after `after` (milliseconds), folder by folder. */
   unusedSince(before: Date, after?: number): AsyncIterable<Digest>
-  /** Deletes a blob unless it was used since. @returns whether it is gone. */
+  /** @returns true if the blob is gone, false if a writer used it since `before` */
   deleteUnused(digest: Digest, before: Date): Promise<boolean>
-  /** Files of writers that have ended in the middle. */
+  /** Restores blobs that an interrupted sweep left in the trash. Deletes temporary files of writers from before `before`. */
   dropLeftovers(before: Date): Promise<void>
 }
 
 /**
- * Blobs as files of one folder: `<two digits>/<digest>`, written beside and renamed when they are synced. The time of a file is when its
- * blob was used last by a writer.
+ * Blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it. The mtime of a file is the blob's
+ * last use by a writer.
  */
 export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
   const placeOf = (digest: Digest) => path.join(folder, digest.slice(0, 2), digest)
@@ -55,7 +55,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     await rename(beside, placeOf(digest))
   }
   const store = async (digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> => {
-    // One that is there and damaged is written anew: whoever stores it is told that it is stored.
+    // A damaged blob is written again: the caller will be told that it is stored.
     if ((await use(digest)) && (await holds(placeOf(digest), content))) return
     await write(digest, content)
     stored(content)
@@ -68,7 +68,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
       await mkdir(temporary, { recursive: true, mode: 0o700 })
       const made = await inTurns([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
       await inTurns([...each], ([digest, content]) => store(digest, content, stored))
-      // Also of a blob that was there: another writer's rename may not be on the disk yet.
+      // Also syncs folders of blobs that existed: another writer's rename may not be on the disk yet.
       await inTurns([...folders], syncFolder)
       if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
       return digests
@@ -76,7 +76,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     async get(digest, part) {
       const content = await read(placeOf(digest))
         .catch(async (error: unknown) => {
-          // A sweep may be looking at it, and puts it back when it was used.
+          // A sweep may have moved the blob to the trash; it moves it back if a writer used it.
           if (isMissing(error)) return read(path.join(trash, digest)).catch(() => read(placeOf(digest)))
           throw error
         })
@@ -115,7 +115,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
         if (isMissing(error)) return true
         throw error
       }
-      // From here on a writer finds it missing and writes it anew. One that has found it before has changed its time.
+      // From here on a writer finds the blob missing and writes it again. A writer that found it earlier has changed its mtime.
       if (await wasUsedBefore(away, before)) {
         await rm(away, { force: true })
         return true
@@ -125,7 +125,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     },
     async dropLeftovers(before) {
       for (const name of await namesOf(trash)) {
-        // A sweep ended between its two steps: what it was to look at goes back, and the next one judges it.
+        // An interrupted sweep left this blob in the trash. It goes back, and the next sweep judges it.
         if (DIGEST.test(name)) await rename(path.join(trash, name), placeOf(name)).catch(() => undefined)
       }
       for (const name of await namesOf(temporary)) {
@@ -144,7 +144,7 @@ async function holds(file: string, content: Buffer): Promise<boolean> {
     if ((await stat(file)).size !== content.length) return false
     return (await read(file)).equals(content)
   } catch (error) {
-    // A sweep has it in its hands, or the disk cannot read it.
+    // A sweep has moved the blob to the trash, or the disk cannot read it.
     if (isMissing(error) || isUnreadable(error)) return false
     throw error
   }
@@ -163,7 +163,6 @@ async function wasUsedBefore(file: string, before: Date): Promise<boolean> {
   return used_ms !== null && used_ms < before.getTime()
 }
 
-/** null: it is gone. */
 async function usedAt(file: string): Promise<number | null> {
   try {
     return (await stat(file)).mtimeMs

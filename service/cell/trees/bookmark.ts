@@ -1,14 +1,9 @@
 import { fail } from '../../lib/fail.ts'
 import { bytesOf } from './entries.ts'
 
-/**
- * Where a walk stood that takes the names of each directory byte by byte: a directory, then what is in it, then its next sibling. It is the
- * text of a cursor, as machine/internal/agent/bookmark has it.
- */
+/** Position of a walk in byte order, directories before their contents. Its cursor has the format of machine/internal/agent/bookmark. */
 export interface Bookmark {
-  /** Below the start of the walk. */
   path: string
-  /** To which the walk gives a meaning. */
   number: number
 }
 
@@ -16,7 +11,7 @@ export function cursorOf({ path, number }: Bookmark): string {
   return Buffer.from(`${number}:${path}`).toString('base64url')
 }
 
-/** Its schema says that it is base64url. */
+/** The request schema has checked that the cursor is base64url. */
 export function bookmarkOf(cursor: string | undefined): Bookmark {
   if (cursor === undefined) return { path: '', number: 0 }
   const [, number, path] = /^(\d{1,9}):(.*)$/s.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
@@ -25,10 +20,12 @@ export function bookmarkOf(cursor: string | undefined): Bookmark {
   return { path, number: Number(number) }
 }
 
-/** The names of its path, which a walk follows down. */
 export const stepsOf = ({ path }: Bookmark): readonly string[] => (path === '' ? [] : path.split('/'))
 
-/** What a walk does with a name: `passed`, it comes before the place; `on`, the place is there or below it, by the steps of `rest`. */
+/**
+ * Compares a name with the position of a walk. `passed`: the name comes before the position. `on`: the position is this name or below it,
+ * at the steps of `rest`.
+ */
 export function nextOf(steps: readonly string[], name: string): { passed: boolean; on: boolean; rest: readonly string[] } {
   const [first, ...rest] = steps
   if (first === undefined) return { passed: false, on: false, rest: [] }

@@ -4,15 +4,14 @@ import type { Db } from '../../db/database.ts'
 import type { Database } from '../../db/schema.ts'
 import type { Digest } from './blobs.ts'
 
-/** How long earlier revisions are read, and how many of a workspace. */
 export interface KeptRevisions {
   seconds: number
   count: number
 }
 
 /**
- * Nobody forgets a revision of this store while the work makes a tree begin or go on with it: whoever collects reads the roots after that,
- * and finds it there.
+ * Keeps every revision of the store while `work` creates or advances a tree from it. The collector reads the roots after that and finds the
+ * new tree.
  */
 export async function keepingRevisions<T>(db: Db, store_id: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> {
   return db.transaction().execute(async (tx) => {
@@ -21,7 +20,7 @@ export async function keepingRevisions<T>(db: Db, store_id: string, work: (tx: T
   })
 }
 
-/** Stores of this cell in which something may be left that nothing names. */
+/** Stores of this cell that may hold unreferenced contents. */
 export async function readCollectable(db: Db, cell_id: string, now: Date, limit: number, kept: KeptRevisions): Promise<string[]> {
   const grace = sql`${LIMITS.tree.blob_grace_seconds} * interval '1 second'`
   const { rows } = await sql<{ store_id: string }>`
@@ -39,7 +38,6 @@ export async function readCollectable(db: Db, cell_id: string, now: Date, limit:
   return rows.map(({ store_id }) => store_id)
 }
 
-/** Forgets revisions and keys whose time is over. */
 export async function forgetEarlier(db: Db, store_id: string, now: Date, kept: KeptRevisions): Promise<void> {
   const before = new Date(now.getTime() - kept.seconds * 1000)
   await db.transaction().execute(async (tx) => {
@@ -57,14 +55,13 @@ export async function forgetEarlier(db: Db, store_id: string, now: Date, kept: K
     where old.place > ${LIMITS.file.idempotency_keys_max} and k.workspace_id = old.workspace_id and k.revision = old.revision`.execute(db)
 }
 
-/** Who has contents in a store. */
 export async function readSharers(db: Db, store_id: string): Promise<string[]> {
   const { rows } = await sql<{ workspace_id: string }>`
     select workspace_id from trees where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
   return rows.map(({ workspace_id }) => workspace_id)
 }
 
-/** The roots that are read: of the trees of a store and of their earlier revisions. */
+/** Roots of the current and the earlier revisions of all trees of a store. */
 export async function readRoots(db: Db, store_id: string): Promise<Digest[]> {
   const { rows } = await sql<{ root: Digest }>`
     with sharing as (select workspace_id, root from trees where workspace_id = ${store_id} or store_id = ${store_id})
@@ -73,7 +70,6 @@ export async function readRoots(db: Db, store_id: string): Promise<Digest[]> {
   return rows.map(({ root }) => root)
 }
 
-/** The revision of every tree of a store. */
 export async function readLast(db: Db, store_id: string): Promise<{ workspace_id: string; revision: number; root: Digest | null }[]> {
   const { rows } = await sql<{ workspace_id: string; revision: number; root: Digest | null }>`
     select workspace_id, revision, root from trees where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
@@ -84,7 +80,7 @@ export async function noteCollected(db: Db, store_id: string, now: Date): Promis
   await sql`update trees set collected_at = ${now} where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
 }
 
-/** What became of the workspaces that these stores are called after; of one that is gone, while others share its store: kept. */
+/** A deleted workspace counts as kept while other trees share its store. */
 export async function readFates(db: Db, ids: readonly string[]): Promise<Map<string, 'kept' | 'deleted'>> {
   const { rows } = await sql<{ id: string; deleted: boolean }>`
     select id, deleted_at is not null and not exists (select from trees t where t.store_id = w.id) as deleted

@@ -18,7 +18,7 @@ export interface CollectContext {
   clock: Clock
   trees: Trees
   log: Logger
-  /** For how long what a database did not know is kept. */
+  /** Retention of contents that a restored database does not know. */
   quarantine_days: number
 }
 
@@ -26,7 +26,6 @@ const DAY_MS = 24 * 3600 * 1000
 const LOOK_MS = 60_000
 const TREES_A_LOOK = 20
 
-/** Removes what no revision names any more, tree by tree, and trees that no row names. */
 export function startCollecting(context: CollectContext & StrangersContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'trees could not be collected')
   const look = oneAtATime(async () => {
@@ -45,7 +44,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
       const removed = await collectTree(context, store_id)
       if (removed > 0) log.info({ workspace_id: store_id, removed }, 'removed contents that no revision names')
     } catch (error) {
-      // A damaged tree is its workspace's trouble alone. Nothing of it goes: what it names is not known.
+      // A damaged tree must not stop the others. None of its contents are deleted, because its references are unknown.
       log.error({ err: error, workspace_id: store_id }, 'a tree could not be collected')
       trees.leftovers.collected(store_id, clock.now())
       await noteCollected(db, store_id, clock.now())
@@ -54,17 +53,16 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
 }
 
 /**
- * Deletes the blobs of a store that are named by no root and that no writer has used for the grace time, nor since the oldest publication
- * that is under way began. A fork that is made meanwhile has a root that was kept when the roots were read, or is of a later revision. A revision that is published after the roots are read consists of blobs that its publication has used, and of what
- * its base has, which is either marked or was published after them, too. After a database was found to be older than the store, what
- * the store had then stays for the quarantine's days.
- * @returns how many blobs went.
+ * Deletes blobs that no root references, and that no writer has used within the grace time or since the oldest running publication began.
+ * A fork made during the collection has a root that was kept when the roots were read, or a later one. A later revision consists of blobs
+ * that its publication used and blobs of its base, which is marked or was itself published later.
+ * @returns the number of deleted blobs
  */
 export async function collectTree(context: CollectContext, store_id: string): Promise<number> {
   const { db, clock, trees, quarantine_days } = context
   const now = clock.now()
   const grace_ms = now.getTime() - LIMITS.tree.blob_grace_seconds * 1000
-  // Before the roots are read: what is used from here on is younger than this.
+  // Read before the roots: a publication that begins later only uses blobs newer than this.
   const since = (await readSharers(db, store_id)).map((workspace_id) => trees.busySince(workspace_id)?.getTime() ?? Infinity)
   const before = new Date(Math.min(grace_ms, ...since))
   await forgetEarlier(db, store_id, now, trees.kept)
@@ -85,12 +83,11 @@ export async function collectTree(context: CollectContext, store_id: string): Pr
 }
 
 /**
- * The roots that the store names itself. Those are the ones of the rows, unless the database is older than the store. A tree of which
- * nothing is noted is noted here: a version of Berth before may have made it, or a process that was killed.
+ * Roots that the store itself records. They differ from the rows if the database is older than the store. A missing record is made here.
  */
 async function notedRoots({ db, trees, quarantine_days }: CollectContext, store_id: string, now: Date): Promise<Digest[]> {
   const lasts = trees.lastRevisions(store_id)
-  const noted = await lasts.workspaces() // before the rows: a name is only ever made for a row that is there already
+  const noted = await lasts.workspaces() // before the rows: a record is only made for an existing row
   const rows = await readLast(db, store_id)
   for (const { workspace_id, revision, root } of rows) {
     const last = await lasts.newest(workspace_id)

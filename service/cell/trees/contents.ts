@@ -9,7 +9,6 @@ export type Content = Pick<FileEntry, 'size' | 'content' | 'sha256'>
 
 type Source = Pick<Blobs, 'get'>
 
-/** The content of a file that is held in memory whole, with the blobs that it is. */
 export function contentOf(bytes: Buffer): { content: Content; blobs: Buffer[] } {
   const sha256 = digestOf(bytes)
   if (!isChunked({ size: bytes.length })) return { content: { size: bytes.length, content: sha256, sha256 }, blobs: [bytes] }
@@ -17,10 +16,7 @@ export function contentOf(bytes: Buffer): { content: Content; blobs: Buffer[] } 
   return listed(bytes.length, chunks.map(digestOf), sha256, chunks)
 }
 
-/**
- * A file with bytes added at its end. What was there is stored already; it is read again only for its digest, where the whole is not too
- * large to have one.
- */
+/** The old blobs are read again only to compute the digest, if the file is small enough to have one. */
 export async function appended(source: Source, old: Content, added: Buffer): Promise<{ content: Content; blobs: Buffer[] }> {
   const size = old.size + added.length
   if (!isChunked({ size })) return contentOf(Buffer.concat([await readPart(source, old, 0, old.size), added]))
@@ -38,7 +34,6 @@ export async function appended(source: Source, old: Content, added: Buffer): Pro
   return listed(size, [...whole, ...chunks.map(digestOf)], sha256, chunks)
 }
 
-/** The content of a file that comes in pieces. Its blobs are given to `store` as they are whole. */
 export async function streamedContent(
   size: number,
   pieces: AsyncIterable<Buffer>,
@@ -72,14 +67,13 @@ export async function streamedContent(
   return { size, content: digestOf(list), sha256 }
 }
 
-/** Bytes of a file; every blob that they lie in is proven. */
+/** Reads bytes of a file and verifies the digest of every blob. */
 export async function readPart(source: Source, file: Content, offset: number, length: number): Promise<Buffer> {
   const parts: Buffer[] = []
   for await (const part of partsOf(source, file, offset, length)) parts.push(part)
   return Buffer.concat(parts)
 }
 
-/** The same, piece by piece. */
 export async function* partsOf(source: Source, file: Content, offset: number, length: number): AsyncGenerator<Buffer> {
   const end = Math.min(offset + length, file.size)
   if (offset >= end) return

@@ -1,14 +1,13 @@
 import type { Entry, PageRef } from './entries.ts'
 import { load, type Named, pack, type PageReads } from './pages.ts'
 
-/** A name that one directory has otherwise than the other. */
 export interface NameDifference {
   name: string
   before: Entry | null
   after: Entry | null
 }
 
-/** A run of names that all are there before or after only, and that nobody has read: whoever wants them asks for them. */
+/** Names that exist on one side only, in a page that has not been read. `namesOfRun` reads it. */
 export interface PageDifference {
   page: PageRef
   is: 'added' | 'deleted'
@@ -16,7 +15,7 @@ export interface PageDifference {
 
 type Difference = NameDifference | PageDifference
 
-/** In the order of the names. What both have in common is not read: a page that both have is the same below. */
+/** Yields the differences in name order. Pages with equal digests are not read. */
 export async function* diffPages(reads: PageReads, before: PageRef | null, after: PageRef | null): AsyncGenerator<Difference> {
   if (before?.digest === after?.digest) return
   if (before === null || after === null) {
@@ -27,10 +26,9 @@ export async function* diffPages(reads: PageReads, before: PageRef | null, after
   const [old, young] = [await load(reads, before), await load(reads, after)]
   if (old.kind === 'leaf' && young.kind === 'leaf') yield* mergeNames(old.names, young.names)
   else if (old.kind === 'branch' && young.kind === 'branch') yield* diffBranches(reads, { ref: before, ...old }, { ref: after, ...young })
-  else yield* mergeNames(await allNames(reads, before), await allNames(reads, after)) // a page of few names beside one of many
+  else yield* mergeNames(await allNames(reads, before), await allNames(reads, after)) // one side is a single page, the other is split
 }
 
-/** All names of a run. */
 export async function* namesOfRun(reads: PageReads, { page, is }: PageDifference): AsyncGenerator<Difference> {
   const found = await load(reads, page)
   if (found.kind === 'leaf') {
@@ -45,7 +43,7 @@ type Branch = Extract<Awaited<ReturnType<typeof load>>, { kind: 'branch' }> & { 
 async function* diffBranches(reads: PageReads, old: Branch, young: Branch): AsyncGenerator<Difference> {
   const shared = sharedLength(old.prefix, young.prefix)
   if (shared < old.prefix.length && shared < young.prefix.length) {
-    // No name is in both.
+    // The prefixes differ: no name is on both sides.
     const [first, second] = [{ page: old.ref, is: 'deleted' } as const, { page: young.ref, is: 'added' } as const]
     if (old.prefix < young.prefix) yield* [first, second]
     else yield* [second, first]
@@ -56,7 +54,7 @@ async function* diffBranches(reads: PageReads, old: Branch, young: Branch): Asyn
   for (const key of keys) yield* diffPages(reads, left.get(key) ?? null, right.get(key) ?? null)
 }
 
-/** By the byte that follows what both have in common: a branch that has more in common is one child as a whole. */
+/** Children by the first byte after the shared prefix. A branch with a longer prefix is one child. */
 function childrenFrom({ ref, prefix, children }: Branch, shared: number): Map<string, PageRef> {
   if (prefix.length > shared) return new Map([[prefix.charAt(shared), ref]])
   return new Map(children.flatMap(([key, child]) => (child.kind === 'stored' ? [[key, child.ref] as const] : [])))

@@ -3,24 +3,22 @@ import { diffPages, type NameDifference, namesOfRun, type PageDifference } from 
 import { type DirectoryEntry, type Entry, nameOf, weightOf, type TreePath } from './entries.ts'
 import type { PageReads } from './pages.ts'
 
-/** What one tree has other than another. `entry` is what is there, or what was there when it is deleted. */
+/** A difference between two trees. `entry` is the new entry, or the old one if it was deleted. */
 export interface TreeDifference {
   path: TreePath
   change: ChangeKind
   entry: Entry
 }
 
-/** How a reader of differences goes through them. */
 export interface DiffCourse {
-  /** So many are passed over first. */
   skip: number
-  /** Whether anything at this path, or below it, is wanted. */
+  /** Whether the reader wants this path, paths below it, or both. */
   wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
 }
 
 /**
- * A directory, then what is in it, names byte by byte. Of a deleted directory only itself. What is the same on both sides is not read,
- * nor what is passed over as a whole.
+ * Yields a directory, then its contents, names in byte order. A deleted directory yields one difference. Equal pages and skipped runs are
+ * not read.
  */
 export async function* diffTrees(
   reads: PageReads,
@@ -46,7 +44,7 @@ async function* below(reads: PageReads, { before, after, path }: Pair, course: D
   const pending: (NameDifference | PageDifference)[] = []
   for await (const difference of diffPages(reads, old ?? null, young ?? null)) {
     pending.push(difference)
-    // Runs are opened one by one, in their order.
+    // Runs are expanded one by one, to keep the order.
     for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
       if ('name' in next) yield* named(reads, next, path, course)
       else if (!passedOver(course, next, path)) pending.unshift(...(await opened(reads, next)))
@@ -60,7 +58,7 @@ async function opened(reads: PageReads, run: PageDifference): Promise<(NameDiffe
   return names
 }
 
-/** Where everything is wanted, a run counts without being read. */
+/** Skips a run without reading it, if the reader wants everything in it. */
 function passedOver(course: DiffCourse, { page, is }: PageDifference, path: TreePath): boolean {
   const count = is === 'added' ? page.entries : page.names
   if (count > course.skip || course.wants(path) !== 'both') return false
@@ -84,7 +82,7 @@ function* told(course: DiffCourse, difference: TreeDifference): Generator<TreeDi
   else yield difference
 }
 
-/** null: only what lies below it differs. */
+/** @returns null if at most the contents below the entry differ */
 export function changeOf(before: Entry | null, after: Entry | null): ChangeKind | null {
   if (before === null) return after === null ? null : 'added'
   if (after === null) return 'deleted'
@@ -105,8 +103,8 @@ export function noCounts(): Counts {
 }
 
 /**
- * Counts what an edit makes of one entry, without reading what it brings along: a directory that comes with its contents counts by what
- * its page says. What is edited below a directory that stays is not counted with it.
+ * Counts an edit without reading pages: a directory added whole counts by its page's totals. Edits below a directory that stays are counted
+ * separately.
  */
 export function countEdit(counts: Counts, before: Entry | null, after: Entry | null, is_whole: boolean): void {
   const change = changeOf(before, after)

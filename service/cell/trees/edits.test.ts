@@ -9,7 +9,7 @@ const edited = async (text: string, ...edits: Parameters<typeof applyEdits>[1]) 
   return [content.toString(), replacements]
 }
 
-test('edits replace what is there, from left to right and each in what the last one left', async () => {
+test('edits apply from left to right, each to the result of the one before', async () => {
   assert.deepEqual(await edited('one two', { old_text: 'two', new_text: 'three' }, { old_text: 'one three', new_text: 'é' }), ['é', 2])
   assert.deepEqual(await edited('aaaaa', { old_text: 'aa', new_text: 'b', replace_all: true }), ['bba', 2])
   assert.deepEqual(await edited('abababc', { old_text: 'ababc', new_text: 'x' }), ['abx', 1])
@@ -18,11 +18,11 @@ test('edits replace what is there, from left to right and each in what the last 
   await assert.rejects(edited('aaa', { old_text: 'ab', new_text: 'b' }), { reason: 'edit_not_found' })
 })
 
-test('a patch costs what its file has, not what is in it, and other calls are served between its edits', async () => {
+test("the cost of a patch depends on the file's size alone, and other calls are served between its edits", async () => {
   const file = Buffer.alloc(1 << 20, 'a')
   const { replacements } = await applyEdits(file, [{ old_text: 'a', new_text: 'b', replace_all: true }])
   assert.equal(replacements, file.length)
-  // A search that begins again after each byte that differs would take hours.
+  // A naive search, restarted at each mismatch, would take hours.
   const old_text = `${'a'.repeat(1 << 18)}b${'a'.repeat(1 << 18)}`
   await assert.rejects(applyEdits(file, [{ old_text, new_text: '' }]), { reason: 'edit_not_found' })
   let turns = 0

@@ -5,12 +5,12 @@ import { fail } from '../../lib/fail.ts'
 
 type TextEdit = NonNullable<FilePatch['edits']>[number]
 
-/** For how long other calls of the cell wait between two edits. */
+/** Longest time that a patch blocks the event loop between two edits. */
 const TURN_MS = 20
 
 /**
- * Applies each edit to the text that the one before left, as the agent does (machine/internal/agent/files). An edit reads the text three times at
- * most, whatever is in it, and all edits of a patch together read it up to a bound.
+ * Applies each edit to the result of the one before, as the agent does (machine/internal/agent/files). An edit reads the text at most three
+ * times. A limit bounds the bytes that all edits of a patch read.
  */
 export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): Promise<{ content: Buffer; replacements: number }> {
   if (!isText(content)) throw fail('validation_failed', 'edit_not_text', 'The file is not UTF-8 text')
@@ -23,7 +23,7 @@ export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): P
   let turn_ms = performance.now()
   for (const [index, edit] of edits.entries()) {
     read_bytes += text.length
-    if (read_bytes > read_bytes_max) throw tooLargeToEdit(most_bytes) // the first edits have made it larger
+    if (read_bytes > read_bytes_max) throw tooLargeToEdit(most_bytes) // earlier edits made the text larger
     if (performance.now() - turn_ms > TURN_MS) {
       await setImmediate()
       turn_ms = performance.now()
@@ -38,7 +38,6 @@ export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): P
   return { content: text, replacements }
 }
 
-/** @param max_bytes less where there are many edits. */
 export function tooLargeToEdit(max_bytes: number = LIMITS.file.patch_file_bytes_max) {
   return fail('payload_too_large', null, 'The file is too large to edit', { details: { max_bytes } })
 }
@@ -53,7 +52,7 @@ function isText(content: Buffer): boolean {
   }
 }
 
-/** How often the old text is there, from left to right and not within each other. */
+/** Counts the occurrences from left to right, without overlaps. */
 function count(text: Buffer, old_text: Buffer, all: boolean, index: number): number {
   const next = occurrences(text, old_text, !all)
   if (next() < 0) throw fail('validation_failed', 'edit_not_found', 'The old text is not in the file', { details: { index } })
@@ -61,7 +60,7 @@ function count(text: Buffer, old_text: Buffer, all: boolean, index: number): num
   while (next() >= 0) {
     found += 1
     if (all) continue
-    // Occurrences that overlap are two as well: which one was meant is not known.
+    // Overlapping occurrences are ambiguous as well.
     const message = 'The old text occurs more than once: add context, or set replace_all'
     throw fail('validation_failed', 'edit_ambiguous', message, { details: { index } })
   }
@@ -83,7 +82,7 @@ function replaced(text: Buffer, old_text: Buffer, new_text: Buffer, { found, byt
   return result
 }
 
-/** A call of the runtime for each of 16 million pieces of a byte would take seconds. */
+/** Shorter pieces are copied in JavaScript: 16 million native calls for one byte each would take seconds. */
 const SHORT_BYTES = 32
 
 function copy(source: Buffer, from: number, to: number, target: Buffer, at: number): number {
@@ -93,8 +92,8 @@ function copy(source: Buffer, from: number, to: number, target: Buffer, at: numb
 }
 
 /**
- * Gives one place after the other, then -1. It reads each byte once (Knuth, Morris and Pratt): Buffer.indexOf takes the product of both lengths
- * for texts that repeat themselves.
+ * Returns one position after the other, then -1. Reads each byte once (Knuth-Morris-Pratt): Buffer.indexOf takes the product of both
+ * lengths for repetitive texts.
  */
 function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () => number {
   const borders = bordersOf(old_text)
@@ -113,7 +112,7 @@ function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () =
   }
 }
 
-/** For each beginning of the text, the length of the longest other beginning that it ends with. */
+/** Length of the longest proper border of each prefix (Knuth-Morris-Pratt). */
 function bordersOf(text: Buffer): Uint32Array {
   const borders = new Uint32Array(text.length)
   let length = 0

@@ -1,13 +1,10 @@
 import type { Digest } from './blobs.ts'
 
-/** A stored page of a directory, with what all below it comes to: nothing has to be read to know how large a tree is. */
+/** Totals of a stored page, so that the size of a tree is known without reading it. */
 export interface PageRef {
   digest: Digest
-  /** Names of the directory that stand in this page and below it. */
   names: number
-  /** Entries in all, those of directories below included. */
   entries: number
-  /** Bytes of files, likewise. */
   bytes: number
 }
 
@@ -16,9 +13,9 @@ export interface FileEntry {
   mode: number
   modified_ms: number
   size: number
-  /** Of the content, or of the list of its chunks. */
+  /** Digest of the content, or of the list of its chunks. */
   content: Digest
-  /** Of the whole content; null where it is too large for a revision. */
+  /** Digest of the whole content; null if the file is too large for a revision. */
   sha256: Digest | null
 }
 
@@ -26,7 +23,7 @@ export interface DirectoryEntry {
   type: 'directory'
   mode: number
   modified_ms: number
-  /** null: it is empty. */
+  /** null: the directory is empty. */
   page: PageRef | null
 }
 
@@ -38,7 +35,6 @@ export interface LinkEntry {
 
 export type Entry = FileEntry | DirectoryEntry | LinkEntry
 
-/** What an entry adds to the directories above it. */
 export function weightOf(entry: Entry): { entries: number; bytes: number } {
   switch (entry.type) {
     case 'file':
@@ -50,10 +46,7 @@ export function weightOf(entry: Entry): { entries: number; bytes: number } {
   }
 }
 
-/**
- * A name as the tree orders it: each byte of its UTF-8 is one character. Comparing two of them compares bytes, and cutting one never
- * cuts a character into two that are none.
- */
+/** Encodes a name in the tree's order: each UTF-8 byte is one character, so comparing strings compares bytes. */
 export function bytesOf(name: string): string {
   return Buffer.from(name, 'utf8').toString('latin1')
 }
@@ -62,5 +55,5 @@ export function nameOf(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }
 
-/** Names from the tree's root down; of none: the root. */
+/** Names from the root down; an empty path is the root. */
 export type TreePath = readonly string[]

@@ -29,7 +29,6 @@ async function write(id: string, name: string, text: string, trees: Trees = bed.
   return await publication.publish(base ?? (await trees.current(id))?.revision ?? 0, [{ kind: 'put', path: [name], entry }])
 }
 
-/** All names with their contents: an error where anything of it is missing or damaged. */
 async function contentsOf(id: string, trees: Trees = bed.second()): Promise<Record<string, string>> {
   const blobs = trees.blobs(id)
   const now = await trees.current(id)
@@ -55,7 +54,6 @@ const blobsOf = async (id: string) =>
     .filter((name) => path.basename(name).length === 64)
     .map((name) => path.join(bed.folder, id, name))
 
-/** A process of its own that writes into the tree, one file after the other, and says each revision that was acknowledged. */
 function writer(id: string, failpoint: string) {
   const script = path.join(import.meta.dirname, '../../../tests/support/tree-writer.ts')
   const given = JSON.stringify({ database: bed.database.options('berth_cell'), folder: bed.folder, id, failpoint })
@@ -66,7 +64,7 @@ function writer(id: string, failpoint: string) {
   return { child, lines, acknowledged }
 }
 
-test('a process that is killed at any step of a publication leaves the revision before or the one after, whole', async () => {
+test('killing a process at any step of a publication leaves the old or the new revision, complete', async () => {
   for (const [point, is_there] of [
     ['tree.T0', false],
     ['tree.T1', false],
@@ -90,7 +88,7 @@ test('a process that is killed at any step of a publication leaves the revision 
   }
 })
 
-test('what was acknowledged is there, whole, whenever the process is killed', async () => {
+test('acknowledged revisions survive a kill at any time', async () => {
   for (let round = 0; round < depth({ short: 2, long: 30 }); round++) {
     const id = await bed.open()
     const { child, lines, acknowledged } = writer(id, '')
@@ -105,7 +103,7 @@ test('what was acknowledged is there, whole, whenever the process is killed', as
   }
 })
 
-test('a store that is full refuses, says so, and takes the next change that has room', async () => {
+test('a full store refuses a change and accepts the next one that fits', async () => {
   const id = await bed.open()
   const folder = path.join(bed.folder, id)
   await mkdir(folder)
@@ -126,7 +124,7 @@ test('a store that is full refuses, says so, and takes the next change that has 
   }
 })
 
-test('after a sync that failed nothing is taken for stored, and the content is written anew', async () => {
+test('after a failed sync nothing counts as stored, and the content is written again', async () => {
   const id = await bed.open()
   await write(id, 'before', 'before')
   await using handle = await open(import.meta.filename)
@@ -139,7 +137,7 @@ test('after a sync that failed nothing is taken for stored, and the content is w
   assert.deepEqual(await contentsOf(id), { before: 'before', lost: 'lost' })
 })
 
-test('of a tree in which one bit is wrong, whatever is read is right or an error, and a write puts it right', async () => {
+test('a flipped bit never yields wrong contents, and putting the blob again repairs it', async () => {
   const id = await bed.open()
   for (let i = 0; i < 5; i++) await write(id, `file-${i}`, `text ${i}`)
   const whole = await contentsOf(id)
@@ -157,7 +155,7 @@ test('of a tree in which one bit is wrong, whatever is read is right or an error
   }
 })
 
-test('a clock that jumps takes nothing away that is named, and orders nothing', async () => {
+test('a clock that jumps neither deletes referenced blobs nor changes the order of revisions', async () => {
   const id = await bed.open()
   const hours = (count: number) => (bed.clock.ahead_ms += count * 3600_000)
   await write(id, 'one', '1')
@@ -175,7 +173,7 @@ test('a clock that jumps takes nothing away that is named, and orders nothing', 
   assert.equal(await revisionOf(id), 3)
 })
 
-test('of fifty that publish on one revision at once, in two processes, one wins each time', async () => {
+test('of fifty concurrent publications on one revision, from two processes, exactly one wins', async () => {
   const id = await bed.open()
   const [one, other] = [bed.second(), bed.second()]
   for (let base = 0; base < depth({ short: 2, long: 40 }); base++) {

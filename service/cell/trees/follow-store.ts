@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Digest } from './blobs.ts'
 
-/** The revision that the database has of each of these workspaces of the cell. One that it has never heard of is not in the answer. */
+/** Revision of each of these workspaces in the database. Unknown workspaces are missing in the map. */
 export async function readKnown(db: Db, workspace_ids: readonly string[]): Promise<Map<string, number | 'deleted'>> {
   const { rows } = await sql<{ id: string; revision: number | null }>`
     select w.id, case when w.deleted_at is null then t.revision end as revision
@@ -17,11 +17,10 @@ export interface Forward {
   entries: number
   bytes: number
   now: Date
-  /** Whether the revision that the row has by now is kept as an earlier one. */
+  /** Whether the row's present revision becomes an earlier one. */
   keeps_earlier: boolean
 }
 
-/** Moves a tree on to a later revision. @returns whether it was behind. */
 export async function forwardTree(db: Db, { workspace_id, revision, root, entries, bytes, now, keeps_earlier }: Forward): Promise<boolean> {
   const { rows } = await sql`
     with before as (

@@ -6,21 +6,19 @@ import type { LastRevisions } from './last-revisions.ts'
 import { readTree } from './store.ts'
 import { createMarks, markTree, readRoot } from './tree.ts'
 
-/** What became of a tree: it was not behind, it went on at its last revision, or that one cannot be read. */
 export type Followed = 'current' | 'followed' | 'unreadable'
 
 export interface Following {
   workspace_id: string
-  /** The folder of its store. */
   store: string
   blobs: Blobs
   lasts: LastRevisions
   now: Date
 }
 
-/** Brings the row of a tree to the last revision that its store knows, where the row is behind. */
+/** Advances the row of a tree to the last revision in its store, if the row is behind. */
 export async function followTree(db: Db, { workspace_id, store, blobs, lasts, now }: Following): Promise<Followed> {
-  // The name before the row: it is only ever made for a row that is there already.
+  // Read before the row: a record is only made for an existing row.
   const last = await lasts.newest(workspace_id)
   const row = await readTree(db, workspace_id)
   if (last === null || row === null || row.revision >= last.revision) return 'current'
@@ -31,7 +29,7 @@ export async function followTree(db: Db, { workspace_id, store, blobs, lasts, no
   }
   const { page } = await readRoot({ blobs }, last.root)
   const { entries = 0, bytes = 0 } = page ?? {}
-  // What the row names may have been collected, since it was an earlier revision already.
+  // The collector may have removed blobs of the row's revision, because it was no longer the newest.
   const keeps_earlier = row.root === null || (await isWhole(blobs, row.root))
   const is_moved = await forwardTree(db, { workspace_id, ...last, entries, bytes, now, keeps_earlier })
   return is_moved ? 'followed' : 'current'

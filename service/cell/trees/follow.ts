@@ -23,16 +23,15 @@ interface Noted {
 const ROWS_A_READ = 1000
 
 /**
- * Trees follow their stores as rows of machines follow their disks (decisions 70 and 297): after a database was put back, a tree goes on
- * at the last revision that was acknowledged. Nothing else of the cell may act before. A store that knew more than the database is not
- * collected for the quarantine's days.
+ * Adopts the state of the stores after a database restore (decisions 70 and 297): each tree continues at its last acknowledged revision. It
+ * must finish before the rest of the cell acts. A store that is ahead of the database is not collected during the quarantine.
  */
 export async function followTrees(context: FollowContext, signal: AbortSignal): Promise<void> {
   const noted = await readNoted(context.trees)
   for (let at = 0; at < noted.length; at += ROWS_A_READ) {
     signal.throwIfAborted()
     const some = noted.slice(at, at + ROWS_A_READ)
-    // After the names in the stores: a name is only ever made for a row that is there already.
+    // Read after the records: a record is only made for an existing row.
     const ids = some.map(({ workspace_id }) => workspace_id)
     const known = await readKnown(context.db, ids)
     for (const one of some) await compare(context, one, known.get(one.workspace_id))
@@ -54,15 +53,15 @@ async function readNoted(trees: Trees): Promise<Noted[]> {
 
 async function compare({ clock, trees, log }: FollowContext, { store_id, workspace_id, last }: Noted, row: number | 'deleted' | undefined) {
   const lasts = trees.lastRevisions(store_id)
-  if (row === 'deleted') return lasts.drop(workspace_id) // it was deleted while its store had other trees
+  if (row === 'deleted') return lasts.drop(workspace_id) // deleted while its store still had other trees
   const is_stranger = (await strangersOf(lasts)).has(workspace_id)
   if (row === undefined) {
-    // A fork that the database has never heard of has its contents in a store that it knows.
+    // The database does not know this fork, but it knows the store with its contents.
     if (is_stranger) return
     await holdStore(trees.folder(store_id), clock.now())
     return markStranger(lasts, workspace_id, clock.now())
   }
-  if (is_stranger) await forgetStranger(lasts, workspace_id) // its row has come back with another restore
+  if (is_stranger) await forgetStranger(lasts, workspace_id) // another restore has brought its row back
   if (row >= last.revision) return
   const became = await trees.follow(workspace_id)
   const said = { workspace_id, revision: row, last_revision: last.revision }

@@ -1,4 +1,4 @@
-/** The tree would have more than it may have: nothing was published. */
+/** The tree would exceed a limit; nothing was published. */
 export class TreeFull extends Error {
   readonly what: 'bytes' | 'entries' | 'written'
 

@@ -1,18 +1,18 @@
 import { RE2JS } from 're2js'
 import { LIMITS } from '../../../contract/limits.ts'
 
-/** Alternatives of alternatives are tried one by one in a machine: no glob has more groups of them. */
+/** Alternatives multiply: nested groups are expanded one by one in a machine. */
 const BRACES_MAX = 3
 
 export interface Glob {
-  /** A glob with a slash is of the path below the start of a search, one without of the name, wherever it lies. */
+  /** true: matches the path relative to the start of the search. false: matches the name in any directory. */
   of_path: boolean
   matches(subject: string): boolean
-  /** Of one that ends with two stars: the directory that it names all of. */
+  /** For a glob that ends with `/**`: matches the directory itself, all of whose contents match. */
   whole: ((path: string) => boolean) | null
 }
 
-/** Why a text is no glob; null where it is one. As machine/internal/agent/search, and the globs that it matches with. */
+/** @returns null for a valid glob, else the problem. Same rules as machine/internal/agent/search. */
 export function globProblem(text: string): string | null {
   const bytes = Buffer.byteLength(text)
   if (bytes === 0 || bytes > LIMITS.search.glob_bytes_max) return `must have 1 to ${LIMITS.search.glob_bytes_max} bytes`
@@ -47,7 +47,7 @@ function isGlob(text: string): boolean {
   return groups === 0
 }
 
-/** Where the class that begins at `from` ends; -1: it does not, or is empty. */
+/** @returns the index of the closing bracket; -1 if the class does not end or is empty */
 function endOfClass(text: string, from: number): number {
   let i = from + 1
   if (text[i] === '^' || text[i] === '!') i++
@@ -59,7 +59,7 @@ function endOfClass(text: string, from: number): number {
   return -1
 }
 
-/** Two stars stand for directories where they are a whole segment; else they are one star. */
+/** `**` matches directories if it is a whole segment; otherwise it equals `*`. */
 function expressionOf(glob: string): string {
   let out = ''
   let is_start = true // of a segment
@@ -67,7 +67,7 @@ function expressionOf(glob: string): string {
     const char = String.fromCodePoint(glob.codePointAt(i) ?? 0)
     const began = is_start
     is_start = false
-    if (glob.startsWith('/**', i) && i + 3 === glob.length) return `${out}(?:/.*)?` // the directory itself as well
+    if (glob.startsWith('/**', i) && i + 3 === glob.length) return `${out}(?:/.*)?` // matches the directory itself too
     if (glob.startsWith('**', i)) {
       i += 2
       if (began && i === glob.length) return `${out}.*`
@@ -120,7 +120,7 @@ function classOf(inside: string): string {
       i += 2
     }
   }
-  if (out === '') return negated ? '(?s:.)' : '[^\\x00-\\x{10FFFF}]' // ranges that hold nothing
+  if (out === '') return negated ? '(?s:.)' : '[^\\x00-\\x{10FFFF}]' // only empty ranges
   return `[${negated ? '^' : ''}${out}]`
 }
 

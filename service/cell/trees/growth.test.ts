@@ -36,7 +36,7 @@ const collect = () => {
 const disk = (id: string, ceiling_disk_gib: number) =>
   bed.database.superuser.updateTable('workspaces').set({ ceiling_disk_gib }).where('id', '=', id).execute()
 
-test('contents of a change that is refused are not stored, and what was stored ahead of it goes when its grace is over', async () => {
+test('a refused change stores nothing, and contents stored ahead of it are collected after the grace time', async () => {
   const id = await bed.open()
   await put(bed.trees, id, 0, 'a', 'one')
   hours(2)
@@ -47,7 +47,7 @@ test('contents of a change that is refused are not stored, and what was stored a
   assert.equal(await blobs(id), before)
   await disk(id, 1)
   {
-    using ahead = bed.trees.begin(id) // as a tar is unpacked before its paths are judged
+    using ahead = bed.trees.begin(id) // as when a tar is unpacked before its paths are checked
     for (let i = 0; i < 20; i++) await ahead.put([randomBytes(1000)])
   }
   assert.equal(await blobs(id), before + 20)
@@ -57,7 +57,7 @@ test('contents of a change that is refused are not stored, and what was stored a
   assert.deepEqual(bed.trees.leftovers.due(), [])
 })
 
-test('a workspace stores so many times its disk within an hour; what is there already and other workspaces do not count', async () => {
+test('a workspace may write a multiple of its disk within an hour; existing blobs and other workspaces do not count', async () => {
   const clock = { ms: 0, now: () => new Date(clock.ms), monotonic_ms: () => clock.ms }
   const reserve = createDiskReserve({ folder: '/', reserve_bytes: 0, clock })
   const growth = createGrowth(clock, reserve)
@@ -75,7 +75,7 @@ test('a workspace stores so many times its disk within an hour; what is there al
   await take('one', most, most)
 })
 
-test('below the reserve of the disk a tree grows no more, and what makes it smaller goes on', async () => {
+test('below the disk reserve trees cannot grow, but a change that only removes files succeeds', async () => {
   const facts = { free_bytes: 2 ** 30, total_bytes: 2 ** 40, free_files: 0, files: 0 }
   const reserve = createDiskReserve({ folder: '/', reserve_bytes: 2 ** 20, clock: bed.clock, read: async () => ({ ...facts }) })
   const trees = createTrees({ db: bed.database.cell, clock: bed.clock, folder: bed.folder, reserve })

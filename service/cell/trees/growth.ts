@@ -4,38 +4,37 @@ import type { DiskReserve } from '../../lib/disk-reserve.ts'
 import { TreeFull } from './full.ts'
 
 /**
- * Bounds how many bytes a workspace puts on the disk. A tree's size bounds its current revision alone: contents of earlier revisions and of
- * refused changes stay for an hour, so a caller that writes one file over and over would fill the disk with them.
+ * Bounds the bytes that a workspace writes per hour. The size limit covers the current revision alone. Earlier revisions stay for an hour,
+ * so a caller that rewrites one file over and over would fill the disk.
  */
 export interface Growth {
   /**
-   * Counts contents that are about to be stored.
-   * @throws TreeFull when the workspace has written too much within the hour; dependency_unavailable when the disk is nearly full
+   * Reserves bytes before they are stored.
+   * @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk is nearly full
    */
   take(workspace_id: string, bytes: number, disk_bytes: number): Promise<Taken>
   readonly reserve: DiskReserve
 }
 
 export interface Taken extends Disposable {
-  /** So many bytes were stored: what was there already takes no place. */
+  /** Corrects the count to the bytes really stored: existing blobs need no space. */
   stored(bytes: number): void
 }
 
-/** What is named by nothing goes after the grace, with one of the next looks of the collector. */
+/** Unreferenced blobs are collected after the grace time, within the collector's next passes. */
 const WINDOW_MS = (LIMITS.tree.blob_grace_seconds + 600) * 1000
 const MINUTE_MS = 60_000
 const NAMES_MAX = 20_000
-/** A file takes whole blocks. */
+/** File systems allocate whole blocks. */
 const BLOCK_BYTES = 4096
 
-/** A workspace whose disk was made smaller than its files is to be able to make them smaller. */
+/** Minimum for a workspace whose disk was made smaller than its files, so that it can still delete files. */
 const DISK_BYTES_MIN = 64 << 20
 
-/** Bytes that were stored, by the minute. */
 type Minutes = Map<number, number>
 
 export function createGrowth(clock: Clock, reserve: DiskReserve): Growth {
-  const workspaces = new Map<string, Minutes>() // the longest unused first
+  const workspaces = new Map<string, Minutes>() // least recently used first
   const minutesOf = (workspace_id: string): Minutes => {
     const minutes = workspaces.get(workspace_id) ?? new Map<number, number>()
     const oldest = (clock.monotonic_ms() - WINDOW_MS) / MINUTE_MS
@@ -68,12 +67,11 @@ export function sizeOnDisk(contents: readonly Buffer[]): number {
   return contents.reduce((sum, { length }) => sum + Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES, 0)
 }
 
-/** Stores in which refused changes may have left contents, until these may be collected. */
+/** Stores in which refused changes may have left contents. */
 export interface Leftovers {
   note(store_id: string): void
-  /** Whose contents have been unused for the grace. */
   due(): string[]
-  /** A collection has removed what was unused since before. */
+  /** Blobs unused since `before` were removed. */
   collected(store_id: string, before: Date): void
 }
 
@@ -92,7 +90,7 @@ export function createLeftovers(clock: Clock): Leftovers {
       const known = stores.get(store_id)
       if (known === undefined) return
       if (known.last_ms < before.getTime()) stores.delete(store_id)
-      else stores.set(store_id, { ...known, first_ms: clock.now().getTime() }) // the rest is looked at once more
+      else stores.set(store_id, { ...known, first_ms: clock.now().getTime() }) // later leftovers need another collection
     },
   }
 }

@@ -7,12 +7,15 @@ const DAY_MS = 24 * 3600 * 1000
 const BEHIND = 'behind'
 const STRANGER = 'stranger'
 
-/** Keeps what a store has by now: the database knew less than the store, and another restore may know more. */
+/** Marks a store as ahead of the database, to keep contents that another restore may know. */
 export async function holdStore(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)
 }
 
-/** What was used last at this time or before is kept; null: nothing is. Days that are over are forgotten. */
+/**
+ * @returns the time (milliseconds) up to which unused blobs are kept; null if the store is not held. Removes a mark whose quarantine has
+ * passed.
+ */
 export async function heldSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
   const mark = path.join(store, BEHIND)
   const since = await timeOf(mark)
@@ -21,7 +24,7 @@ export async function heldSince(store: string, now: Date, quarantine_days: numbe
   return null
 }
 
-/** The workspaces of a store that no row names, with the time since when. */
+/** @returns workspaces without a row, with the time (milliseconds) since when */
 export async function strangersOf(lasts: LastRevisions): Promise<Map<string, number>> {
   const strangers = new Map<string, number>()
   for (const workspace_id of await lasts.workspaces()) {

@@ -3,24 +3,21 @@ import path from 'node:path'
 import { syncFolder } from '../../lib/sync-folder.ts'
 import type { Digest } from './blobs.ts'
 
-/** The last revision of a tree that was published, and its root. */
 export interface LastRevision {
   revision: number
   root: Digest
 }
 
 /**
- * The last revision of every tree of a store, kept next to its contents. A restored database does not know it (decision 297).
- * Each is an empty file `revisions/<workspace>/<revision>.<root>`: a name is there whole or not at all, and the highest number counts,
- * so two writers need no order.
+ * Records the last revision of every tree of a store, because a restored database does not know it (decision 297). Each record is an empty
+ * file `revisions/<workspace>/<revision>.<root>`. Its creation is atomic and the highest number counts, so writers need no lock.
  */
 export interface LastRevisions {
-  /** Durable when it answers. To be called when the row of the tree has moved, and before the caller is answered. */
+  /** Durable when the promise resolves. Call it after the row has changed and before the caller gets its response. */
   note(workspace_id: string, last: LastRevision): Promise<void>
   newest(workspace_id: string): Promise<LastRevision | null>
-  /** The workspaces that have one in this store. */
   workspaces(): Promise<string[]>
-  /** Of one that cannot be read: it is not followed again. */
+  /** Renames the record of an unreadable revision, so that no restore adopts it again. */
   setAside(workspace_id: string, last: LastRevision): Promise<void>
   drop(workspace_id: string): Promise<void>
   folder(workspace_id: string): string
@@ -46,7 +43,7 @@ export function openLastRevisions(store: string): LastRevisions {
       await open(path.join(folder, nameOf(last)), 'w', 0o600).then((file) => file.close())
       await syncFolder(folder)
       if (made !== undefined) for (const above of [all, store, path.dirname(store)]) await syncFolder(above)
-      // An earlier one that comes back after a power cut harms nothing.
+      // An earlier record that reappears after a power cut does no harm.
       for (const old of (await list(workspace_id)).slice(1)) await rm(path.join(folder, nameOf(old)), { force: true })
     },
     newest: async (workspace_id) => (await list(workspace_id))[0] ?? null,

@@ -9,8 +9,8 @@ import type { DirectoryEntry, Entry } from './entries.ts'
 import { editTree, emptyRoot, findEntry, listEntries, type TreeChange } from './tree.ts'
 
 /*
- * The model: a revision is a map from paths to entries, and a history is a list of them. Each step does to both what it says; then both
- * must be the same, whatever came before.
+ * The model is a map from paths to entries, and a history is a list of such maps. Each step is applied to the tree and to the model; both
+ * must stay equal.
  */
 
 type Model = ReadonlyMap<string, Entry>
@@ -45,7 +45,7 @@ const keyOf = (path: readonly string[]) => path.join('/')
 const isDirectory = (model: Model, path: readonly string[]) => path.length === 0 || model.get(keyOf(path))?.type === 'directory'
 const below = (model: Model, path: readonly string[]) => [...model.keys()].filter((key) => key.startsWith(`${keyOf(path)}/`))
 
-/** What a step makes of the model, with the changes that say the same to a tree; null where it does not fit. */
+/** @returns the new model and the equal changes of a tree; null if the step does not fit */
 function take(model: Model, each: Exclude<Step, { kind: 'restore' }>): { next: Model; changes: TreeChange[] } | null {
   const { path } = each
   const there = model.get(keyOf(path))
@@ -74,7 +74,7 @@ function take(model: Model, each: Exclude<Step, { kind: 'restore' }>): { next: M
       return { next, changes: names.map((full) => ({ kind: 'put', path: full, entry: file(each.text, 0o644) })) }
     }
     case 'move':
-      return null // of the tree's own entry: below
+      return null // handled by `moving`, which needs the entry of the tree
   }
 }
 
@@ -90,7 +90,6 @@ function moved(model: Model, from: readonly string[], to: readonly string[]): Mo
   return next
 }
 
-/** A tree in memory. */
 function blobsInMemory() {
   const kept = new Map<Digest, Buffer>()
   return {
@@ -120,7 +119,7 @@ async function contentOf(
   return all
 }
 
-/** Of a deleted directory only itself. */
+/** A deleted directory counts once, without its contents. */
 function modelDiff(before: Model, after: Model): string[] {
   const lines: string[] = []
   for (const key of new Set([...before.keys(), ...after.keys()])) {
@@ -133,7 +132,7 @@ function modelDiff(before: Model, after: Model): string[] {
   return lines.sort()
 }
 
-test('whatever was done, a tree is what the model says, and so are its digest, its differences and its counts', async () => {
+test('after any steps a tree equals the model, and so do its digest, its differences and its counts', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), fc.nat(), async (steps, chosen) => {
       const { blobs, keep } = blobsInMemory()
@@ -195,7 +194,7 @@ async function moving(
   }
 }
 
-/** Whoever begins after some of them gets the rest. */
+/** Checks that a diff with `skip` yields exactly the remaining lines. */
 async function sameInPages(
   reads: Parameters<typeof listEntries>[0],
   before: DirectoryEntry,

@@ -2,7 +2,6 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { fail } from '../../lib/fail.ts'
 import type { TreeChange } from './tree.ts'
 
-/** A name that a directory of a tree can have. Nothing of a change with another name is published. */
 export function isName(name: string): boolean {
   if (name === '' || name === '.' || name === '..' || name.includes('/') || name.includes('\0') || !name.isWellFormed()) return false
   return Buffer.byteLength(name) <= LIMITS.tree.name_bytes_max

@@ -3,17 +3,16 @@ import { BlobTrouble } from './blobs.ts'
 import { type Entry, type PageRef, weightOf } from './entries.ts'
 
 /*
- * A directory is a tree of pages, by the bytes of its names. A page of few names holds them all. One of more holds what they have in
- * common, and for each byte that follows it a page of those names. Which pages there are follows from the names alone: whatever was done
- * to get there, the same directory has the same pages.
+ * A directory is a tree of pages, split by the bytes of its names. A leaf holds up to LEAF_NAMES_MAX names. A branch holds the common
+ * prefix of its names and one page for each next byte. The pages depend on the names alone: equal directories have equal pages, whatever
+ * their history.
  */
 
-/** Names in one page. */
 export const LEAF_NAMES_MAX = 128
 
-/** By name; sorted, in bytes. */
+/** A name in bytes (see `bytesOf`) with its entry. */
 export type Named = readonly [name: string, entry: Entry]
-/** null removes. */
+/** A null entry removes the name. */
 export type Edit = readonly [name: string, entry: Entry | null]
 
 interface Leaf {
@@ -22,19 +21,18 @@ interface Leaf {
 }
 interface Branch {
   kind: 'branch'
-  /** What all names below begin with. */
+  /** Common prefix of all names below. */
   prefix: string
-  /** By the byte after it, '' for the name that is the prefix; in order. */
+  /** Pages by the byte after the prefix, in order; '' for the name that equals the prefix. */
   children: readonly (readonly [key: string, page: Page])[]
 }
-/** As it lies in the store, or as it is to be stored. */
 type Page = { kind: 'stored'; ref: PageRef } | Leaf | Branch
 
 export interface PageReads {
   blobs: Pick<Blobs, 'get'>
 }
 
-/** The directory after the edits, which are sorted by name and name nothing twice. Nothing is stored yet. */
+/** Applies edits, which must be sorted and have distinct names. Stores nothing. */
 export async function editPages(reads: PageReads, ref: PageRef | null, edits: readonly Edit[]): Promise<Page | null> {
   return edit(reads, ref === null ? null : { kind: 'stored', ref }, edits)
 }
@@ -72,7 +70,7 @@ async function editBranch(reads: PageReads, page: Branch, edits: readonly Edit[]
   return children.length === 1 && only !== undefined ? only[1] : { kind: 'branch', prefix: page.prefix, children }
 }
 
-/** Adds names that do not begin as those of the page do. */
+/** Adds names that do not start with the prefix of the page. */
 async function combine(reads: PageReads, at: Page | null, added: readonly Named[]): Promise<Page | null> {
   if (added.length === 0) return at
   if (at === null) return build(added)
@@ -93,12 +91,12 @@ async function combine(reads: PageReads, at: Page | null, added: readonly Named[
   return { kind: 'branch', prefix, children }
 }
 
-/** The pages of these names, which are sorted. Pure: it is what says how a directory looks. */
+/** Builds the canonical pages of sorted names. Pure. */
 function build(names: readonly Named[]): Page | null {
   if (names.length === 0) return null
   if (names.length <= LEAF_NAMES_MAX) return { kind: 'leaf', names }
   const [first, last] = [names[0], names.at(-1)]
-  const prefix = commonPrefix(first?.[0] ?? '', last?.[0] ?? '') // sorted: what these two share, all do
+  const prefix = commonPrefix(first?.[0] ?? '', last?.[0] ?? '') // sorted, so the first and last name have the common prefix of all
   const groups = Map.groupBy(names, ([name]) => name.charAt(prefix.length))
   const children = [...groups].flatMap(([key, group]) => {
     const page = build(group)
@@ -146,7 +144,7 @@ function namesIn(page: Page): number {
   }
 }
 
-/** What is to be stored, and under which name the directory is then found. Pages that are stored already are not written again. */
+/** Passes the new pages to `put`; stored pages are not written again. */
 export async function savePages(page: Page | null, put: (content: Buffer) => Digest): Promise<PageRef | null> {
   return page === null ? null : save(page, put)
 }
@@ -172,7 +170,6 @@ function save(page: Page, put: (content: Buffer) => Digest): PageRef {
   return { digest: put(encodeBranch(page.prefix, children)), ...sums }
 }
 
-/** One name; null where there is none. */
 export async function findName(reads: PageReads, ref: PageRef | null, name: string): Promise<Entry | null> {
   for (let at = ref; at !== null;) {
     const page = await load(reads, at)
@@ -185,7 +182,6 @@ export async function findName(reads: PageReads, ref: PageRef | null, name: stri
   return null
 }
 
-/** Many names, each with its entry where there is one. A page is read once for all names that lead there. */
 export async function findNames(reads: PageReads, ref: PageRef | null, names: readonly string[]): Promise<Map<string, Entry>> {
   const found = new Map<string, Entry>()
   const find = async (at: PageRef, wanted: readonly string[]): Promise<void> => {
@@ -206,7 +202,6 @@ export async function findNames(reads: PageReads, ref: PageRef | null, names: re
   return found
 }
 
-/** All names, in order. A page is read when it comes to it. */
 export async function* walkNames(reads: PageReads, ref: PageRef | null): AsyncGenerator<Named> {
   if (ref === null) return
   const page = await load(reads, ref)
@@ -214,7 +209,6 @@ export async function* walkNames(reads: PageReads, ref: PageRef | null): AsyncGe
   else for (const [, child] of page.children) if (child.kind === 'stored') yield* walkNames(reads, child.ref)
 }
 
-/** The digests that a page names: of pages of the same directory, and its entries where it holds any. */
 export async function insideOf(reads: PageReads, ref: PageRef): Promise<{ pages: PageRef[]; names: readonly Named[] }> {
   const page = await load(reads, ref)
   if (page.kind === 'leaf') return { pages: [], names: page.names }
@@ -228,7 +222,7 @@ async function loaded(reads: PageReads, page: Page): Promise<Leaf | Branch> {
 export async function load({ blobs }: PageReads, { digest }: PageRef): Promise<Leaf | Branch> {
   const [kind, ...rest] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...unknown[]]
   if (kind === 'leaf') return { kind, names: (rest as [string, ...Packed][]).map(([name, ...packed]) => [name, unpack(packed)]) }
-  // Written here and proven by its digest: anything else is a blob of another kind.
+  // The digest proves that Berth wrote this blob: any other kind is a corrupt reference.
   if (kind !== 'branch') throw new BlobTrouble('corrupt', digest)
   const [prefix, ...children] = rest as [string, ...[string, ...PackedRef][]]
   return { kind, prefix, children: children.map(([key, ...ref]) => [key, { kind: 'stored', ref: unpackRef(ref) }]) }
@@ -248,12 +242,12 @@ function encodeBranch(prefix: string, children: readonly (readonly [string, Page
   return Buffer.from(JSON.stringify(['branch', prefix, ...children.map(([key, ref]) => [key, ...packRef(ref)])]))
 }
 
-/** An entry in the form that its digest is taken of. The order of what stands in it is part of the form. */
+/** Encodes an entry for its digest. The order of the fields is part of the format. */
 export function pack(entry: Entry): Packed {
   switch (entry.type) {
     case 'file': {
       const { mode, modified_ms, size, content, sha256 } = entry
-      return ['f', mode, modified_ms, size, content, sha256 === content ? 0 : sha256] // as a rule they are one
+      return ['f', mode, modified_ms, size, content, sha256 === content ? 0 : sha256] // usually equal
     }
     case 'directory':
       return ['d', entry.mode, entry.modified_ms, ...(entry.page === null ? ([] as []) : packRef(entry.page))]

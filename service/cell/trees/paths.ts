@@ -2,30 +2,26 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from './entries.ts'
 import { findName, type PageReads } from './pages.ts'
 
-/** Cell, "File-first rules" 5: nothing else exists. */
+/** Nothing outside this directory exists (Cell, "File-first rules" 5). */
 export const TREE_ROOT = '/home/user'
 
 const ROOT_NAMES = ['home', 'user']
 const LINKS_MAX = 40
 
-/** What a path leads to, as a kernel would find it that has nothing but the tree. */
 export type Resolved =
   | { kind: 'found'; path: TreePath; entry: Entry }
-  /** Its directory is there. */
   | { kind: 'missing'; path: TreePath }
-  /** A directory of it is not there: `path` would be the first that is missing, and `rest` is what would follow. */
+  /** A parent directory is missing: `path` is the first missing one, `rest` the names after it. */
   | { kind: 'no_parent'; path: TreePath; rest: readonly string[]; by_link: boolean }
   | { kind: 'outside' | 'not_a_directory' | 'unresolvable' }
 
-/** A name that is still to be looked up; those of a link's target are no names of the caller's. */
+/** A name still to be looked up. `by_link`: it comes from the target of a link, not from the caller. */
 interface Pending {
   name: string
   by_link: boolean
 }
 
-/**
- * @param follow whether a link at the end of the path is followed; one before a trailing slash always is.
- */
+/** @param follow whether to follow a link at the end of the path; a link before a trailing slash is always followed */
 export async function resolvePath(
   reads: PageReads,
   root: DirectoryEntry,
@@ -34,8 +30,8 @@ export async function resolvePath(
 ): Promise<Resolved> {
   const pending: Pending[] = namesOf(path, false)
   let is_directory = path.endsWith('/') || path.endsWith('/.')
-  let at: string[] = [] // from the root of the machine that there is none of
-  let entries: Entry[] = [] // of the tree's root and what is below it, as far as `at` is in there
+  let at: string[] = [] // from the root of the imaginary machine
+  let entries: Entry[] = [] // the tree's root and the entries below it, as far as `at` is inside the tree
   let links = 0
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const { name, by_link } = next
@@ -77,11 +73,11 @@ export async function resolvePath(
   return { kind: 'found', path: at.slice(ROOT_NAMES.length), entry }
 }
 
-/** Whether a path leads out of the tree, whatever the tree holds: a link in the tree may lead out as well. Pure. */
+/** Whether a path leads out of the tree by its text alone. A link in the tree may lead out as well. */
 export function leavesTree(path: string): boolean {
   const at: string[] = []
   for (const { name } of namesOf(path, false)) {
-    if (at.length === ROOT_NAMES.length && name !== '..') return false // a link from here on may lead anywhere
+    if (at.length === ROOT_NAMES.length && name !== '..') return false // from here a link may lead anywhere
     if (name === '..') at.pop()
     else if (name === ROOT_NAMES[at.length]) at.push(name)
     else return true
@@ -96,7 +92,6 @@ function namesOf(path: string, by_link: boolean): Pending[] {
     .map((name) => ({ name, by_link }))
 }
 
-/** A path's last name, and what comes before it: text, as a kernel's caller cuts it. */
 export function splitPath(path: string): { directory: string; name: string } {
   const trimmed = path.replace(/\/+$/, '')
   const at = trimmed.lastIndexOf('/')

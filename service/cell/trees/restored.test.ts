@@ -49,7 +49,6 @@ async function read(id: string, name: string, revision?: number): Promise<string
 const blobsOf = async (id: string) =>
   (await readdir(bed.trees.folder(id), { recursive: true })).filter((name) => path.basename(name).length === 64).length
 
-/** A fork of a tree, as the api makes one, at revision 0. */
 async function fork(source: string): Promise<string> {
   const id = await bed.open()
   await sql`update trees set store_id = ${source}, root = s.root from (select root from trees where workspace_id = ${source}) s
@@ -57,7 +56,7 @@ async function fork(source: string): Promise<string> {
   return id
 }
 
-test('after an older database was put back a tree goes on at the last revision that was acknowledged, and nothing of it is collected', async () => {
+test('after a database restore a tree continues at its last acknowledged revision, and none of its blobs are collected', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'of the dump')
   const putBack = await dumpRows(bed.database.superuser)
@@ -78,7 +77,7 @@ test('after an older database was put back a tree goes on at the last revision t
   assert.equal(await read(id, 'd'), 'one more')
 })
 
-test('a tree whose last revision was never noted is noted by the collector', async () => {
+test('the collector records the last revision of a tree that has no record', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'of an earlier version of Berth')
   const putBack = await dumpRows(bed.database.superuser)
@@ -90,7 +89,7 @@ test('a tree whose last revision was never noted is noted by the collector', asy
   assert.equal(await read(id, 'b'), 'since')
 })
 
-test('no change makes a revision under a number that was acknowledged before the database was put back', async () => {
+test('after a database restore no change reuses the number of an acknowledged revision', async () => {
   const id = await bed.open()
   const putBack = await dumpRows(bed.database.superuser)
   await write(id, 0, 'a', 'acknowledged')
@@ -99,7 +98,7 @@ test('no change makes a revision under a number that was acknowledged before the
   assert.deepEqual([await read(id, 'a'), await read(id, 'b')], ['acknowledged', null])
 })
 
-test('where the last revision cannot be read, the row stays, and the contents are kept for the days of the quarantine', async () => {
+test('if the last revision cannot be read, the row stays and the contents are kept for the quarantine', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'of the dump')
   const putBack = await dumpRows(bed.database.superuser)
@@ -123,7 +122,7 @@ test('where the last revision cannot be read, the row stays, and the contents ar
   assert.deepEqual([await read(id, 'a'), await read(id, 'b'), await read(id, 'c')], ['of the dump', null, 'life goes on'])
 })
 
-test('a fork that the database does not know is kept in its store for the days of the quarantine, also when the source is deleted', async () => {
+test('a fork that the database does not know is kept for the quarantine, even if its source is deleted', async () => {
   const { superuser: db } = bed.database
   const source = await bed.open()
   await write(source, 0, 'a', 'shared')
@@ -131,7 +130,7 @@ test('a fork that the database does not know is kept in its store for the days o
   await write(child, 0, 'b', 'of the fork')
   const last = await bed.trees.lastRevisions(source).newest(child)
   assert.ok(last)
-  // A dump of before the fork.
+  // Simulates a dump from before the fork.
   await db.deleteFrom('trees').where('workspace_id', '=', child).execute()
   await db.deleteFrom('workspaces').where('id', '=', child).execute()
   await followTrees(context(), signal)

@@ -1,22 +1,22 @@
 import { RE2JS } from 're2js'
 import type { FileSearch } from '../../../contract/schemas/cell/search.ts'
 
-/** A match in a line, in bytes. */
+/** Position and length of a match in a line, in bytes. */
 export interface Hit {
   at: number
   length: number
 }
 
 export interface SearchPattern {
-  /** A quick look at a whole file: false where no line of it can match. */
+  /** Quick check of a whole file: false if no line can match. */
   possible(content: Buffer): boolean
   find(line: Buffer): Hit | null
 }
 
-/** More instructions cost too much for each byte of a line. */
+/** Larger programs cost too much per byte. */
 const INSTRUCTIONS_MAX = 10_000
 
-/** Why a pattern is not searched for; null where it is. */
+/** @returns null if the pattern can be searched for, else the problem */
 export function patternProblem(search: Pick<FileSearch, 'pattern' | 'regex' | 'case_insensitive'>): string | null {
   if (search.regex !== true && /[\n\0]/.test(search.pattern)) return 'must not contain a line break or NUL: lines are matched one by one'
   try {
@@ -48,7 +48,7 @@ export function compilePattern(search: Pick<FileSearch, 'pattern' | 'regex' | 'c
   }
 }
 
-/** null: a literal. */
+/** @returns null for a literal pattern */
 function expressionOf({ pattern, regex, case_insensitive }: Pick<FileSearch, 'pattern' | 'regex' | 'case_insensitive'>): RE2JS | null {
   if (regex !== true && case_insensitive !== true) return null
   const text = regex === true ? pattern : RE2JS.quote(pattern)

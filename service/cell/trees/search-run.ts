@@ -8,18 +8,16 @@ import { compilePattern, type Hit, type SearchPattern } from './search-pattern.t
 import { type Bookmark, cursorOf, nextOf, stepsOf } from './bookmark.ts'
 import { listEntries } from './tree.ts'
 
-/** What is searched: an entry of a tree, and how its path is shown. */
 export interface SearchTask {
   search: Required<Omit<FileSearch, 'cursor'>>
-  /** Where it goes on. */
   begin: Bookmark
   entry: Entry
   path: string
-  /** By the clock of this process; what takes longer is cut off from outside. */
+  /** Deadline by this thread's `performance.now()`. The caller ends the thread if the search overruns it. */
   until_ms: number
 }
 
-/** How much of a line is shown. */
+/** Maximum bytes of a line in a match. */
 const TEXT_BYTES_MAX = 1000
 const LINES_PER_LOOK = 1024
 
@@ -32,7 +30,7 @@ class Stop extends Error {
   }
 }
 
-/** Searches as a machine's agent does (machine/internal/agent/search): what it has, when a bound is reached. */
+/** Searches as the machine's agent does (machine/internal/agent/search). Returns the matches so far when it reaches a limit. */
 export async function runSearch(reads: PageReads, task: SearchTask): Promise<SearchResult> {
   const { search, entry, until_ms } = task
   const state: State = {
@@ -69,7 +67,6 @@ interface State {
   reads: PageReads
   search: SearchTask['search']
   begin: Bookmark
-  /** Where it is, in the same terms. */
   at: Bookmark
   pattern: SearchPattern
   include: Glob[]
@@ -95,7 +92,7 @@ async function searchDirectory(
   for await (const { name, entry } of listEntries(state.reads, directory)) {
     const { passed, on, rest } = nextOf(steps, name)
     if (passed) continue
-    // What was a directory where the search goes on may be a file by now: all of its lines are searched.
+    // A file may have replaced the directory of the position: then all of its lines are searched.
     state.at = on && !(rest.length > 0 && entry.type === 'file') ? state.begin : { path: `${relative}${name}`, number: 0 }
     state.entries += 1
     if (state.entries > LIMITS.search.entries_max) throw new Stop('entry_limit')
@@ -118,7 +115,6 @@ function takes({ include, exclude }: State, path: string, name: string): boolean
   return !anyOf(exclude, path, name) && (include.length === 0 || anyOf(include, path, name))
 }
 
-/** A directory is left out when its own path is excluded, or that of everything in it. */
 function prunes({ exclude }: State, path: string, name: string): boolean {
   return anyOf(exclude, path, name) || exclude.some(({ whole }) => whole?.(path) === true)
 }
@@ -129,7 +125,7 @@ async function searchFile(state: State, file: FileEntry, path: string): Promise<
   if (state.bytes > LIMITS.search.bytes_max) throw new Stop('byte_limit')
   const content = await readPart(state.reads.blobs, file, 0, file.size)
   state.files_scanned += 1
-  if (content.includes(0) || !state.pattern.possible(content)) return // binary files are skipped
+  if (content.includes(0) || !state.pattern.possible(content)) return // skip binary files
   searchLines(state, content, path)
 }
 
@@ -180,7 +176,6 @@ function take(state: State, { path, number, line, hit, before, rest }: Taken): v
   state.matches.push(match)
 }
 
-/** Cuts a long line, so that the match is in what is left. */
 function around(line: Buffer, { at, length }: Hit): string {
   if (line.length <= TEXT_BYTES_MAX) return cut(line)
   let from = Math.max(0, Math.min(at - Math.trunc((TEXT_BYTES_MAX - Math.min(length, TEXT_BYTES_MAX)) / 2), line.length - TEXT_BYTES_MAX))
@@ -195,7 +190,6 @@ function cut(line: Buffer): string {
   return line.subarray(0, end).toString('utf8')
 }
 
-/** Whether a character goes on at this byte. */
 function isInside(line: Buffer, at: number): boolean {
   return ((line[at] ?? 0) & 0xc0) === 0x80
 }

@@ -5,7 +5,7 @@ import { BlobTrouble } from './blobs.ts'
 import { runSearch } from './search-run.ts'
 import type { SearchAnswer, SearchOrder } from './search.ts'
 
-// Searches, one after another, in a thread of their own: matching would stand in the way of all other calls.
+// Runs searches one by one in a separate thread: matching would block all other calls.
 parentPort?.on('message', ({ folder, within_ms, ...task }: SearchOrder) => {
   const blobs = openBlobFiles(folder, systemClock)
   const until_ms = performance.now() + within_ms
@@ -13,7 +13,7 @@ parentPort?.on('message', ({ folder, within_ms, ...task }: SearchOrder) => {
     .then(
       (result): SearchAnswer => ({ result }),
       (error: unknown): SearchAnswer => {
-        if (!(error instanceof BlobTrouble)) throw error // it ends the thread, which fails the search
+        if (!(error instanceof BlobTrouble)) throw error // ends the thread, and so fails the search
         return { trouble: { kind: error.kind, digest: error.digest } }
       },
     )

@@ -33,13 +33,13 @@ async function orderOf(text: string, pattern: string, is_regex: boolean): Promis
   return { folder, entry, path: '/home/user/f', begin: { path: '', number: 0 }, search }
 }
 
-test('searches of one organization keep no other one waiting, and a workspace has so many at once', async () => {
+test('searches of one organization do not delay another organization, and each workspace has a limit of concurrent searches', async () => {
   const searches = createSearches()
   const slow = await orderOf(`${'abc'.repeat(2000)}\n`.repeat(2500), SLOW, true)
   const quick = await orderOf('needle\n', 'needle', false)
   const leaving = new AbortController()
   const never = new AbortController().signal
-  await Promise.all(['a', 'b'].map((organization_id) => searches.search({ id: organization_id, organization_id }, quick, never))) // both threads begin
+  await Promise.all(['a', 'b'].map((organization_id) => searches.search({ id: organization_id, organization_id }, quick, never))) // start both threads
   const greedy = { id: 'greedy', organization_id: 'a' }
   let ended = 0
   const all = Array.from({ length: LIMITS.tree_search.per_workspace_max }, () =>

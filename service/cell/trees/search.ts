@@ -7,27 +7,24 @@ import { createFairLine, type FairLine } from '../../lib/fair-line.ts'
 import { BlobTrouble } from './blobs.ts'
 import type { SearchTask } from './search-run.ts'
 
-/** What the thread is given. */
 export interface SearchOrder extends Omit<SearchTask, 'until_ms'> {
-  /** Of the workspace's blobs. */
   folder: string
   within_ms: number
 }
 
 export type SearchAnswer = { result: SearchResult } | { trouble: Pick<BlobTrouble, 'kind' | 'digest'> }
 
-/** Whose search it is. */
 export interface Searcher {
   id: string
   organization_id: string
 }
 
 export interface Searches {
-  /** Searches in a thread of its own, until its time, counted from the call, is over, or its caller leaves. */
+  /** Searches in a separate thread, until the time limit counted from the call, or until the caller aborts. */
   search(who: Searcher, order: Omit<SearchOrder, 'within_ms'>, signal: AbortSignal): Promise<SearchResult>
 }
 
-/** A pattern that is at one line when its time is over is cut off then: what was found is lost with it. */
+/** After this grace the thread is terminated and its matches are lost: it may be busy with one line. */
 const LATE_MS = 2000
 const HEAP_MIB_MAX = 512
 const { at_once_max, at_once_per_organization_max, waiting_max, waiting_per_organization_max, per_workspace_max } = LIMITS.tree_search
@@ -62,7 +59,7 @@ export function createSearches(): Searches {
   }
 }
 
-/** The time in line is part of the search's. */
+/** The time limit includes the wait in the queue. */
 async function inTurn<Result>(
   line: FairLine,
   organization_id: string,
@@ -88,7 +85,7 @@ function crowded() {
   return fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds })
 }
 
-/** Threads are kept: to start one takes longer than most searches do. As many are begun as searches run at once. */
+/** Keeps threads for reuse: starting one takes longer than most searches. There are as many threads as concurrent searches. */
 function createThreads() {
   const idle: Worker[] = []
   const begin = (): Worker => {
@@ -117,7 +114,7 @@ function createThreads() {
         if ('result' in answer) return answer.result
         throw new BlobTrouble(answer.trouble.kind, answer.trouble.digest)
       } catch (error) {
-        if (!(error instanceof BlobTrouble)) await worker.terminate() // it may be at one line for ever
+        if (!(error instanceof BlobTrouble)) await worker.terminate() // it may be stuck in one line
         if (late.aborted && !signal.aborted)
           return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0, next_cursor: null }
         throw error

@@ -3,21 +3,18 @@ import type { Db } from '../../db/database.ts'
 import type { MadeBy, TreeCounts } from '../../db/schema-trees.ts'
 import type { Digest } from './blobs.ts'
 
-/** Where a workspace's tree is. */
 export interface TreeRow {
   revision: number
-  /** null: nothing was ever put into it. */
+  /** null: the tree is empty and was never written. */
   root: Digest | null
   created_at: Date
-  /** The workspace whose store has its contents: its own, or that of which it is a fork. */
+  /** The workspace whose store holds the contents: its own, or the one it was forked from. */
   store_id: string
-  /** The command that runs on it; null: none does. */
   execution_id: string | null
-  /** What all its files may have. */
   bytes_max: number
 }
 
-/** null: no file-first workspace of this id is left. */
+/** @returns null if no file-first workspace has this id */
 export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | null> {
   const row = await db
     .selectFrom('trees as t')
@@ -32,13 +29,13 @@ export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | 
   return { revision, root, created_at, execution_id, store_id: row.store_id ?? row.workspace_id, bytes_max }
 }
 
-/** Where the contents of a workspace's tree are, also of one that is being deleted. */
+/** Works also for a workspace that is being deleted. */
 export async function readStore(db: Db, workspace_id: string): Promise<string> {
   const row = await db.selectFrom('trees').select('store_id').where('workspace_id', '=', workspace_id).executeTakeFirst()
   return row?.store_id ?? workspace_id
 }
 
-/** The root of an earlier revision that is still kept; undefined where it is not. */
+/** @returns null for an empty root; undefined if the revision is not kept */
 export async function readEarlierRoot(db: Db, workspace_id: string, revision: number): Promise<Digest | null | undefined> {
   const row = await db
     .selectFrom('tree_revisions')
@@ -49,7 +46,7 @@ export async function readEarlierRoot(db: Db, workspace_id: string, revision: nu
   return row?.root
 }
 
-/** What a change with an Idempotency-Key was answered. */
+/** Response to a change with an Idempotency-Key. */
 export interface KeptAnswer {
   key: string
   fingerprint: Buffer
@@ -62,14 +59,14 @@ export interface TreeMove {
   root: Digest
   entries: number
   bytes: number
-  /** Against the revision before; null: nobody counted. */
+  /** Compared with the revision before; null: too many to count. */
   changes: TreeCounts | null
   made_by: MadeBy | null
   now: Date
   kept: KeptAnswer | null
 }
 
-/** The next revision, where the tree is still at the one that it was made of and no command runs on it. @returns whether it was. */
+/** Advances the tree, if it is still at the base revision and no command runs on it. @returns false otherwise */
 export async function moveTree(db: Db, move: TreeMove): Promise<boolean> {
   const { workspace_id, base_revision, root, entries, bytes, now, kept } = move
   const [changes, made_by] = [move.changes, move.made_by].map((value) => (value === null ? null : JSON.stringify(value)))
@@ -114,12 +111,11 @@ export async function readKept(db: Db, workspace_id: string, key: string): Promi
   return row ?? null
 }
 
-/** With its revisions and keys. */
+/** Drops also its revisions and keys. */
 export async function dropTree(db: Db, workspace_id: string): Promise<void> {
   await db.deleteFrom('trees').where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Bytes of the current revision of each tree of this cell. */
 export async function readTreeBytes(db: Db, cell_id: string): Promise<Map<string, number>> {
   const rows = await db
     .selectFrom('trees as t')

@@ -14,7 +14,6 @@ export interface StrangersContext {
   clock: Clock
   trees: Trees
   log: Logger
-  /** For how long a tree that no row names is kept. */
   quarantine_days: number
 }
 
@@ -22,13 +21,13 @@ const DAY_MS = 24 * 3600 * 1000
 const MARK = 'stranger'
 
 /**
- * Removes folders of trees that no row names: those of deleted workspaces at once, those of workspaces that the database has never heard
- * of when they have been strangers for the quarantine's days (decision 70). A restored database knows nothing of what came after it.
- * @returns how many folders went.
+ * Removes orphan trees (decision 70): those of deleted workspaces at once, unknown ones after the quarantine. A restored database does not
+ * know later workspaces.
+ * @returns the number of removed folders
  */
 export async function removeStrangers(context: StrangersContext, signal: AbortSignal): Promise<number> {
   const { db, trees, log } = context
-  // The folders first: a folder is only ever made for a row that is there.
+  // List the folders first: a folder is only made for an existing row.
   const ids = await trees.stored()
   const fates = await readFates(db, ids)
   let removed = 0
@@ -52,7 +51,7 @@ async function isOver(context: StrangersContext, store_id: string, fate: 'kept' 
   if (fate === 'deleted') return dropStrangers(trees, store_id, is_old)
   const mark = path.join(trees.folder(store_id), MARK)
   if (fate === 'kept') {
-    await rm(mark, { force: true }) // its row has come back with another restore
+    await rm(mark, { force: true }) // another restore has brought its row back
     return false
   }
   const since = await timeOf(mark)
@@ -62,7 +61,7 @@ async function isOver(context: StrangersContext, store_id: string, fate: 'kept' 
   return false
 }
 
-/** A fork that no row names keeps its store as long as a store of its own. @returns whether none is left. */
+/** Drops orphan forks of a store after the quarantine. @returns false if the store still has one */
 async function dropStrangers(trees: Trees, store_id: string, is_old: (since: number) => boolean): Promise<boolean> {
   const lasts = trees.lastRevisions(store_id)
   const strangers = await strangersOf(lasts)

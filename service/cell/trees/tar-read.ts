@@ -2,7 +2,7 @@ import { BLOCK } from '../../lib/tar-write.ts'
 import { checkSum, decimal, notATar, numberAt, plainName, recordsOf, textAt, textOf } from './tar-fields.ts'
 import { type Holes, holesOfHead, piecesOfExtension, piecesOfMap, withHoles } from './tar-sparse.ts'
 
-/** An entry as its tar says it: nothing of it is judged. */
+/** An entry of a tar, not validated. */
 export interface TarItem {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'hard_link' | 'other'
@@ -20,17 +20,17 @@ const TYPES: Readonly<Record<string, TarItem['type']>> = {
   '2': 'symlink',
   '5': 'directory',
 }
-/** A name, a target and a few more. */
+/** Enough for a name, a target and a few more records. */
 const EXTENDED_BYTES_MAX = 64 << 10
 
-/** Reads a tar as it comes. The content of a file is to be read before the next entry is asked for. */
+/** Streaming tar reader. The caller must read the content of a file before it asks for the next entry. */
 export class TarReader {
   readonly #source: AsyncIterator<Buffer>
   #pending: Buffer = Buffer.alloc(0)
-  /** Of the entry that was given last, with its padding. */
+  /** Bytes left of the current entry's content and padding. */
   #content_left = 0
   #padding_left = 0
-  /** Of the entry that was given last; null: it has none. */
+  /** Holes of the current entry; null: it is not sparse. */
   #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error
@@ -41,7 +41,7 @@ export class TarReader {
     this.#too_large = too_large
   }
 
-  /** null: the tar is over. */
+  /** @returns null at the end of the tar */
   async next(): Promise<TarItem | null> {
     await this.#drop()
     let said: Map<string, string> = new Map()
@@ -64,7 +64,6 @@ export class TarReader {
     }
   }
 
-  /** The content of the entry that was given last, piece by piece. */
   content(): AsyncGenerator<Buffer> {
     return this.#holes === null ? this.#archived() : withHoles(this.#holes, this.#archived())
   }
@@ -100,13 +99,13 @@ export class TarReader {
     }
   }
 
-  /** Reads what of the map is not in the head. The content that is left is the data. */
+  /** Reads the rest of the sparse map. The remaining content is data. */
   async #mapped(holes: Holes): Promise<Holes> {
     if (holes.map === 'in_content') holes.pieces = await piecesOfMap(() => this.#mapBlock())
     while (holes.map === 'goes_on') piecesOfExtension(holes, await this.#block())
     const data = holes.pieces.reduce((all, { size }) => all + size, 0)
     if (data !== this.#content_left || data > holes.size) throw notATar()
-    // A tree keeps every byte: holes count as what they are read as.
+    // A tree stores every byte, so holes count at full size.
     this.#bytes_left -= holes.size - data
     if (this.#content_left > this.#bytes_left) throw this.#too_large()
     return holes
@@ -124,7 +123,7 @@ export class TarReader {
     return block
   }
 
-  /** What follows the end is padding of the program that wrote it. */
+  /** Skips the padding that tar programs write after the end. */
   async #end(): Promise<null> {
     for (;;) if ((await this.#take(BLOCK, true, true)) === null) return null
   }
@@ -142,7 +141,7 @@ export class TarReader {
     return bytes ?? Buffer.alloc(0)
   }
 
-  /** @param may_end null where there is nothing left at all. */
+  /** @returns null at the end of the source, if `may_end` and no byte was read */
   async #take(bytes: number, may_end: boolean, may_be_short = false): Promise<Buffer | null> {
     const pieces: Buffer[] = []
     for (let left = bytes; left > 0;) {

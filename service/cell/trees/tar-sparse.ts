@@ -1,17 +1,15 @@
 import { decimal, notATar, numberAt } from './tar-fields.ts'
 
-/** A range of a file that is data. */
 interface Piece {
   at: number
   size: number
 }
 
-/** A file with holes, as GNU tar says it. */
 export interface Holes {
-  /** With them. */
+  /** Size including the holes. */
   size: number
   pieces: Piece[]
-  /** Where what is not in `pieces` yet stands. */
+  /** Location of the rest of the map: in the content (version 1.0), in extension blocks, or nowhere. */
   map: 'in_content' | 'goes_on' | 'whole'
 }
 
@@ -19,7 +17,9 @@ const PIECES_MAX = 64 << 10
 const LINE_BYTES_MAX = 20
 const ZEROS = Buffer.alloc(64 << 10)
 
-/** What a head says of holes: in the posix format of version 1.0, or in that of GNU. null: nothing. */
+/**
+ * Reads the sparse header of PAX format 1.0 or of the old GNU format. @returns null for a file without holes; 'unknown' for other formats
+ */
 export function holesOfHead(block: Buffer, flag: string, said: ReadonlyMap<string, string>): Holes | 'unknown' | null {
   if (flag === 'S') {
     const holes: Holes = { size: numberAt(block, 483, 12), pieces: [], map: 'goes_on' }
@@ -32,7 +32,7 @@ export function holesOfHead(block: Buffer, flag: string, said: ReadonlyMap<strin
   return { size: decimal(size), pieces: [], map: 'in_content' }
 }
 
-/** A block between head and content. */
+/** Reads an extension block of the old GNU format, between header and content. */
 export function piecesOfExtension(holes: Holes, block: Buffer): void {
   addPieces(holes, block, { at: 0, count: 21 })
 }
@@ -45,7 +45,7 @@ function addPieces(holes: Holes, block: Buffer, { at, count }: { at: number; cou
   holes.map = block[end] === 0 ? 'whole' : 'goes_on'
 }
 
-/** The map at the beginning of a content: how many pieces there are, then place and size of each, a number a line, to the end of a block. */
+/** Reads the map: the number of pieces, then offset and size of each, one number per line, padded to a block. */
 export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Piece[]> {
   let block: Buffer = Buffer.alloc(0)
   let at = 0
@@ -66,7 +66,7 @@ export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Pie
   return pieces
 }
 
-/** The content of a file with its holes, as zeros. */
+/** Yields the file with its holes as zeros. */
 export async function* withHoles({ size, pieces }: Holes, data: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   let written = 0
   let held: Buffer = Buffer.alloc(0)

@@ -5,7 +5,6 @@ import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
 import type { DirectoryEntry, Entry, TreePath } from './entries.ts'
 import { createMarks, editTree, emptyRoot, findEntry, listEntries, markTree, readRoot, type TreeChange, TreeMismatch } from './tree.ts'
 
-/** Blobs in memory, which count what is asked of them. */
 function counted() {
   const kept = new Map<Digest, Buffer>()
   const counts = { read: 0, written: 0 }
@@ -31,7 +30,6 @@ function counted() {
 
 const START = emptyRoot(new Date(1000))
 
-/** A tree that is changed step by step, as a workspace's is. */
 function growing() {
   const { blobs, kept, counts } = counted()
   let root: DirectoryEntry = START
@@ -50,7 +48,7 @@ const file = (text: string, modified_ms: number, mode = 0o644): Entry => {
   return { type: 'file', mode, modified_ms, size: text.length, content: sha256, sha256 }
 }
 
-// ---- A model: what a tree is, by nothing but a map from paths.
+// The model: a map from paths to attributes.
 
 type Attributes = Exclude<Entry, { type: 'directory' }> | { type: 'directory'; mode: number; modified_ms: number }
 type Model = Map<string, Attributes>
@@ -87,7 +85,6 @@ class Tree {
   }
 }
 
-/** The digest of the model's tree, built at once from nothing. */
 async function built(model: Model) {
   const { blobs, kept } = counted()
   const changes: TreeChange[] = [...model].map(([path, entry]) =>
@@ -100,7 +97,6 @@ async function built(model: Model) {
   return { ...edited, kept }
 }
 
-/** A generator that a seed makes repeatable. */
 function random(seed: number) {
   let state = seed
   return (below: number) => {
@@ -113,7 +109,6 @@ function random(seed: number) {
 
 const NAMES = ['a', 'b', 'ab', 'abc', 'é', '日本', 'x'.repeat(255), ...Array.from({ length: 400 }, (_, i) => `f${i}`)]
 
-/** One step of a random history, done to the tree and to the model. */
 function step(model: Tree, at: (below: number) => number, now: number, wide: boolean): TreeChange[] {
   const pick = <T>(all: readonly T[]): T => all[at(all.length)] as T
   const directory = pick([...model.paths.keys()].filter((path) => model.isDirectory(path)))
@@ -144,7 +139,7 @@ function step(model: Tree, at: (below: number) => number, now: number, wide: boo
 test('any history of changes gives the digest of the same tree built at once', async () => {
   for (let seed = 1; seed <= 1000; seed++) {
     const at = random(seed)
-    const wide = seed % 20 === 0 // many names in one directory: pages come and go
+    const wide = seed % 20 === 0 // many names in one directory, so that pages split and merge
     const tree = growing()
     const model = new Tree()
     for (let now = 2000; now < 2000 + (wide ? 400 : 25); now++) {
@@ -164,7 +159,7 @@ test('any history of changes gives the digest of the same tree built at once', a
   }
 })
 
-test('a directory is moved with all that is in it, by its entry alone', async () => {
+test('moving a directory with its contents moves only its entry', async () => {
   const tree = growing()
   const model = new Tree()
   const many = Array.from({ length: 1000 }, (_, i) => `/a/f${i}`)
@@ -190,7 +185,7 @@ test('a directory is moved with all that is in it, by its entry alone', async ()
   assert.ok(tree.counts.written - before.written <= 3, 'the root, its page and that of /b')
 })
 
-test('names come in the order of their bytes, whatever pages they stand in', async () => {
+test('entries are listed in byte order across pages', async () => {
   const tree = growing()
   const names = [...NAMES, '\u{1F600}', '\uFFFD', 'Z', '~']
   await tree.change(
@@ -210,7 +205,7 @@ test('names come in the order of their bytes, whatever pages they stand in', asy
   for (const name of ['', 'f', 'f4000', 'zz']) assert.equal(await findEntry(tree, tree.root(), [name]), null, name)
 })
 
-test('a change costs the depth of what it changes, not the size of the tree', async () => {
+test('a change costs the depth of its path, not the size of the tree', async () => {
   const cost = async (size: number) => {
     const tree = growing()
     const names = Array.from({ length: size }, (_, i) => `file-${String(i).padStart(7, '0')}`)
@@ -235,7 +230,7 @@ test('a change costs the depth of what it changes, not the size of the tree', as
   assert.ok(small.read <= 40 && large.read <= 40, JSON.stringify({ small, large }))
 })
 
-test('what is marked of a tree is what it needs to be read, and no blob besides', async () => {
+test('marking covers exactly the blobs that a tree needs', async () => {
   const tree = growing()
   const names = Array.from({ length: 500 }, (_, i) => `n${i}`)
   const puts: TreeChange[] = names.map((name) => ({ kind: 'put', path: ['d', name], entry: file(`content of ${name}`, 5) }))
@@ -274,7 +269,7 @@ test('changes that do not fit the tree are refused', async () => {
   for (const changes of refused) await assert.rejects(tree.change(changes, 6), TreeMismatch)
 })
 
-test('a page that is missing is said to be, by its digest', async () => {
+test('a missing page is reported by its digest', async () => {
   const tree = growing()
   await tree.change([{ kind: 'put', path: ['f'], entry: file('x', 5) }], 5)
   const page = tree.root().page?.digest ?? ''

@@ -5,15 +5,15 @@ import { countEdit, type Counts, noCounts } from './diff.ts'
 import { bytesOf, type DirectoryEntry, type Entry, nameOf, type TreePath } from './entries.ts'
 import { type Edit, editPages, findName, findNames, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
 
-/** One change of a tree. Changes of one publication have different paths, and hold together: where a directory is put, what is put below it lies in it. */
+/** The changes of one publication must have different paths. A change below a directory that is put applies inside it. */
 export type TreeChange =
-  /** Puts an entry where there is none, or in the place of one. A directory comes with all that its page names. */
+  /** Adds or replaces an entry. A directory brings all that its page references. */
   | { kind: 'put'; path: TreePath; entry: Entry }
   | { kind: 'remove'; path: TreePath }
-  /** Of what is there. */
+  /** Changes attributes of an existing entry. */
   | { kind: 'set'; path: TreePath; mode?: number; modified_ms?: number }
 
-/** A change that does not fit the tree: something above it is no directory, or nothing is there. */
+/** The change does not fit: its path has no entry, or a parent is not a directory. */
 export class TreeMismatch extends Error {
   readonly path: TreePath
 
@@ -23,22 +23,21 @@ export class TreeMismatch extends Error {
   }
 }
 
-/** What a file-first workspace begins with. */
 export function emptyRoot(created_at: Date): DirectoryEntry {
   return { type: 'directory', mode: 0o755, modified_ms: created_at.getTime(), page: null }
 }
 
 export interface EditedTree {
   root: DirectoryEntry
-  /** Of the blob that holds the root: two trees with the same digest are the same. */
+  /** Digest of the blob that holds the root. Equal trees have equal digests. */
   digest: Digest
-  /** Blobs that the tree has and the one before may not have. */
+  /** Blobs that the earlier tree may not have. */
   blobs: Buffer[]
-  /** Entries that it has other than the one before. */
+  /** Entries changed. */
   counts: Counts
 }
 
-/** The tree after the changes. Directories in which names change are modified at that time, unless a change says another. */
+/** Applies changes. A directory whose names change is modified at `modified_ms`, unless a change sets its time. */
 export async function editTree(
   reads: PageReads,
   root: DirectoryEntry,
@@ -65,7 +64,7 @@ export async function readRoot({ blobs }: PageReads, digest: Digest): Promise<Di
   return entry
 }
 
-/** What is at a path, links not followed; null where nothing is. */
+/** Finds an entry without following links. @returns null if there is none */
 export async function findEntry(reads: PageReads, root: DirectoryEntry, path: TreePath): Promise<Entry | null> {
   let at: Entry = root
   for (const name of path) {
@@ -77,17 +76,15 @@ export async function findEntry(reads: PageReads, root: DirectoryEntry, path: Tr
   return at
 }
 
-/** The entries of a directory by name, in the order of their bytes. */
 export async function* listEntries(reads: PageReads, directory: DirectoryEntry): AsyncGenerator<{ name: string; entry: Entry }> {
   for await (const [name, entry] of walkNames(reads, directory.page)) yield { name: nameOf(name), entry }
 }
 
-/** The blobs of trees. */
 export interface Marks {
   has(digest: Digest): boolean
-  /** Pages: what lies below one that is marked is not looked at again, so nothing is marked by mistake. */
+  /** Pages by full digest: markTree skips everything below a marked page, so it must not confuse two. */
   readonly pages: Set<Digest>
-  /** Contents, of which there are many: by a part of their digest. Two that share it keep each other, which harms nobody. */
+  /** Contents by a part of their digest, because they are many. A collision only keeps a blob longer. */
   readonly contents: Set<number>
 }
 
@@ -97,7 +94,6 @@ export function createMarks(): Marks {
   return { pages, contents, has: (digest) => pages.has(digest) || contents.has(partOf(digest)) }
 }
 
-/** Marks every blob that a tree consists of. */
 export async function markTree(reads: PageReads, digest: Digest, { pages, contents }: Marks): Promise<void> {
   if (pages.has(digest)) return
   pages.add(digest)
@@ -120,7 +116,7 @@ function partOf(digest: Digest): number {
   return Number.parseInt(digest.slice(0, 13), 16)
 }
 
-/** Of a file: what is larger is a list of these. */
+/** A larger file is a list of chunks of this size. */
 export const CHUNK_BYTES = 4 << 20
 
 export function isChunked({ size }: { size: number }): boolean {
@@ -137,12 +133,12 @@ export function encodeChunks(chunks: readonly Digest[]): Buffer {
   return Buffer.from(JSON.stringify(['chunks', ...chunks]))
 }
 
-/** The blob that holds a root: its digest names the tree. */
+/** The blob that holds a root. Its digest identifies the tree. */
 export function encodedRoot(root: DirectoryEntry): Buffer {
   return Buffer.from(JSON.stringify(['root', ...pack(root)]))
 }
 
-/** The changes of one directory: of its names, each with those below it. */
+/** The change of an entry, with the changes below it by name. */
 interface Gathered {
   change: TreeChange | null
   below: Map<string, Gathered>
@@ -167,7 +163,7 @@ interface Editing {
   reads: PageReads
   put(content: Buffer): Digest
   modified_ms: number
-  /** null below what is counted as a whole. */
+  /** null inside an entry that is counted as a whole. */
   counts: Counts | null
 }
 
@@ -195,7 +191,7 @@ async function editDirectory(editing: Editing, directory: DirectoryEntry, gather
   return { type: 'directory', mode, modified_ms, page }
 }
 
-/** Counts it, and what is edited below it where that is no part of what it brings along. */
+/** Counts the entry. Edits inside contents that the change brings along are not counted again. */
 async function editEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
   const is_whole = bringsContents(before, gathered.change)
   const after = await editedEntry(is_whole ? { ...editing, counts: null } : editing, before, gathered, path)

@@ -29,7 +29,6 @@ const put = (name: string, text: string): { change: TreeChange; content: Buffer 
   return { change: { kind: 'put', path: [name], entry }, content }
 }
 
-/** One file more, or another in its place. */
 async function write(id: string, base: number, name: string, text: string, trees: Trees = bed.trees) {
   using publication = trees.begin(id)
   const { change, content } = put(name, text)
@@ -61,7 +60,7 @@ const collecting = () => ({
   quarantine_days: 7,
 })
 
-test('a tree begins empty at revision 0, and each publication is one revision more', async () => {
+test('a tree starts empty at revision 0, and each publication adds one revision', async () => {
   const id = await bed.open()
   assert.deepEqual([(await bed.trees.current(id))?.revision, await names(id)], [0, []])
   assert.equal((await write(id, 0, 'a', 'one')).revision, 1)
@@ -70,7 +69,7 @@ test('a tree begins empty at revision 0, and each publication is one revision mo
   assert.deepEqual([Number(row.tree_revision), await read(id, 'a')], [2, 'one'])
 })
 
-test('of two who publish on one base, in whatever process, one wins and the other is told the current revision', async () => {
+test('of two publications on one base, in any process, one wins and the other learns the current revision', async () => {
   const id = await bed.open()
   const other = bed.second()
   for (let base = 0; base < 10; base++) {
@@ -84,7 +83,7 @@ test('of two who publish on one base, in whatever process, one wins and the othe
   await assert.rejects(write(id, 11, 'a', 'early'), TreeMoved)
 })
 
-test('an earlier revision is read as it was while it is kept', async () => {
+test('an earlier revision stays readable while it is kept', async () => {
   const id = await bed.open()
   for (const [base, text] of ['one', 'two', 'three'].entries()) await write(id, base, 'a', text)
   assert.deepEqual(
@@ -95,7 +94,7 @@ test('an earlier revision is read as it was while it is kept', async () => {
   assert.equal((await bed.trees.at(id, 0))?.revision, 0)
 })
 
-test('a tree that would be too large is refused, and what makes it smaller is not', async () => {
+test('a change that would exceed the limit is refused, and a change that shrinks the tree is not', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'x'.repeat(100))
   const { superuser } = bed.database
@@ -108,7 +107,7 @@ test('a tree that would be too large is refused, and what makes it smaller is no
   assert.equal((await write(id, 2, 'b', 'y')).revision, 3)
 })
 
-test('names that no file can have are refused, whoever publishes them', async () => {
+test('every publication with an invalid file name is refused', async () => {
   const id = await bed.open()
   for (const name of ['', '.', '..', 'a/b', 'a\0', '\uD800', 'é'.repeat(128), 'x'.repeat(256)])
     await assert.rejects(write(id, 0, name, 'x'), { code: 'validation_failed', reason: 'invalid_path' }, JSON.stringify(name))
@@ -120,7 +119,7 @@ test('names that no file can have are refused, whoever publishes them', async ()
   )
 })
 
-test('a publication that ends before its commit has changed nothing, and one that ends after it is there', async () => {
+test('a publication that fails before its commit changes nothing, and one that fails after it has taken effect', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'one')
   for (const [point, expected] of [
@@ -135,7 +134,7 @@ test('a publication that ends before its commit has changed nothing, and one tha
   }
 })
 
-test('after its time nothing is left of what no revision names, and all of what one does', async () => {
+test('collection removes everything that no revision references, and nothing else', async () => {
   const id = await bed.open()
   for (let base = 0; base < 5; base++) await write(id, base, 'a', `text ${base}`)
   await write(id, 5, 'b', 'stays')
@@ -154,7 +153,7 @@ test('after its time nothing is left of what no revision names, and all of what 
   )
 })
 
-test('whatever a publication needs that is under way stays, however long it takes and whatever is collected meanwhile', async () => {
+test('contents of a running publication and its base survive collections, however long it takes', async () => {
   const id = await bed.open()
   await write(id, 0, 'old', 'is in the base')
   using publication = bed.trees.begin(id)
@@ -166,14 +165,14 @@ test('whatever a publication needs that is under way stays, however long it take
   assert.deepEqual([await read(id, 'new'), await read(id, 'old')], ['was put long ago', 'is in the base'])
 })
 
-test('contents that nobody named any more and that are put again while they are collected stay', async () => {
+test('contents that are put again during their collection stay', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'given up')
   await write(id, 1, 'a', 'other')
   bed.clock.ahead_ms += 3 * LIMITS.tree.blob_grace_seconds * 1000
   let published: Promise<unknown> = Promise.resolve()
   {
-    // The roots are read and marked, nothing is removed yet: now the content comes back.
+    // The roots are read and marked, and nothing is removed yet: now the content is put again.
     using _ = armFailpoint('tree.T3', async () => {
       published = write(id, 2, 'a', 'given up')
       await published
@@ -184,9 +183,9 @@ test('contents that nobody named any more and that are put again while they are 
   assert.equal(await read(id, 'a'), 'given up')
 })
 
-test('publishers and a collector that run against each other lose nothing: every revision that was answered is read', async () => {
+test('concurrent publishers and a collector lose nothing: every acknowledged revision is readable', async () => {
   const id = await bed.open()
-  const texts = Array.from({ length: 6 }, (_, i) => `text ${i}`) // they come and go, so that old blobs are named again
+  const texts = Array.from({ length: 6 }, (_, i) => `text ${i}`) // few texts, so that old blobs are referenced again
   let collected = 0
   const stop = new AbortController()
   const collector = (async () => {
@@ -198,7 +197,7 @@ test('publishers and a collector that run against each other lose nothing: every
     await write(id, (await bed.trees.current(id))?.revision ?? 0, name, text)
     expected.set(name, text)
     for (const [each, was] of expected) assert.equal(await read(id, each), was, `${each} after step ${at}`)
-    bed.clock.ahead_ms += (LIMITS.tree.blob_grace_seconds / 2) * 1000 // what nobody uses grows old while it is looked at
+    bed.clock.ahead_ms += (LIMITS.tree.blob_grace_seconds / 2) * 1000 // unused blobs age while the collector runs
   }
   const publisher = async (seed: number) => {
     for (let i = 0; i < 60; i++) await bed.trees.inTurn(id, () => step(i * seed))
@@ -212,7 +211,7 @@ test('publishers and a collector that run against each other lose nothing: every
   assert.deepEqual([(await bed.trees.current(id))?.revision, collected > 0], [120, true])
 })
 
-test('a tree of which something is missing is left alone by the collector, and the others are collected', async () => {
+test('the collector leaves a damaged tree alone and collects the others', async () => {
   const [damaged, sound] = [await bed.open(), await bed.open()]
   for (const id of [damaged, sound]) for (const [base, text] of ['one', 'two'].entries()) await write(id, base, 'a', text)
   const page = (await bed.trees.current(damaged))?.root.page?.digest ?? ''
@@ -223,7 +222,7 @@ test('a tree of which something is missing is left alone by the collector, and t
   assert.deepEqual([await filesOf(damaged), (await filesOf(sound)).length], [before_files, 3])
 })
 
-test('a deleted tree is gone with its files, its revisions and its keys', async () => {
+test('removing a tree removes its files, revisions and keys', async () => {
   const id = await bed.open()
   await write(id, 0, 'a', 'one')
   assert.equal((await readTreeBytes(bed.database.cell, bed.cell_id)).get(id), 3)
@@ -234,7 +233,7 @@ test('a deleted tree is gone with its files, its revisions and its keys', async 
   assert.equal((await readTreeBytes(bed.database.cell, bed.cell_id)).get(id), undefined)
 })
 
-test('a tree that no row names is kept for the days of the quarantine, also over a restart, and goes then; one of a deleted workspace goes at once', async () => {
+test('an orphan tree is removed after the quarantine, also across restarts; one of a deleted workspace is removed at once', async () => {
   const [stranger, returned, deleted, kept] = [randomUUID(), randomUUID(), await bed.open(), await bed.open()]
   for (const id of [stranger, returned]) await bed.trees.blobs(id).put([Buffer.from('of a lost history')])
   for (const id of [deleted, kept]) await write(id, 0, 'a', 'one')
@@ -252,7 +251,7 @@ test('a tree that no row names is kept for the days of the quarantine, also over
   assert.deepEqual(await look(bed.trees), [true, true, false, true])
   bed.clock.ahead_ms += 6.9 * DAY_MS
   assert.deepEqual(await look(bed.second()), [true, true, false, true])
-  // Another restore, whose rows know one of them: from then on it is nobody's stranger.
+  // Another restore knows one of these trees again: it is no orphan any more.
   const id = await bed.open()
   await superuser.updateTable('trees').set({ collected_at: bed.clock.now() }).where('workspace_id', '=', id).execute()
   await rename(bed.trees.folder(returned), bed.trees.folder(id))

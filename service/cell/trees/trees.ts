@@ -23,17 +23,16 @@ import { type EditedTree, editTree, emptyRoot, readRoot, type TreeChange } from 
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** One revision of a workspace's tree. */
 export interface Revision {
   revision: number
   root: DirectoryEntry
-  /** What all files of the tree may have. */
+  /** Maximum bytes of all files of the tree. */
   bytes_max: number
-  /** The command that runs on it: until it has ended nothing else makes a revision. */
+  /** The command that runs on the tree. Until it ends, only it can make a revision. */
   execution_id: string | null
 }
 
-/** The tree has moved on: nothing was published. */
+/** The tree is at another revision; nothing was published. */
 export class TreeMoved extends Error {
   readonly current_revision: number
 
@@ -43,7 +42,7 @@ export class TreeMoved extends Error {
   }
 }
 
-/** A command runs on the tree: nothing was published. */
+/** A command runs on the tree; nothing was published. */
 export class TreeBusy extends Error {
   readonly execution_id: string
 
@@ -53,7 +52,7 @@ export class TreeBusy extends Error {
   }
 }
 
-/** The revision that was to be restored is not kept: nothing was published. */
+/** The revision to restore is not kept; nothing was published. */
 export class RevisionGone extends Error {
   readonly revision: number
 
@@ -69,56 +68,50 @@ export interface PublishOptions {
   made_by?: MadeBy
 }
 
-/** Somebody who prepares a revision. Until it is disposed of, nothing that was put through it is collected. */
+/** Preparation of a revision. The collector keeps its contents until it is disposed. */
 export interface Publication extends Disposable {
-  /** Puts contents ahead of the changes that name them. */
+  /** Stores contents ahead of the changes that reference them. */
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
-   * Makes the next revision of what the base is with these changes, whatever they do: it is there whole and durable, or not at all.
-   * Contents that only these changes name are stored when it is known that the tree may have them.
-   * @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for names that no tree has.
+   * Applies changes to the base and makes the next revision, atomically and durably. `options.contents` are stored only after the size
+   * limits were checked.
+   * @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for invalid names
    */
   publish(base_revision: number, changes: readonly TreeChange[], options?: PublishOptions): Promise<Revision>
   /**
-   * Makes the next revision of one that is kept, in the place of the base.
-   * @throws TreeMoved, TreeFull, RevisionGone
+   * Makes a kept revision current again, as a new revision on the base.
+   * @throws TreeMoved, TreeBusy, TreeFull, RevisionGone
    */
   restore(base_revision: number, revision: number, made_by?: MadeBy): Promise<Revision>
 }
 
-/** The trees of the file-first workspaces of this cell. */
 export interface Trees {
-  /** As it is by now; null: no file-first workspace of this id is left. */
+  /** null: no file-first workspace has this id. */
   current(workspace_id: string): Promise<Revision | null>
-  /** The number alone. */
   revision(workspace_id: string): Promise<number | null>
-  /** An earlier one that is still kept, or the current one; null: it is not kept, or was never there. */
+  /** null: the revision is not kept or never existed. */
   at(workspace_id: string, revision: number): Promise<Revision | null>
   blobs(workspace_id: string): Blobs
   begin(workspace_id: string): Publication
-  /** One piece of work after another for a workspace, in this process. Others are found out about when they publish. */
+  /** Runs work on a workspace one at a time, in this process. Conflicts with other processes appear when they publish. */
   inTurn<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
-  /** All that is stored of it; what others share stays. */
+  /** Removes row, revisions and keys. The store goes with its last tree. */
   remove(workspace_id: string): Promise<void>
   /**
-   * The store that has a workspace's contents: its own, or that of the workspace of which it is a fork, or that one's. It never changes.
+   * The store with a workspace's contents: its own, or that of the workspace it was forked from, directly or indirectly. It never changes.
    */
   storeOf(workspace_id: string): Promise<string>
-  /** All stores that there are. */
   stored(): Promise<string[]>
-  /** For the collector: the files of a store, and since when the oldest publication of a workspace has been under way. */
   store(store_id: string): BlobFiles
-  /** Where these are. */
   folder(store_id: string): string
   busySince(workspace_id: string): Date | null
   readonly leftovers: Leftovers
   readonly reserve: DiskReserve
   lastRevisions(store_id: string): LastRevisions
-  /** Keeps the last revision next to the contents, when its row has moved and before the caller is answered. */
+  /** Records the last revision next to the contents. Call it after the row has changed and before the caller gets its response. */
   note(workspace_id: string, last: LastRevision): Promise<void>
-  /** Brings the row to the last revision that was noted, where a database that was put back is behind it. */
+  /** Advances the row to the recorded revision, if a restored database is behind. */
   follow(workspace_id: string): Promise<Followed>
-  /** How long earlier revisions are read, and how many of a workspace. */
   readonly kept: KeptRevisions
 }
 
@@ -127,7 +120,6 @@ export interface TreesOptions {
   clock: Clock
   folder: string
   kept?: KeptRevisions
-  /** Absent: no change is refused for the disk. */
   reserve?: DiskReserve
 }
 
@@ -194,16 +186,16 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     if (base === null) throw new TreeMoved(base_revision)
     if (base.execution_id !== null) throw new TreeBusy(base.execution_id)
     if (base.revision !== base_revision) throw new TreeMoved(base.revision)
-    // The database may have been put back since this process began to act: no other revision gets a number that was acknowledged.
+    // The database may have been restored since this process started: no new revision may reuse an acknowledged number.
     const last = await lastRevisions(await storeOf(workspace_id)).newest(workspace_id)
     if (last !== null && last.revision > base_revision && (await follow(workspace_id)) === 'followed') throw new TreeMoved(last.revision)
     return base
   }
-  /** Stores what the next revision consists of, and moves the tree to it. */
+  /** Stores the blobs of the next revision and advances the tree. */
   const commit = async (workspace_id: string, base: Revision, edited: EditedTree, said: Said): Promise<Revision> => {
     const { entries, bytes } = sizeUnder(base, edited.root)
     await failpoint('tree.T0')
-    // Removals go on when the disk is full. A smaller content in the place of a larger one does not: both are kept for an hour.
+    // Removals continue on a full disk. A smaller content that replaces a larger one does not: both are kept for an hour.
     const { contents } = said
     if (contents.length === 0 && isSmaller(base, edited.root)) await blobsOf(workspace_id).put(edited.blobs)
     else await putCounted(workspace_id, base.bytes_max, [...contents, ...edited.blobs])
@@ -253,7 +245,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     if (earlier === null) throw new RevisionGone(revision)
     const blobs = blobsOf(workspace_id)
     const now = clock.now()
-    const edited = await editTree({ blobs }, earlier.root, [], now.getTime()) // it has its root alone to store, as it was
+    const edited = await editTree({ blobs }, earlier.root, [], now.getTime()) // stores its root alone, unchanged
     const changes = await countDifferences({ blobs }, base.root, earlier.root)
     return commit(workspace_id, base, edited, { now, restores: revision, contents: [], of: { kept: null, made_by, changes } })
   }
@@ -312,7 +304,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     },
     async stored() {
       const names = await readdir(folder).catch((error: unknown) => {
-        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [] // nobody has put anything yet
+        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [] // nothing was ever stored
         throw error
       })
       return names.filter((name) => UUID.test(name))
@@ -331,16 +323,15 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
   }
 }
 
-/** What a commit is of. */
 interface Said {
   now: Date
-  /** The revision that is made current again. */
+  /** The revision to make current again; null: the commit applies changes. */
   restores: number | null
   contents: readonly Buffer[]
   of: Pick<TreeMove, 'kept' | 'made_by' | 'changes'>
 }
 
-/** Whoever has too much already may still take away. */
+/** A tree above a limit may still shrink. */
 function sizeUnder({ root: before, bytes_max }: Revision, { page }: DirectoryEntry): { entries: number; bytes: number } {
   const { entries = 0, bytes = 0 } = page ?? {}
   if (bytes > bytes_max && bytes > (before.page?.bytes ?? 0)) throw new TreeFull('bytes')
@@ -354,7 +345,7 @@ function isSmaller({ root: before }: Revision, { page }: DirectoryEntry): boolea
   return bytes <= was.bytes && entries <= was.entries && (bytes < was.bytes || entries < was.entries)
 }
 
-/** null where there are too many to be counted while somebody waits. */
+/** @returns null if there are too many to count while the caller waits */
 async function countDifferences(reads: PageReads, before: DirectoryEntry, after: DirectoryEntry): Promise<Counts | null> {
   const counts = noCounts()
   let looked = 0

@@ -5,12 +5,10 @@ import type { Entry } from './entries.ts'
 import { isName } from './names.ts'
 import { type TarItem, TarReader } from './tar-read.ts'
 
-/** What a tar puts below a directory: by path, each after the directories that it lies in. `null`: a directory that only lies on the way. */
+/** Entries of a tar by path, each after its directories. `null`: a directory that the tar only implies. */
 export interface Unpacked {
   entries: Map<string, Entry | null>
-  /** That the tar has, not those on the way. */
   count: number
-  /** Of contents. */
   bytes: number
 }
 
@@ -18,7 +16,6 @@ export interface UnpackOptions {
   bytes_max: number
   /** Keeps symbolic links that lead out of the directory. */
   links_out: boolean
-  /** Stores contents; they are there when it answers. */
   put(contents: readonly Buffer[]): Promise<unknown>
 }
 
@@ -26,7 +23,7 @@ const BATCH_BYTES = 4 << 20
 const BATCH_BLOBS = 256
 const DEPTH_MAX = 1024
 
-/** Reads a whole tar and stores its contents. Nothing is changed yet. Refuses whatever would lie elsewhere than below the directory. */
+/** Reads a whole tar and stores its contents, without changing the tree. Refuses entries outside the directory. */
 export async function unpackTar(source: AsyncIterable<Buffer>, options: UnpackOptions): Promise<Unpacked> {
   const { bytes_max, put } = options
   const tar = new TarReader(source, bytes_max, () => tarTooLarge(bytes_max))
@@ -38,7 +35,7 @@ export async function unpackTar(source: AsyncIterable<Buffer>, options: UnpackOp
     const path = pathOf(item)
     if (path === '') {
       if (item.type !== 'directory') throw refused(item.name, 'its path names nothing')
-      continue // the directory is there, as it is
+      continue // the directory exists and stays as it is
     }
     addParents(unpacked.entries, path, item.name)
     const entry = await entryOf(item, path, unpacked, { tar, store: batch.store, links_out: options.links_out })
@@ -98,7 +95,7 @@ async function entryOf(item: TarItem, path: string, unpacked: Unpacked, { tar, s
   }
 }
 
-/** By the text: nothing of it is ever followed. */
+/** Judges by the text: links are never followed here. */
 function leadsOut(path: string, target: string): boolean {
   if (target.startsWith('/')) return true
   let depth = path.split('/').length - 1
@@ -110,7 +107,6 @@ function leadsOut(path: string, target: string): boolean {
   return false
 }
 
-/** Many small contents are stored at once. */
 function batches(put: UnpackOptions['put']) {
   let pending: Buffer[] = []
   let bytes = 0
