@@ -8,7 +8,7 @@ import type { Content } from '../trees/contents.ts'
 import { nameOf } from '../trees/entries.ts'
 import type { EntryReader, StreamEntry } from './entries.ts'
 
-/** The host says that what the command left cannot be a tree. */
+/** The host reports that the command's changes cannot become a tree. */
 export class ChangesRefused extends Error {
   readonly why: string
   readonly path: string
@@ -20,22 +20,20 @@ export class ChangesRefused extends Error {
   }
 }
 
-/** Puts contents where a revision will find them. */
 type Put = (contents: readonly Buffer[]) => Promise<unknown>
 
-/** Contents that are put together. */
 const BATCH_BYTES = 8 << 20
 const BATCH_COUNT = 128
 
-/** A directory that the stream is in, and what the tree had there; null: nothing that counts any more. */
+/** `base`: the same directory before the command; null if it was new or replaced. */
 interface Open {
   path: TreePath
   base: DirectoryEntry | null
 }
 
 /**
- * Reads what a command changed, as the host streams it, and puts the contents.
- * @param root the tree that it ran on.
+ * Reads the changes of a command from the host's stream and stores their contents.
+ * @param root the tree before the command
  */
 export async function readChanges(reader: EntryReader, reads: PageReads, root: DirectoryEntry, put: Put): Promise<TreeChange[]> {
   const changes: TreeChange[] = []
@@ -82,13 +80,13 @@ export async function readChanges(reader: EntryReader, reads: PageReads, root: D
   return changes
 }
 
-/** The root is never put: it is what it was, with other names. */
+/** Attributes of the root are set; the root itself is never replaced. */
 function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: StreamEntry, kept: DirectoryEntry | null): TreeChange {
   if (kept !== null || path.length === 0) return { kind: 'set', path, mode, modified_ms }
   return { kind: 'put', path, entry: { type: 'directory', mode, modified_ms, page: null } }
 }
 
-/** Names of the root that another root has hidden. */
+/** Removes the names of the old root that an opaque root hides. */
 async function removals(reads: PageReads, root: DirectoryEntry, seen: ReadonlySet<string>): Promise<TreeChange[]> {
   const gone: TreeChange[] = []
   for await (const [bytes] of walkNames(reads, root.page)) {

@@ -8,8 +8,8 @@ import { encodeEntry, type StreamEntry } from './entries.ts'
 const JOIN_BYTES = 64 << 10
 
 /**
- * What makes a host's copy of one tree that of another: all that is different in it, as the host takes it.
- * @param before null: the copy is empty.
+ * Streams to a host the changes that turn its copy of one tree into another.
+ * @param before null: the copy is empty
  */
 export async function* copyEntries(
   blobs: Pick<Blobs, 'get'>,
@@ -66,7 +66,7 @@ function entryOf(path: string, before: Entry | null, after: Entry | null): Strea
   }
 }
 
-/** A host's copy may be of a tree whose blobs are gone: then it is made anew. */
+/** The blobs of the host's old copy may have been collected. Then the copy is built from nothing. */
 export function isGone(error: unknown): boolean {
   return error instanceof BlobTrouble && error.kind === 'missing'
 }

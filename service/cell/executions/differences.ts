@@ -4,14 +4,14 @@ import { type DirectoryEntry, type Entry, nameOf, type TreePath } from '../trees
 import type { PageReads } from '../trees/pages.ts'
 import { TREE_ROOT } from '../trees/paths.ts'
 
-/** What two trees have otherwise at a path; null: nothing is there. A directory stands before what is in it. */
+/** null: no entry. A directory comes before its contents. */
 export interface Difference {
   path: TreePath
   before: Entry | null
   after: Entry | null
 }
 
-/** Names one directory after the other; of a directory that is gone only itself. What both trees have in common is not read. */
+/** Walks the trees depth first. Equal pages are not read, and a removed directory yields only itself. */
 export async function* differences(
   reads: PageReads,
   before: DirectoryEntry | null,
@@ -38,7 +38,10 @@ export async function* differences(
 
 type Found = ReturnType<typeof diffPages> extends AsyncGenerator<infer F> ? F : never
 
-/** As an execution tells of it; null: it is the same but for when it was modified, which of a directory is said by what is in it. */
+/**
+ * Converts a difference for the execution's list of changes. @returns null for a directory whose mode is unchanged: its contents are listed
+ * instead
+ */
 export function changedOf({ path, before, after }: Difference): Changed | null {
   const entry = after ?? before
   if (entry === null) return null

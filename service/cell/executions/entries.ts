@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { Word } from '../../../contract/schemas/common.ts'
 import { HostFailure } from '../links/hostd.ts'
 
-// The TypeScript side of machine/internal/wire/tree.go: one line of JSON for each entry, a file's followed by its content.
+// Counterpart of machine/internal/wire/tree.go: one line of JSON for each entry; the content follows the line of a file.
 
 const Entry = Type.Object({
   path: Type.String({ maxLength: 8192 }),
@@ -15,7 +15,6 @@ const Entry = Type.Object({
   opaque: Type.Optional(Type.Boolean()),
   why: Type.Optional(Type.String({ maxLength: 64 })),
 })
-/** What is at a path of a tree, '' being its root. */
 export type StreamEntry = Static<typeof Entry>
 
 const entry = Compile(Entry)
@@ -25,7 +24,6 @@ export function encodeEntry(value: StreamEntry): string {
   return `${JSON.stringify(value)}\n`
 }
 
-/** Bytes as they come, taken by lines and by counts. */
 export class EntryReader {
   readonly #chunks: AsyncIterator<Buffer>
   #rest: Buffer = Buffer.alloc(0)
@@ -48,7 +46,7 @@ export class EntryReader {
     }
   }
 
-  /** The content of the entry before, in pieces of this size, the last of what is left. All of them are to be taken. */
+  /** Yields the content of the last entry in pieces of `piece_bytes`. The caller must read all of them. */
   async *content(size: number, piece_bytes: number): AsyncGenerator<Buffer> {
     for (let left = size; left > 0;) {
       const wanted = Math.min(left, piece_bytes)

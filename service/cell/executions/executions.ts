@@ -23,24 +23,26 @@ import {
 } from './store.ts'
 import { written } from './written.ts'
 
-/** A command that somebody wants to have been run. */
 export interface Asked extends ExecutionKey {
   fingerprint: string
   shown: ShownCommand
-  /** Refuses, or says what is to be run. Not asked where it has been run before. */
+  /** Checks and prepares the command. Not called if the execution already exists. */
   command(): Promise<Command>
 }
 
 export interface Executions {
   /**
-   * Runs it to its end, or waits for whoever runs it, or finds what it came to. It goes on when nobody waits for it any more.
-   * @throws every refusal: then nothing ran.
+   * Joins a run in progress, or returns a recorded result. A run continues when its callers leave.
+   * @throws a Failure for every refusal; then nothing ran
    */
   run(asked: Asked): Promise<{ row: ExecutionRow; ran: boolean }>
   find(key: ExecutionKey): Promise<ExecutionRow | null>
-  /** What an earlier process has left under way is lost: it cannot be known how far it came. */
+  /** Ends executions of earlier processes as lost: their progress is unknown. */
   recover(): Promise<void>
-  /** Ends what is recorded as under way and nothing here works on: its end could not be written. @returns how many. */
+  /**
+   * Ends unfinished executions that this process does not run: their result could not be written. @returns the number of executions and
+   * machine rows removed
+   */
   endAbandoned(): Promise<number>
 }
 
@@ -59,14 +61,14 @@ export function createExecutions(deps: ExecutionDeps): Executions {
     const known = await find(asked)
     if (known !== null) return { row: matching(known, asked), ran: false }
     const command = await asked.command()
-    ;(await deps.trees.reserve.take(0))[Symbol.dispose]() // its result and its changes go to the disk of the database
+    ;(await deps.trees.reserve.take(0))[Symbol.dispose]() // the result and the changes need the database's disk
     await failpoint('execution.E1')
     const base_revision = await insertExecution(deps.db, { ...asked, cell_id: deps.cell_id, now: deps.clock.now() })
     if (base_revision === null) return { row: await notRecorded(asked), ran: false }
     await drive(deps, asked, base_revision, command)
     const row = await find(asked)
     if (row === null) throw gone()
-    void results.note(asked.workspace_id, row) // it never rejects, and no caller waits for it
+    void results.note(asked.workspace_id, row) // it never rejects, and the caller need not wait
     await failpoint('execution.E7')
     return { row, ran: true }
   }
@@ -101,7 +103,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       await dropEndedMachines(deps.db, deps.cell_id)
     },
     async endAbandoned() {
-      // Read first: what has begun since is live, and what has ended since takes no second end.
+      // Read first: a later execution is live, and an execution that has ended takes no second result.
       const abandoned = (await readUnfinished(deps.db, deps.cell_id)).filter((key) => !live.has(nameOf(key)))
       const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
       for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
@@ -112,7 +114,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   }
 }
 
-/** From its record to its result. Rejects where nothing ran and nothing is recorded, and where the database is away. */
+/** Runs from record to result. Rejects if nothing ran and nothing is recorded, or if the database is unavailable. */
 async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
   let run: Run | null = null
   let begun: Begun | null = null
@@ -137,7 +139,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
   }
 }
 
-/** Cell, "File-first rules" 3: nothing ran, and the same id may be tried again. */
+/** Nothing ran, and the same id may be tried again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
   await written(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
@@ -151,7 +153,7 @@ function nothing(why: Unsuccessful): Result {
 
 function matching(row: ExecutionRow, { fingerprint, execution_id }: Asked): ExecutionRow {
   if (row.fingerprint !== fingerprint) throw reused({ execution_id })
-  // Nobody here runs it: it is another process's, and will be lost or ended with it.
+  // Another process runs it, and will end it or leave it lost.
   if (row.finished_at === null) throw executionInProgress(execution_id)
   return row
 }

@@ -16,7 +16,6 @@ interface ForgetContext {
 const LOOK_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
 
-/** Removes results whose time is over. */
 export function startForgetting(context: ForgetContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'results of executions could not be removed')
   const look = oneAtATime(() => forgetResults(context))

@@ -8,7 +8,6 @@ import { fullMessage, TreeFull } from '../trees/full.ts'
 import { TreeMoved } from '../trees/trees.ts'
 import { ChangesRefused } from './changes.ts'
 
-/** Why an execution has no revision. */
 export class Unsuccessful extends Error {
   readonly state: 'failed' | 'lost'
   readonly reason: ExecutionReason
@@ -20,7 +19,7 @@ export class Unsuccessful extends Error {
   }
 }
 
-/** The host has no room for its machine: it never ran. */
+/** No host has capacity for the machine; nothing ran. */
 export class NoHost extends Error {}
 
 const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
@@ -30,7 +29,7 @@ const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
   too_many_entries: ['too_many_changes', 'The command changed too many files'],
 }
 
-/** What went wrong, as the execution says it. Whoever throws something else is wrong himself. */
+/** Converts an error into a reason. Unknown errors are bugs and become internal_error. */
 export function explain(error: unknown): Unsuccessful {
   if (error instanceof Unsuccessful) return error
   const options = { cause: error }
@@ -53,10 +52,10 @@ export function explain(error: unknown): Unsuccessful {
   if (error instanceof TreeMoved) return new Unsuccessful('failed', 'tree_moved', 'The tree has moved on', options)
   if (error instanceof AgentTrouble) return new Unsuccessful('lost', 'host_unreachable', 'The machine does not answer any more', options)
   if (error instanceof HostFailure) return ofHost(error)
-  // The reserve of the disk was reached while the command ran.
+  // The command reached the reserve of the disk.
   if (error instanceof Failure && error.code === 'dependency_unavailable')
     return new Unsuccessful('failed', 'disk_full', error.message, options)
-  // The guest's own refusal, and names that no tree has.
+  // The guest refused the name, or a tree cannot contain it.
   if (error instanceof Failure && error.reason === 'invalid_path') {
     return new Unsuccessful('failed', 'invalid_name', 'A name is none that a file can have', options)
   }
@@ -82,7 +81,7 @@ function ofHost(error: HostFailure): Unsuccessful {
   }
 }
 
-/** The same command under another id may have more luck. */
+/** Reasons where the same command may succeed under another id. */
 const RETRYABLE: ReadonlySet<ExecutionReason> = new Set([
   'start_failed',
   'tree_moved',

@@ -7,12 +7,11 @@ import type { Bounds } from '../links/agent-answer.ts'
 import { AgentTrouble } from '../links/agent-trouble.ts'
 import { createFrameReader, type Ending } from '../links/output-frames.ts'
 
-/** The beginning of one stream of output. */
 class Beginning implements Taker {
   readonly #limit: number
   readonly #parts: Buffer[] = []
   #kept = 0
-  /** All that came. */
+  /** Received bytes, including those not kept. */
   bytes = 0
 
   constructor(limit: number) {
@@ -23,7 +22,7 @@ class Beginning implements Taker {
     this.bytes += data.length
     const part = data.subarray(0, this.#limit - this.#kept)
     if (part.length === 0) return
-    this.#parts.push(Buffer.from(part)) // it is valid during the call only
+    this.#parts.push(Buffer.from(part)) // copy: the data is valid only during the call
     this.#kept += part.length
   }
 
@@ -46,10 +45,10 @@ export interface Output {
 
 const TRIES_MAX = 5
 const TRY_AGAIN_MS = 200
-/** The agent says something every 15 seconds. */
+/** The agent sends a heartbeat at least every 15 seconds. */
 const SILENCE_MS = 4 * LIMITS.stream.heartbeat_seconds * 1000
 
-/** Follows a command to its end and keeps the beginning of what it says. @throws AgentTrouble where the machine does not answer any more. */
+/** Follows a command to its end and keeps the beginning of its output. @throws AgentTrouble if the machine stops answering */
 export async function followToEnd(agent: AgentLink, session_id: string, limit_bytes: number, bounds: Bounds): Promise<Output> {
   const output = { stdout: new Beginning(limit_bytes), stderr: new Beginning(limit_bytes) }
   const ending = await followInto(agent, session_id, output, bounds)
@@ -62,16 +61,16 @@ export async function followToEnd(agent: AgentLink, session_id: string, limit_by
   }
 }
 
-/** Takes one stream of output, and knows how much of it has come. */
+/** Receives one output stream and counts its bytes. */
 export interface Taker {
   readonly bytes: number
-  /** @param data valid during the call only. */
+  /** @param data is valid only during the call */
   add(data: Buffer): void
 }
 
 /**
- * Hands on what a command says until it has ended. A connection that breaks is made anew, where the last one was.
- * @throws AgentTrouble where the machine does not answer any more.
+ * Passes on the output of a command until it ends. Reconnects at the last offset after a broken connection.
+ * @throws AgentTrouble if the machine stops answering
  */
 export async function followInto(agent: AgentLink, session_id: string, output: Takers, bounds: Bounds): Promise<Ending> {
   for (let tries = 1; ; tries++) {

@@ -16,7 +16,7 @@ import { type Begun, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
 import { written } from './written.ts'
 
-/** What the next revision is to be; null: nothing changed. */
+/** The next revision; `edited` is null if nothing changed. */
 interface Next {
   edited: EditedTree | null
   changed: Changed[]
@@ -24,9 +24,9 @@ interface Next {
 }
 
 /**
- * Ends the machine, and makes of what the command changed the next revision, together with its result: both are there whole, or neither
- * is. The changes are read while the machine stands still, since its end takes longer than they do.
- * @throws whatever is a reason for it to have failed.
+ * Stops the machine and commits the next revision together with the result, atomically. Reads the changes before the stop, which takes
+ * longer.
+ * @throws any error that makes the execution fail
  */
 export async function publish(run: Run, begun: Begun, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
@@ -83,7 +83,7 @@ async function prepareNext(run: Run, changes: readonly TreeChange[], publication
   return is_same ? NOTHING : { edited, changed, changed_truncated }
 }
 
-/** When directories were last modified is no change by itself. */
+/** A directory's modification time alone is no change. */
 async function changedBetween(run: Run, { root }: EditedTree): Promise<Omit<Next, 'edited'> & { is_same: boolean }> {
   const { deps, base, workspace_id } = run
   const changed: Changed[] = []

@@ -3,26 +3,26 @@ import type { ExecutionDeps } from './run.ts'
 import { emptyOldResults, type ExecutionRow, readOwner } from './store.ts'
 
 /**
- * Bounds what an organization's results take in the database: a command may leave 32 MiB of output and a list of 10,000 paths, and results
- * stay for days.
+ * Bounds the database size of an organization's results. One command may leave 32 MiB of output and 10,000 paths, and results stay for
+ * days.
  */
 export interface BoundedResults {
-  /** A result was written. Resolves when the bound holds again. */
+  /** Call it after a result was written. Resolves when the bound holds again. */
   note(workspace_id: string, row: Pick<ExecutionRow, 'stdout' | 'stderr' | 'changed'>): Promise<void>
 }
 
 const BYTES_MAX = LIMITS.execution.results_bytes_per_organization_max
-/** So much is written between two looks at all results of an organization. */
+/** Bytes written between two checks of an organization. */
 const STEP_BYTES = BYTES_MAX / 8
 const NAMES_MAX = 10_000
-const CHANGE_BYTES = 64 // beside its path
+const CHANGE_BYTES = 64 // in addition to its path
 
 export function boundedResults(
   { db, log }: Pick<ExecutionDeps, 'db' | 'log'>,
   { bytes_max, step_bytes } = { bytes_max: BYTES_MAX, step_bytes: STEP_BYTES },
 ): BoundedResults {
   const owners = new Map<string, string>()
-  /** Bytes since the last look; a process that begins has looked at nothing. */
+  /** Bytes since the last check. Without an entry the next result triggers a check, because a new process has checked nothing. */
   const since = new Map<string, number>()
   const ownerOf = async (workspace_id: string): Promise<string | null> => {
     const owner = owners.get(workspace_id) ?? (await readOwner(db, workspace_id))

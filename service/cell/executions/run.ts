@@ -28,7 +28,6 @@ import { readRootIfThere } from './roots.ts'
 import { dropMachine, type ExecutionKey, grantMachine } from './store.ts'
 import { written } from './written.ts'
 
-/** What executions work with. */
 export interface ExecutionDeps {
   cell_id: string
   db: Db
@@ -38,46 +37,44 @@ export interface ExecutionDeps {
   room: Room
   trees: Trees
   log: Logger
-  /** A test's own: for how long a guest may go on beyond the command's time. */
+  /** For tests: extra time beyond the command's limit before the machine counts as stuck. */
   overtime_ms?: number
-  /** Ends the link with the machine; a test does without, or has an agent of its own. */
+  /** For tests: replaces the connection to the agent. */
   openLink?: (machine: Machine) => OpenLink
 }
 
-/** One execution under way. */
 export interface Run extends ExecutionKey {
   deps: ExecutionDeps
   operation_id: string
   timings: Partial<ExecutionTimings>
   base: Revision
   row: MachineRow
-  /** 0: its machine has none yet. */
+  /** Fencing token of the machine; 0 before it is granted. */
   fence: number
 }
 
-/** The command that is run, and how much of its output is kept. */
 export interface Command {
   exec: PlainExec
   output_limit_bytes: number
-  /** Of one that has secrets which go into requests alone. */
+  /** For a command whose secrets are injected into its requests. */
   trusting?: {
-    /** Brings the guest to trust whoever puts them in. @returns false: it does not, and the command runs all the same. */
+    /** Installs the proxy's certificate authority in the guest. @returns false if the guest cannot use it; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: Bounds): Promise<boolean>
-    /** The command in a guest that does. */
+    /** The command for a guest that trusts the authority. */
     exec: PlainExec
   }
 }
 
 type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
 
-/** A machine that has the tree, until it is ended. */
+/** A started machine with its copy of the tree. */
 export interface Begun {
   machine: Machine
-  /** Of the tree that it began with; null: of none, since there was nothing in it. */
+  /** Digest of its tree; null: the tree was empty. */
   tree: Digest | null
 }
 
-/** There is one command of a machine. */
+/** Each machine runs a single command. */
 const SESSION_ID = 'execution'
 const REACH_AGAIN_MS = 250
 const REACH_TRIES_MAX = 20
@@ -91,7 +88,6 @@ export function speak(run: Run, step: string): Fence {
   return { subject: subjectOf(run), operation_id: run.operation_id, step, epoch: 1, fence: run.fence }
 }
 
-/** Measures a step in whole milliseconds; steps of one name add up. */
 export async function timed<T>(run: Pick<Run, 'timings'>, step: keyof ExecutionTimings, work: () => Promise<T>): Promise<T> {
   const began = performance.now()
   try {
@@ -101,7 +97,6 @@ export async function timed<T>(run: Pick<Run, 'timings'>, step: keyof ExecutionT
   }
 }
 
-/** Finds what is to be run on. */
 export async function prepare(deps: ExecutionDeps, key: ExecutionKey, base_revision: number): Promise<Run> {
   const { workspace_id } = key
   const [row, base] = await Promise.all([readMachineRow(deps.db, workspace_id), deps.trees.current(workspace_id)])
@@ -112,7 +107,7 @@ export async function prepare(deps: ExecutionDeps, key: ExecutionKey, base_revis
   return { ...key, deps, operation_id: deps.ids.next(), timings: {}, base, row, fence: 0 }
 }
 
-/** Waits for room. @throws NoHost */
+/** Waits for capacity. @throws NoHost */
 export async function takeRoom(run: Run): Promise<void> {
   const { deps, row, operation_id } = run
   const { memory_mib, disk_gib } = row.ceilings
@@ -127,7 +122,7 @@ export async function takeRoom(run: Run): Promise<void> {
   if (!given.value) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
 }
 
-/** The host may be starting again: nothing of the guest's has run yet. */
+/** Retries while the host is unreachable: it may be restarting, and repeating these commands is safe. */
 async function reaching<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -139,7 +134,7 @@ async function reaching<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Starts the machine, with a copy of the tree that is moved on where it has to be. @throws NoHost */
+/** Starts the machine. Updates the host's copy of the tree first if it is stale. @throws NoHost */
 export async function begin(run: Run): Promise<Begun> {
   const { deps, row, base } = run
   const tree = base.root.page === null ? null : digestOf(encodedRoot(base.root))
@@ -157,7 +152,7 @@ export async function begin(run: Run): Promise<Begun> {
     } catch (error) {
       if (!(error instanceof HostFailure) || tries > STALE_MAX) throw error
       if (error.code === 'no_capacity' || error.code === 'no_space') throw new NoHost('no room', { cause: error })
-      // Of an execution whose end was not told.
+      // The machine of an earlier execution whose end the host did not report.
       if (error.code === 'already_running') await deps.host.stop(speak(run, `stop-earlier-${tries}`))
       else if (error.code === 'tree_stale' && tree !== null) await timed(run, 'tree', () => orStale(moveCopy(run, tree, error, tries)))
       else throw error
@@ -165,7 +160,7 @@ export async function begin(run: Run): Promise<Begun> {
   }
 }
 
-/** A host that went away in the middle has no copy by now, and says so. */
+/** Ignores an unreachable host: after its restart, the next start reports the state of its copy. */
 async function orStale(moved: Promise<void>): Promise<void> {
   try {
     await moved
@@ -174,7 +169,7 @@ async function orStale(moved: Promise<void>): Promise<void> {
   }
 }
 
-/** Brings the host's copy to the base, from what it is of, or anew. */
+/** Updates the host's copy from its current tree, or builds it from nothing. */
 async function moveCopy(run: Run, to: Digest, { details }: HostFailure, tries: number): Promise<void> {
   const { base } = run
   const has = typeof details['digest'] === 'string' && details['digest'] !== '' ? details['digest'] : null
@@ -199,10 +194,9 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
   return deps.host.applyTree({ ...speak(run, step), ...request }, entries)
 }
 
-/** Runs the command to its end. */
 export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
-  // The guest ends the command in its time. One that does not, and goes on showing signs of life, is stopped here.
+  // The guest enforces the time limit. This timeout ends a command whose guest does not.
   const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
   const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
   const bounds = { signal: over, room: UNCOUNTED }
@@ -229,12 +223,12 @@ function notStarted(cause: string | null): Unsuccessful {
   return new Unsuccessful('failed', 'exec_failed_to_start', cause ?? 'The command could not start')
 }
 
-/** Ends the machine: no instruction of it runs afterwards. */
+/** Stops the machine: none of its code runs afterwards. */
 export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => reaching(() => run.deps.host.stop(speak(run, 'stop'))))
 }
 
-/** What is left of a machine that has ended. What fails here is put right when host and rows are compared. */
+/** Deletes the disk of a stopped machine. After a failure the reconciler deletes it. */
 export async function clear(run: Run, begun: Begun | null): Promise<void> {
   const { deps } = run
   try {
@@ -244,10 +238,10 @@ export async function clear(run: Run, begun: Begun | null): Promise<void> {
   }
 }
 
-/** Of an execution that did not come to its end: whatever it has of a machine goes. */
+/** Stops and removes the machine of an execution that failed. */
 export async function abandon(run: Run, begun: Begun | null): Promise<void> {
   const { deps } = run
-  if (run.fence === 0) return // it was never given any
+  if (run.fence === 0) return // no machine was granted
   try {
     await deps.host.stop(speak(run, 'stop-abandoned'))
     await clear(run, begun)

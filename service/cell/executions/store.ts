@@ -10,7 +10,6 @@ export interface ExecutionKey {
   execution_id: string
 }
 
-/** One execution as its row has it. */
 export interface ExecutionRow extends Omit<Execution, 'stdout' | 'stderr' | 'timings' | 'created_at' | 'finished_at'> {
   fingerprint: string
   stdout: Buffer
@@ -30,7 +29,6 @@ export async function readExecution(db: Db, { workspace_id, execution_id }: Exec
   return row ?? null
 }
 
-/** Of the columns of a row, those that every list has. */
 const LISTED = [
   'execution_id', 'state', 'base_revision', 'tree_revision', 'exit_code', 'term_signal', 'timed_out', 'error', 'created_at', 'finished_at',
 ] as const // prettier-ignore
@@ -43,10 +41,9 @@ export interface ListedRow extends Omit<ListedExecution, 'created_at' | 'finishe
   finished_at: Date | null
 }
 
-/** Where a page begins: after this one. */
 export type ExecutionPlace = Pick<ListedRow, 'created_at' | 'execution_id'>
 
-/** So many of a workspace's, newest first. Nothing that they wrote is read. */
+/** Reads one page, newest first, without output. */
 export async function readExecutions(
   db: Db,
   workspace_id: string,
@@ -64,7 +61,7 @@ export async function readExecutions(
   return query.orderBy('created_at', 'desc').orderBy('execution_id', 'desc').limit(limit).execute()
 }
 
-/** What lists tell of the command, which nothing else needs once it runs. */
+/** Command as lists show it. Not needed to run it. */
 export interface ShownCommand {
   argv: string[]
   argv_truncated: boolean
@@ -79,8 +76,8 @@ export interface NewExecution extends ExecutionKey {
 }
 
 /**
- * Records one, and holds the tree for it. The plan is judged in the same statement: a cap that is reached refuses the next command.
- * @returns the revision that it runs on; null: the tree is not free, the execution is known, starts are refused, or the workspace is gone.
+ * Records an execution and locks the tree for it. Checks the plan in the same statement, so that a reached cap refuses the next command.
+ * @returns the revision to run on; null: the tree is locked, the execution exists, starts are refused, or the workspace is gone
  */
 export async function insertExecution(
   db: Db,
@@ -101,7 +98,7 @@ export async function insertExecution(
   return rows[0]?.base_revision ?? null
 }
 
-/** Whose the tree is, and the execution that runs on it, if any. undefined: there is no such tree. */
+/** Organization of the tree, and the execution that holds it. @returns undefined if there is no such tree */
 export async function readTree(
   db: Db,
   workspace_id: string,
@@ -115,7 +112,7 @@ export async function readTree(
     .executeTakeFirst()
 }
 
-/** Its machine is granted, and it runs from here on. @returns whether it still does. */
+/** Marks a queued execution as running and grants its machine. @returns false if the execution is not queued any more */
 export async function grantMachine(
   db: Db,
   { workspace_id, execution_id, cell_id, fence, grants }: ExecutionKey & { cell_id: string; fence: number; grants: Resources },
@@ -137,7 +134,7 @@ export async function grantMachine(
   return rows.length === 1
 }
 
-/** It never ran: nobody has heard of it, and its id is free. */
+/** Deletes an execution that never ran, so that its id can be used again. */
 export async function forgetExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<void> {
   await sql`
     with forgotten as (
@@ -148,7 +145,6 @@ export async function forgetExecution(db: Db, { workspace_id, execution_id }: Ex
   )
 }
 
-/** What an execution came to. */
 export interface Result {
   state: 'succeeded' | 'failed' | 'lost'
   tree_revision: number | null
@@ -166,10 +162,9 @@ export interface Result {
 }
 
 /**
- * Its result, where it has none yet: whoever comes late changes nothing. The tree is free with it, and in the same statement, since a
- * command that changed nothing waits for no other.
- * @param fence of the machine that has ended with it; null: there is none, or the host is to be asked about it.
- * @returns whether it was in time.
+ * Records the result, if there is none yet. Releases the tree in the same statement, since a command without changes makes no other write.
+ * @param fence fencing token of the machine that ended; null: there is none, or the reconciler asks the host about it
+ * @returns false if the execution had already ended
  */
 export async function endExecution(db: Db, { workspace_id, execution_id, ...end }: ExecutionKey & EndOfExecution): Promise<boolean> {
   const { changed, timings, error, ...plain } = end.result
@@ -219,12 +214,10 @@ interface EndOfExecution {
   now: Date
 }
 
-/** The machine is gone, or the host is to be asked about it. */
 export async function dropMachine(db: Db, workspace_id: string, fence: number): Promise<void> {
   await db.deleteFrom('machines').where('kind', '=', 'execution').where('id', '=', workspace_id).where('fence', '=', fence).execute()
 }
 
-/** Those of a cell that have not ended. */
 export async function readUnfinished(db: Db, cell_id: string): Promise<ExecutionKey[]> {
   return db
     .selectFrom('executions')
@@ -234,7 +227,7 @@ export async function readUnfinished(db: Db, cell_id: string): Promise<Execution
     .execute()
 }
 
-/** Rows of machines whose execution is over. What the host has of them is removed when it is compared with the rows. */
+/** Deletes rows of machines whose execution has ended. The reconciler removes what the host still has of them. */
 export async function dropEndedMachines(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql`
     delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
@@ -243,16 +236,14 @@ export async function dropEndedMachines(db: Db, cell_id: string): Promise<number
   return rows.length
 }
 
-/** The organization that a workspace belongs to. */
 export async function readOwner(db: Db, workspace_id: string): Promise<string | null> {
   const row = await db.selectFrom('workspaces').select('organization_id').where('id', '=', workspace_id).executeTakeFirst()
   return row?.organization_id ?? null
 }
 
 /**
- * Drops output and lists of changes of an organization's oldest results, as long as all of them together have more bytes than this. What
- * they came to stays.
- * @returns how many were emptied
+ * Empties output and lists of changes of an organization's oldest results until the rest fits `bytes_max`. Their states stay.
+ * @returns the number of emptied results
  */
 export async function emptyOldResults(db: Db, organization_id: string, bytes_max: number): Promise<number> {
   const { rows } = await sql`
@@ -271,12 +262,10 @@ export async function emptyOldResults(db: Db, organization_id: string, bytes_max
   return rows.length
 }
 
-/** What an empty list takes. */
 const EMPTY_BYTES = 16
 
 const BATCH = 500
 
-/** @returns how many results have gone. */
 export async function dropOldExecutions(db: Db, cell_id: string, before: Date): Promise<number> {
   const { rows } = await sql`
     delete from executions e using (
@@ -287,7 +276,7 @@ export async function dropOldExecutions(db: Db, cell_id: string, before: Date): 
   return rows.length
 }
 
-/** Of these workspaces, those whose tree was run on since then: the host keeps its copy of it. */
+/** Workspaces of `ids` whose tree was run on since then: the host keeps its copy. */
 export async function readRunOn(db: Db, ids: readonly string[], since: Date): Promise<Set<string>> {
   const { rows } = await sql<{ workspace_id: string }>`
     select distinct e.workspace_id from executions e join workspaces w on w.id = e.workspace_id

@@ -5,8 +5,8 @@ import { databaseIsUnavailable } from '../../http/database-failure.ts'
 const AGAIN_MS = 500
 
 /**
- * Writes, and again while the database refuses, for a bounded time: the result of a command exists nowhere else. A write whose answer was
- * lost is repeated, so each names what it changes.
+ * Retries a write for a bounded time while the database is unavailable: the result of a command exists nowhere else. The write must be
+ * idempotent, because a lost response repeats it.
  */
 export async function written<T>(write: () => Promise<T>): Promise<T> {
   const until_ms = performance.now() + LIMITS.execution.written_within_seconds * 1000
