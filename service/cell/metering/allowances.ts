@@ -23,10 +23,9 @@ export interface JudgeContext {
 }
 
 /**
- * Compares what organizations used in the billing period with what their plans include and credits add, and what is charged beyond it with
- * their cap (App, "Reasons" of 402 allowance_exhausted). Where nothing more may be used starts are refused, and what runs is suspended by the
- * clock that looks for it. What an operator has said is left alone. Credits are drawn, and thresholds that are reached are noted.
- * @returns the organizations of which something else is true now.
+ * Compares the usage of the billing period with plans, credits and spend caps (App, "Reasons" of 402 allowance_exhausted). Draws credits
+ * and records reached thresholds. States set by an operator are left alone.
+ * @returns the organizations whose state changed
  */
 export async function judgeAllowances(context: JudgeContext): Promise<string[]> {
   const changed: string[] = []
@@ -36,7 +35,7 @@ export async function judgeAllowances(context: JudgeContext): Promise<string[]> 
     try {
       if (await judgeOne(context, one, now)) changed.push(one.organization_id)
     } catch (error) {
-      failures.push(error) // the next organizations are judged all the same
+      failures.push(error) // continue with the other organizations
     }
   }
   if (failures.length > 0) throw new AggregateError(failures, 'some organizations could not be judged')
@@ -53,7 +52,6 @@ async function judgeOne(context: JudgeContext, one: Judged, now: Date): Promise<
   return write(context, one, judge(facts))
 }
 
-/** @returns whether something else is true now. */
 async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | null): Promise<boolean> {
   const known = stateOf(one)
   if (known === 'of_an_operator' || written(known) === written(found) || !(await writeAllowance(db, one, found))) return false
@@ -62,7 +60,7 @@ async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | 
   return true
 }
 
-/** The api writes the mail. */
+/** Records reached thresholds. The API sends the mail. */
 async function noteAlerts({ db, ids }: JudgeContext, one: Judged, facts: SpendFacts, reached_at: Date): Promise<void> {
   const told = new Set(one.told)
   const reached = reachedThresholds(facts, thresholdsOf(one)).filter((each) => !told.has(`${each.subject} ${each.threshold_percent}`))
@@ -80,7 +78,7 @@ function stateOf({ allowance_exhausted: reason, allowance: state }: Judged): Exh
   return Value.Check(AllowanceState, state) && state.judged === true ? { reason, state } : 'of_an_operator'
 }
 
-/** Why, what is used up, until when, and under which cap. How much was used beyond it is not news. */
+/** Comparable form of a state. The amount of overuse is left out: it is no news. */
 function written(found: Exhausted | null): string | null {
   if (found === null) return null
   const { reason, state } = found

@@ -5,8 +5,8 @@ import { findSubjects } from '../machines/machines-store.ts'
 import { readOnTrees } from './tree-store.ts'
 
 /**
- * Counters with the workspace that pays for each: of a machine that is for none, and of one that no row knows, nothing is said. An execution
- * has its workspace's id. It pays for the memory of its machine, and its files are stored once, whatever a host has copied.
+ * Drops machines without a workspace or a row. An execution has its workspace's id; it pays for its machine's memory, and its files count
+ * once, whatever copies a host keeps.
  */
 export async function attributed(db: Db, counters: MachineCounters[]): Promise<MachineStats[]> {
   const others = counters.filter(({ subject: { kind } }) => kind !== 'workspace' && kind !== 'execution').map(({ subject }) => subject)

@@ -15,7 +15,7 @@ import { addPortBytes } from './port-store.ts'
 import { addSamples, addStored } from './store.ts'
 import { addStoredVolumes } from './volume-store.ts'
 
-/** A machine as its host knows it: its counters only grow, and end with it. */
+/** A machine on a host: its counters only grow, and disappear with it. */
 interface Machine {
   workspace_id: string
   fence: number
@@ -24,18 +24,18 @@ interface Machine {
   sent_bytes: number
 }
 
-/** What all machines together have said that they used, each at its last reading. */
+/** Sums over all machines, each at its last reading. */
 interface Told {
   cpu_usec: number
   received_bytes: number
   sent_bytes: number
-  /** Told once each, by ports. */
+  /** Ports report every byte once. */
   port_bytes: number
 }
 
 const HOUR_MS = 3600_000
 const GIB = 2 ** 30
-/** Rolled back, as a process that is killed before its commit leaves it. */
+/** Rolls back, as if the process had been killed before its commit. */
 class Killed extends Error {}
 
 async function history(world: World, seed: number, steps: number): Promise<void> {
@@ -52,7 +52,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
     sent_bytes: 0,
   })
   let machines = workspaces.map(machineOf)
-  const earlier: Machine[] = [] // readings that come late, or again
+  const earlier: Machine[] = [] // readings that arrive late or twice
   const last = new Map<string, Machine>()
   const told: Told = { cpu_usec: 0, received_bytes: 0, sent_bytes: 0, port_bytes: 0 }
   const now = () => new Date(wall_ms)
@@ -89,14 +89,14 @@ async function history(world: World, seed: number, steps: number): Promise<void>
       one.sent_bytes += roll(3) === 0 ? roll(2 ** 40) : roll(5000)
     }
     monotonic_ms += roll(30_000)
-    // Mostly on, by minutes; sometimes a clock is set, by hours in either direction.
+    // The wall clock advances by minutes; sometimes it jumps by hours in either direction.
     wall_ms += roll(12) === 0 ? (roll(9) - 4) * HOUR_MS : roll(20 * 60_000)
     const kind = roll(15)
     if (kind < 6) await read(machines, kind === 0)
     else if (kind === 6) await read([earlier[roll(earlier.length)] ?? machines[0]].filter((one) => one !== undefined))
-    else if (kind === 7) machines = machines.map((one) => (roll(2) === 0 ? one : machineOf(one.workspace_id))) // a reset, or a host that was restarted
+    else if (kind === 7) machines = machines.map((one) => (roll(2) === 0 ? one : machineOf(one.workspace_id))) // a reset, or a restarted host
     else if (kind === 8) machines.push(machineOf((await world.open()).workspace_id)) // a fork is another workspace
-    else if (kind === 9) run = world.ids.next() // another process, with a clock of its own
+    else if (kind === 9) run = world.ids.next() // another process with its own clock
     else if (kind === 10) {
       await addPortBytes(world.db, [{ workspace_id: workspaces[0] ?? '', received_bytes: step, sent_bytes: 2 * step }], now())
       told.port_bytes += 3 * step
@@ -114,7 +114,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
   await same(world, told, seed)
 }
 
-/** What the counters said is what samples have; what samples have is the ledger with what is open; nothing differs anywhere. */
+/** Asserts that counters equal samples, and samples equal the ledger plus open hours. */
 async function same(world: World, told: Told, seed: number): Promise<void> {
   const { rows } = await sql<Told>`
     select coalesce(sum(cpu_usec), 0)::bigint as cpu_usec, coalesce(sum(rx_bytes), 0)::bigint as received_bytes,
@@ -137,7 +137,7 @@ async function same(world: World, told: Told, seed: number): Promise<void> {
   assert.deepEqual(differences, [], `BERTH_TEST_SEED=${seed}`)
 }
 
-test('whatever happens to processes, clocks, hosts and answers: counters, samples and ledger are the same, to the unit', async () => {
+test('counters, samples and ledger agree to the unit, whatever happens to processes, clocks and hosts', async () => {
   const first = testSeed()
   for (let seed = first; seed < first + depth({ short: 1, long: 60 }); seed += 1) {
     await using world = await createWorld()
@@ -145,7 +145,7 @@ test('whatever happens to processes, clocks, hosts and answers: counters, sample
   }
 })
 
-test('an entry, a sum and a sample that somebody has changed are found, each for what it is', async () => {
+test('reconcile finds a changed entry, sum or sample, and names its kind', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
   const at = new Date('2026-03-01T10:00:05Z')
@@ -166,7 +166,7 @@ test('an entry, a sum and a sample that somebody has changed are found, each for
       ['hours', 'cpu_seconds', '9', '10'],
     ],
   )
-  assert.deepEqual(await kinds(), []) // of hours that nobody asked about
+  assert.deepEqual(await kinds(), []) // none in the requested hours
   await world.db.updateTable('usage_entries').set({ cpu_seconds: 9 }).execute()
   await world.db
     .updateTable('usage_counters')

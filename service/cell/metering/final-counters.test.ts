@@ -18,13 +18,13 @@ function meterOf(world: World) {
 const usedBy = async (world: World, workspace_id: string) =>
   world.db.selectFrom('usage_samples').selectAll().where('workspace_id', '=', workspace_id).executeTakeFirst()
 
-test('a machine that ends before anybody read its counters is metered whole: processor, bytes, memory and time', async () => {
+test('a machine that ends before the first reading is metered completely: processor, bytes, memory and time', async () => {
   await using world = await createWorld()
   const { final, host } = meterOf(world)
   await world.startProcess({ host })
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  world.host.guest(workspace_id).rest(5000) // as much work, and none from here on
+  world.host.guest(workspace_id).rest(5000) // used the same, and uses nothing from here on
   const [used] = await world.host.stats()
   assert.ok(used)
   assert.equal((await world.ended(await world.operate(workspace_id, 'suspend'))).state, 'succeeded')
@@ -34,7 +34,7 @@ test('a machine that ends before anybody read its counters is metered whole: pro
   assert.ok(hour && hour.sampled_ms > 0 && Number(hour.memory_byte_ms) === hour.sampled_ms * used.memory_bytes, JSON.stringify(hour))
 })
 
-test('a machine that dies by itself is metered by what its death tells', async () => {
+test('a machine that dies by itself is metered by the counters of its exit event', async () => {
   await using world = await createWorld()
   const { final, host } = meterOf(world)
   await world.startProcess({ host })
@@ -49,7 +49,7 @@ test('a machine that dies by itself is metered by what its death tells', async (
   assert.equal((await usedBy(world, workspace_id))?.cpu_usec, used.cpu_usec)
 })
 
-test('a machine that nobody read before counts for as long as it ran, and twice told once', async () => {
+test('a machine without an earlier reading counts for the time it ran, and a repeated report counts once', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
   const read = {
@@ -69,7 +69,7 @@ test('a machine that nobody read before counts for as long as it ran, and twice 
   assert.deepEqual([hour?.cpu_usec, hour?.sampled_ms, hour?.memory_byte_ms, hour?.disk_byte_ms], [9, 12_000, '12000000', '120000'])
 })
 
-test('what an execution used is put to the account of its workspace', async () => {
+test('the usage of an execution is charged to its workspace', async () => {
   await using world = await createWorld()
   const { final, host } = meterOf(world)
   await world.startProcess()
@@ -85,7 +85,7 @@ test('what an execution used is put to the account of its workspace', async () =
   assert.equal((await usedBy(world, workspace_id))?.cpu_usec, used?.cpu_usec)
 })
 
-test('counters wait while they cannot be written, the newest of each machine, and are written once', async () => {
+test('counters wait while they cannot be written, only the newest of each machine, and are written once', async () => {
   const written: number[][] = []
   let away = true
   const final = finalCounters(async (read) => {

@@ -2,14 +2,14 @@ import type { Logger } from 'pino'
 import type { MachineCounters, MachineHost } from '../links/hostd.ts'
 import { subjectName } from '../links/subject.ts'
 
-/** Of machines that have ended or were saved: kept until they are written, so that a database that is away for a while costs nothing. */
+/** Last counters of machines that ended or were saved. They wait until they are written, so that a database outage loses none. */
 export interface FinalCounters {
   add(counters: MachineCounters): void
-  /** Writes what waits. Rejects as the writing does; what was not written waits on. */
+  /** Writes all waiting counters. Rejects if a write fails; the rest keeps waiting. */
   flush(): Promise<void>
 }
 
-/** Each is small; beyond this many the oldest go. */
+/** Beyond this number the oldest are dropped. */
 const WAITING_MAX = 10_000
 const BATCH = 500
 
@@ -26,7 +26,7 @@ export function finalCounters(write: (read: MachineCounters[]) => Promise<void>,
   return {
     add(counters) {
       const name = `${subjectName(counters.subject)}:${counters.fence}`
-      waiting.delete(name) // the newest are the last
+      waiting.delete(name) // re-inserted, so that the newest are last
       waiting.set(name, counters)
       const [oldest] = waiting.keys()
       if (waiting.size > WAITING_MAX && oldest !== undefined) waiting.delete(oldest)
@@ -36,7 +36,7 @@ export function finalCounters(write: (read: MachineCounters[]) => Promise<void>,
   }
 }
 
-/** The host, with what its answers say of machines that end, die or are saved told to the meter. */
+/** Wraps a host: passes the counters in its responses and events to `final`. */
 export function metered(host: MachineHost, final: Pick<FinalCounters, 'add'>): MachineHost {
   const told = async (answer: Promise<MachineCounters | null>) => {
     const counters = await answer

@@ -53,7 +53,7 @@ async function judged() {
   return { world, now, organization_id, judge, use, grant, draws }
 }
 
-test('credits are drawn beyond the plan, oldest first, by several cells at once too, and starts are refused when they are used up', async () => {
+test('credits are drawn beyond the plan, oldest first and once across cells, and starts are refused when they are used up', async () => {
   const { world, judge, use, grant, draws, now } = await judged()
   await using _ = world
   await world.db.updateTable('plans').set({ cpu_hours: 1 }).execute()
@@ -68,14 +68,14 @@ test('credits are drawn beyond the plan, oldest first, by several cells at once 
     [second, 3600],
   ]
   assert.deepEqual([await judge(), await draws()], ['allowance_used', all])
-  // Nothing of another period is drawn, nor given back.
+  // Another period draws nothing and gives nothing back.
   assert.equal(await judge(periodOf(now).ends_at), null)
   assert.deepEqual(await draws(), all)
   await grant(1, 2)
   assert.deepEqual([await judge(), (await draws()).length], [null, 2])
 })
 
-test('each threshold is noted once in a period, also when usage jumps over several, and none of an allowance without limit', async () => {
+test('each threshold is recorded once per period, even when usage jumps over several; unlimited allowances have none', async () => {
   const { world, judge, use, now, organization_id } = await judged()
   await using _ = world
   await world.db.updateTable('plans').set({ cpu_hours: 10 }).execute()

@@ -15,7 +15,6 @@ import { closeLedger } from './sampler.ts'
 const SCRIPT = path.join(import.meta.dirname, '../../../tests/support/metering-process.ts')
 const HOUR_MS = 3600_000
 
-/** Lets a process sample and close, and kills it at some moment after so many acknowledgements. @returns the last of them. */
 async function killAfter(given: object, acknowledgements: number, and_ms: number): Promise<number> {
   const flags = ['--disable-warning=ExperimentalWarning', SCRIPT, JSON.stringify(given)]
   const child = spawn(process.execPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -24,14 +23,14 @@ async function killAfter(given: object, acknowledgements: number, and_ms: number
   for await (const line of createInterface({ input: child.stdout })) {
     last = Number(line)
     count += 1
-    // Within the statements after it; which one of them it is, nobody chooses.
+    // The kill hits a random statement after it.
     if (count === acknowledgements) setTimeout(() => child.kill('SIGKILL'), and_ms)
   }
   assert.deepEqual(await ended, [null, 'SIGKILL'])
   return last
 }
 
-test('a cell that is killed while it samples and closes loses nothing that it acknowledged, and counts nothing twice', async () => {
+test('a cell that is killed while it samples and closes loses no acknowledged usage and counts nothing twice', async () => {
   await using world = await createWorld()
   const seed = testSeed()
   const random = generatorOf(seed)
@@ -51,7 +50,7 @@ test('a cell that is killed while it samples and closes loses nothing that it ac
     const last = await killAfter({ database, workspaces, volume_id, began_ms }, 20 + Math.floor(random() * 10), Math.floor(random() * 12))
     assert.ok((await used()) >= last, `BERTH_TEST_SEED=${seed}: ${last} were acknowledged`)
     await check()
-    began_ms += Math.floor((random() - 0.3) * 4 * HOUR_MS) // the next one's clock is another one
+    began_ms += Math.floor((random() - 0.3) * 4 * HOUR_MS) // the next process has another clock
   }
   const now = new Date(Date.now() + 100 * HOUR_MS)
   await closeLedger({ db: world.db, clock: { now: () => now, monotonic_ms: () => 0 } })

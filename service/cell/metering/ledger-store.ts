@@ -3,7 +3,6 @@ import { METERS } from '../../../contract/schemas/usage.ts'
 import { SAMPLES, type SubjectKind } from '../../core/usage/store.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Samples of one transaction. */
 const BATCH = 2000
 
 const columns = sql.join(METERS.map((meter) => sql.ref(meter)))
@@ -16,10 +15,10 @@ const anything = sql.join(
 )
 
 /**
- * Makes final what was sampled in hours before `before`: an entry for each subject's hour that used whole units, their sums in
- * usage_hours, and the samples closed, in one transaction. A sample that has grown after its entry gets another one, of the difference.
- * Two cells at once each close what the other one does not.
- * @returns how many samples were closed; fewer than the batch: no others are left.
+ * Closes samples of hours before `before`, in one transaction. It writes an entry for each subject and hour that used whole units, and adds
+ * the sums to usage_hours. A sample that grew after its entry gets another entry for the difference. Concurrent cells skip each other's
+ * rows.
+ * @returns the number of closed samples; `is_all`: no others are left
  */
 export async function closeHours(db: Db, kind: SubjectKind, before: Date, now: Date): Promise<{ closed: number; is_all: boolean }> {
   const source = SAMPLES[kind]
@@ -52,7 +51,6 @@ export async function closeHours(db: Db, kind: SubjectKind, before: Date, now: D
   return { closed: rows.length, is_all: rows.length < BATCH }
 }
 
-/** Everything that runs on the cell was read at `now`. */
 export async function markMeasured(db: Db, cell_id: string, now: Date): Promise<void> {
   await db.updateTable('cells').set({ measured_at: now }).where('id', '=', cell_id).execute()
 }

@@ -38,7 +38,7 @@ async function entries(world: World) {
   return all.map((row) => [row.hour.toISOString().slice(11, 13), row.entry, ...METERS.map((meter) => row[meter])])
 }
 
-test('an hour becomes final two hours after its end, in whole units, once; what comes to it later is an entry of its own', async () => {
+test('an hour becomes final two hours after its end, in whole units; later usage makes another entry', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const add = (cpu_usec: number, seconds: number) => addSamples(world.db, [counters(id, 7, cpu_usec, 5)], at(seconds), 30_000)
@@ -59,7 +59,7 @@ test('an hour becomes final two hours after its end, in whole units, once; what 
   )
 })
 
-test('volumes have entries, too, and a sample that no entry has yet is never dropped', async () => {
+test('volumes have entries too, and a sample without an entry is never dropped', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
   const volume_id = await insertVolume(world, workspace_id)
@@ -68,11 +68,11 @@ test('volumes have entries, too, and a sample that no entry has yet is never dro
   await addSamples(world.db, [counters(workspace_id, 1, 1)], at(0), 30_000)
   assert.equal(await dropOldSamples(world.db, world.ids.next(), at(99 * HOUR), at(0)), 0)
   assert.equal(await closeAt(world, 3 * HOUR), 2)
-  assert.deepEqual(await entries(world), [['10', 0, 0, 0, 0, 0, 0, 180]]) // the workspace used no whole unit of anything
+  assert.deepEqual(await entries(world), [['10', 0, 0, 0, 0, 0, 0, 180]]) // the workspace used no whole unit
   assert.equal(await dropOldSamples(world.db, world.ids.next(), at(99 * HOUR), at(0)), 1)
 })
 
-test('two cells that close at once write every entry once', async () => {
+test('concurrent closings write every entry once', async () => {
   await using world = await createWorld()
   const ids = await Promise.all(Array.from({ length: 6 }, async () => (await world.open()).workspace_id))
   for (let hour = 0; hour < 30; hour += 1) {
@@ -98,7 +98,7 @@ test('two cells that close at once write every entry once', async () => {
   assert.equal(used.cpu_seconds, 180 * 7)
 })
 
-test('the sum of the ledger and of what is open is the sum of the samples, after any history of readings and closings', async () => {
+test('ledger plus open hours equals the sum of the samples, after any history of readings and closings', async () => {
   await using world = await createWorld()
   const random = generatorOf(testSeed())
   const ids = await Promise.all([0, 1, 2].map(async () => (await world.open()).workspace_id))
@@ -138,7 +138,7 @@ test('the sum of the ledger and of what is open is the sum of the samples, after
   assert.deepEqual(await world.db.selectFrom('usage_samples').select('hour').where('is_open', '=', true).execute(), [])
 })
 
-test('an allowance that is used up refuses starts until it is raised or a new period begins; what an operator says stands', async () => {
+test("a used-up allowance refuses starts until it is raised or a new period begins; an operator's state stays", async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id: id, operation_id } = await world.open()
@@ -178,7 +178,7 @@ test('an allowance that is used up refuses starts until it is raised or a new pe
   assert.deepEqual([await judged(now), (await said()).allowance_exhausted], [[], 'overage_paused'])
 })
 
-test('overage goes on beyond the allowance until its cap is reached, and a raised cap or a payment lets it go on', async () => {
+test('overage continues until its cap, and a raised cap or a payment lets it continue', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id: id, operation_id } = await world.open()

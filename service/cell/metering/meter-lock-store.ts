@@ -2,8 +2,8 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
 /**
- * Readings of one cell are added one after the other, also those of two processes. A lock of rows is not enough: two statements that
- * overlap and both find no earlier reading would both count from the beginning.
+ * Serializes the readings of one cell, also across processes. Row locks are not enough: two overlapping statements without an earlier
+ * reading would both count from zero.
  */
 export async function oneMeterAtATime<T>(
   db: Db,
@@ -17,7 +17,7 @@ export async function oneMeterAtATime<T>(
       from (select distinct coalesce(cell_id::text, '') as cell from ${sql.table(table)} where id = any(${ids}::uuid[]) order by 1) cells`.execute(
       tx,
     )
-    // A statement of its own: it sees what the one before it in the lock has committed.
+    // A separate statement: it sees the commits made before the lock was granted.
     return add(tx)
   }
   return db.isTransaction ? locked(db) : db.transaction().execute(locked)

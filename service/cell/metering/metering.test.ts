@@ -16,7 +16,6 @@ function counters(workspace_id: string, fence: number, cpu_usec: number, bytes =
   return { workspace_id, epoch: 1, fence, cpu_usec, memory_bytes: 1000, disk_bytes: 10, received_bytes: bytes, sent_bytes: 2 * bytes }
 }
 
-/** The cell hears of a machine by itself: an operation that has ended is known in the database before it is known here. */
 async function withMachine(world: World, process: Process, workspace_id: string) {
   return world.until(async () => {
     const found = await process.table.fresh(workspace_id)
@@ -37,24 +36,24 @@ async function rows(world: World) {
   }))
 }
 
-test('counters become what each hour used, once, over repeats, late readings, new machines and clock jumps', async () => {
+test('counters become usage per hour, counted once, despite repeats, late readings, new machines and clock jumps', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const add = (stats: MachineStats, seconds: number) => addSamples(world.db, [stats], at(seconds), 30_000)
   await add(counters(id, 7, 500, 1), 0)
   await add(counters(id, 7, 900, 5), 5)
-  await add(counters(id, 7, 900, 5), 5) // told twice
-  await add(counters(id, 7, 700, 2), 5) // came late
+  await add(counters(id, 7, 900, 5), 5) // repeated
+  await add(counters(id, 7, 700, 2), 5) // late
   assert.deepEqual(await rows(world), [
     { hour: '10', cpu_usec: 900, memory_byte_ms: 5_000_000, disk_byte_ms: 50_000, rx_bytes: 5, tx_bytes: 10, sampled_ms: 5000 },
   ])
   await add(counters(id, 7, 1000, 6), 15) // the next hour
-  await add(counters(id, 9, 40, 1), 20) // another machine counts from nothing
+  await add(counters(id, 9, 40, 1), 20) // another machine counts from zero
   await add(counters(id, 9, 50, 1), 20 + 4 * 3600) // four hours without a cell are not charged
-  await add(counters(id, 9, 60, 1), 20) // the clock went back: never less than before
+  await add(counters(id, 9, 60, 1), 20) // the clock went back: usage never shrinks
   assert.deepEqual(await rows(world), [
     { hour: '10', cpu_usec: 900, memory_byte_ms: 5_000_000, disk_byte_ms: 50_000, rx_bytes: 5, tx_bytes: 10, sampled_ms: 5000 },
-    // The disk was there between the two machines, too.
+    // The disk existed between the two machines, too.
     { hour: '11', cpu_usec: 150, memory_byte_ms: 10_000_000, disk_byte_ms: 150_000, rx_bytes: 2, tx_bytes: 4, sampled_ms: 10_000 },
     { hour: '15', cpu_usec: 10, memory_byte_ms: 30_000_000, disk_byte_ms: 300_000, rx_bytes: 0, tx_bytes: 0, sampled_ms: 30_000 },
   ])
@@ -64,34 +63,34 @@ const RUN = '01920000-0000-7000-8000-000000000001'
 const sum = async (world: World, column: 'cpu_usec' | 'disk_byte_ms' | 'memory_byte_ms' | 'checkpoint_byte_ms' | 'sampled_ms') =>
   (await world.db.selectFrom('usage_samples').select(column).execute()).reduce((all, row) => all + Number(row[column]), 0)
 
-test('a wall clock that is set counts for nothing: between two readings of a process its own clock does', async () => {
+test('a wall clock that is set does not matter: the monotonic clock of the process measures the time between readings', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const add = (wall: number, own: number, run = RUN) =>
     addSamples(world.db, [counters(id, 7, 10)], at(wall), 30_000, { run, monotonic_ms: own * 1000 })
   await add(0, 100)
   await add(-86_400, 110) // set back by a day
-  await add(86_400, 120) // and forward by two
+  await add(86_400, 120) // set forward by two
   assert.equal(await sum(world, 'sampled_ms'), 20_000)
-  await add(86_407, 3, '01920000-0000-7000-8000-000000000002') // another process: its clock says nothing of the one before
+  await add(86_407, 3, '01920000-0000-7000-8000-000000000002') // another process, whose monotonic clock cannot be compared
   assert.equal(await sum(world, 'sampled_ms'), 27_000)
   await addStored(world.db, [{ workspace_id: id, disk_bytes: null, checkpoint_bytes: 1 }], at(0), { run: RUN, monotonic_ms: 0 })
   await addStored(world.db, [{ workspace_id: id, disk_bytes: null, checkpoint_bytes: 1 }], at(-9999), { run: RUN, monotonic_ms: 5000 })
   assert.equal(await sum(world, 'checkpoint_byte_ms'), 5000)
 })
 
-test('the first reading of a machine is of the time that it is said to have run, bounded like any other', async () => {
+test('the first reading of a machine covers its reported running time, bounded like any other', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const ran = (fence: number, ran_ms: number) => addSamples(world.db, [{ ...counters(id, fence, 10), ran_ms }], at(0), 30_000)
   await ran(7, 2000)
-  await ran(7, 2000) // told twice
+  await ran(7, 2000) // repeated
   assert.equal(await sum(world, 'sampled_ms'), 2000)
   await ran(8, 99_000)
   assert.equal(await sum(world, 'sampled_ms'), 32_000)
 })
 
-test('a sample is of the project that the workspace was of when it was taken', async () => {
+test('a sample belongs to the project that the workspace had when it was taken', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const { organization_id, project_id } = await world.workspace(id)
@@ -113,7 +112,7 @@ test('a sample is of the project that the workspace was of when it was taken', a
   ])
 })
 
-test('a disk counts without a gap and never twice, with a machine and without, through suspends, resumes and failures', async () => {
+test('a disk counts without gaps and never twice, with and without a machine', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const DISK = 10
@@ -123,7 +122,7 @@ test('a disk counts without a gap and never twice, with a machine and without, t
     addStored(world.db, [{ workspace_id: id, disk_bytes, checkpoint_bytes: 7 }], at(seconds), own(seconds))
   await machine(1, 0)
   await machine(1, 15)
-  await stored(20, null) // it runs: its disk is counted with its machine
+  await stored(20, null) // running: its disk is counted with its machine
   await machine(1, 30)
   await stored(320) // suspended since 30
   await stored(620)
@@ -138,7 +137,7 @@ test('a disk counts without a gap and never twice, with a machine and without, t
   assert.equal(await sum(world, 'checkpoint_byte_ms'), (900_000 + 600_000) * 7)
 })
 
-/** Runs the second while the transaction of the first is open, until it waits for it, and ends both. */
+/** Starts `second` while the transaction of `first` is open, and commits once `second` waits for a lock. */
 async function overlapping(world: World, first: (db: World['db']) => Promise<unknown>, second: () => Promise<unknown>): Promise<void> {
   let other: Promise<unknown> = Promise.resolve()
   await world.db.transaction().execute(async (tx) => {
@@ -152,7 +151,7 @@ async function overlapping(world: World, first: (db: World['db']) => Promise<unk
   await other
 }
 
-test('two readings that overlap, and both find no earlier one, count once: of a machine, and of what is stored', async () => {
+test('two overlapping first readings count once, for machines and for storage', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const first = { ...counters(id, 7, 10_000_000), ran_ms: 10_000 }
@@ -163,13 +162,13 @@ test('two readings that overlap, and both find no earlier one, count once: of a 
     addStored(db, [{ workspace_id: id, disk_bytes: 10, checkpoint_bytes: 0 }], at(seconds), { run: RUN, monotonic_ms: seconds * 1000 })
   await stored(world.db, 0)
   const before = await sum(world, 'disk_byte_ms')
-  // The last counters of a command come while the storage is looked at: both are of the same disk since its last reading.
+  // The final counters of a command arrive while the storage is sampled: both cover the same disk since its last reading.
   const machine = () => addSamples(world.db, [{ ...counters(id, 8, 0), ran_ms: 0 }], at(300), 30_000, { run: RUN, monotonic_ms: 300_000 })
   await overlapping(world, (tx) => stored(tx, 300), machine)
   assert.equal((await sum(world, 'disk_byte_ms')) - before, 300_000 * 10)
 })
 
-test('what is stored is sampled in every state: suspended, hibernated, failed, running with snapshots, and no more once deleted', async () => {
+test('storage is sampled in every state until deletion: suspended, hibernated, failed and running with snapshots', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const opened = async () => {
@@ -194,7 +193,7 @@ test('what is stored is sampled in every state: suspended, hibernated, failed, r
     await sampleStorage(context, await sample(context))
   }
   const samples = () => world.db.selectFrom('usage_samples').selectAll().execute()
-  await both(0) // of machines, the time that they have run by then
+  await both(0) // machines count the time that they have run so far
   const earlier = await samples()
   await both(8)
   const rows = await samples()
@@ -202,7 +201,7 @@ test('what is stored is sampled in every state: suspended, hibernated, failed, r
     const sum = (all: typeof rows, column: 'disk_byte_ms' | 'checkpoint_byte_ms') =>
       all.filter(({ workspace_id }) => workspace_id === id).reduce((before, row) => before + Number(row[column]), 0)
     const all = (column: 'disk_byte_ms' | 'checkpoint_byte_ms') => sum(rows, column) - sum(earlier, column)
-    // The fake's disks are of a MiB, its memory images of 1,024 bytes.
+    // The fake's disks have 1 MiB, its memory images 1,024 bytes.
     return { disk: all('disk_byte_ms') / 2 ** 20 / 1000, memory: all('checkpoint_byte_ms') / 1024 / 1000 }
   }
   assert.deepEqual(stored(suspended), { disk: 8, memory: 8 })
@@ -220,7 +219,7 @@ test('what is stored is sampled in every state: suspended, hibernated, failed, r
   )
 })
 
-test('machines are sampled through suspends and resumes and restarts of the host, and the sum is what they ran', async () => {
+test('across suspends, resumes and host restarts, the sum of the samples is the real usage', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -235,7 +234,7 @@ test('machines are sampled through suspends and resumes and restarts of the host
   assert.ok(first >= 5000)
   assert.equal((await world.ended(await world.operate(workspace_id, 'suspend'))).state, 'succeeded')
   await sample(context)
-  assert.equal(await used(), first) // no machine, nothing used
+  assert.equal(await used(), first) // no machine, no usage
   world.host.restart()
   assert.equal((await world.ended(await world.operate(workspace_id, 'resume'))).state, 'succeeded')
   await sample(context)
@@ -244,7 +243,7 @@ test('machines are sampled through suspends and resumes and restarts of the host
   assert.ok(then > first && then <= first + (await measured()), `${first}, ${then}`)
 })
 
-test('a hibernated machine is metered as running: its time, its disk and the memory that was saved, and nothing else', async () => {
+test('a hibernated machine is metered as running: its time, its disk and its saved memory', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -259,11 +258,11 @@ test('a hibernated machine is metered as running: its time, its disk and the mem
   assert.ok(hour && hour.sampled_ms >= 10_000 && hour.sampled_ms < 12_000, JSON.stringify(hour))
   assert.deepEqual(
     [hour.cpu_usec, hour.memory_byte_ms, hour.disk_byte_ms],
-    [0, hour.sampled_ms * 1024, hour.sampled_ms * 2 ** 20], // the fake's checkpoints are of 1,024 bytes, and its disks of a MiB
+    [0, hour.sampled_ms * 1024, hour.sampled_ms * 2 ** 20], // the fake's checkpoints have 1,024 bytes, its disks 1 MiB
   )
 })
 
-test('a machine that was saved and is not stopped yet counts once', async () => {
+test('a saved machine that is not stopped yet counts once', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -278,7 +277,7 @@ test('a machine that was saved and is not stopped yet counts once', async () => 
   assert.equal((await rows(world)).length, 1)
 })
 
-test('samples go after 400 days and the counters of machines that are gone after 7, nothing earlier', async () => {
+test('samples are dropped after 400 days, and counters of ended machines after 7', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const now = world.clock.now()
@@ -293,7 +292,7 @@ test('samples go after 400 days and the counters of machines that are gone after
   assert.deepEqual([kept.length, machines], [2, [{ fence: 3 }]])
 })
 
-test('however many rows are old, one look removes them; what is of a cell that is away stays, and the last reading of a workspace is found at once', async () => {
+test('one pass removes any number of old rows, keeps those of other cells, and finds the last reading by an index', async () => {
   await using world = await createWorld()
   const { workspace_id: id } = await world.open()
   const other = await world.open()

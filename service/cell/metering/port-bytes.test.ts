@@ -17,7 +17,7 @@ async function bytesOf(world: World, workspace_id: string): Promise<[number, num
   return [ingress_bytes, egress_bytes]
 }
 
-test('bytes of ports are added to those of the guest, and stay apart by their reason', async () => {
+test("port bytes are added to the guest's bytes and stored separately", async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id: id } = await world.open()
@@ -35,7 +35,7 @@ test('bytes of ports are added to those of the guest, and stay apart by their re
   assert.deepEqual(await bytesOf(world, id), [106, 5011])
 })
 
-test('bytes of ports that come to an hour that is final make an entry of their own', async () => {
+test('port bytes in a final hour make another entry', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id: id } = await world.open()

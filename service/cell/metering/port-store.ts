@@ -1,20 +1,19 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/** What visitors of a workspace's ports and the workspace exchanged since it was last told. */
+/** Bytes exchanged between visitors of ports and a workspace since the last report. */
 export interface PortBytes {
   workspace_id: string
-  /** From visitors into the workspace. */
+  /** From visitors to the workspace. */
   received_bytes: number
-  /** Back to visitors: egress of the workspace. */
+  /** To visitors: egress of the workspace. */
   sent_bytes: number
 }
 
 /**
- * Adds bytes of port traffic to the hour of `now`, kept apart from what the guest exchanged by itself. A machine's own counters have none
- * of them: port traffic comes from its host. Unlike counters these are increments, and are told at most once: who gets
- * no answer does not know whether they were added, and must not tell them again.
- * @returns how many workspaces there are of those that were named.
+ * Port traffic is not in a machine's counters. These are increments, reported at most once: a caller without a response must not repeat
+ * them, since they may have been added.
+ * @returns the number of workspaces found
  */
 export async function addPortBytes(db: Db, counts: PortBytes[], now: Date): Promise<number> {
   if (counts.length === 0) return 0

@@ -22,18 +22,17 @@ export interface MeteringContext {
 }
 
 export const SAMPLE_MS = 15_000
-/** Machines of one statement: what a tick costs is bounded by it and by what one computer can run. */
 const MACHINES_A_STATEMENT = 500
 const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS
-const STORAGE_TICKS = 20 // five minutes: it changes slowly, and there are many more workspaces than machines
+const STORAGE_TICKS = 20 // five minutes: storage changes slowly, and there are many more workspaces than machines
 const COLLECT_TICKS = 40 // ten minutes
-/** Names the clock of this process. */
+/** Identifies this process's monotonic clock. */
 const RUN = randomUUID()
 
 /**
- * Reads every machine's counters four times a minute. What one uses after the last of these readings is told with its end: addFinal. Each
- * part of a tick is done though another fails: neither a host that is away nor one organization holds up the ledger.
+ * Reads every machine's counters four times a minute. Usage after the last reading arrives with the machine's end, through addFinal. The
+ * parts of a tick are independent: a failing host or organization does not block the ledger.
  */
 export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'a part of the metering failed')
@@ -47,18 +46,18 @@ export function startMetering(context: MeteringContext & JudgeContext, signal: A
       await Promise.all([sampleStorage(context, machines).catch(failed), sampleVolumes(context).catch(failed)])
     if (ticks % COLLECT_TICKS !== 0) return
     await closeLedger(context).catch(failed)
-    // Counters of machines that could not be read for days are not old: their next reading would count from the beginning.
+    // While machines cannot be read, their counters are kept: without them the next reading would count from zero.
     if (machines !== undefined) await removeOld().catch(failed)
   })
   tickEvery(SAMPLE_MS, tick, failed, signal)
 }
 
-/** @returns the workspaces whose disk was counted with their machine. */
+/** @returns the workspaces whose disk was counted with their machine */
 export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<Set<string>> {
   const [counters, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
   const awake = await attributed(db, counters)
   const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
-  // One that was just saved has its machine for a moment longer, and counts once.
+  // A machine that was just saved may still run for a moment. It counts once.
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS, markOf(clock))
@@ -66,7 +65,7 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   return new Set(read.map(({ workspace_id }) => workspace_id))
 }
 
-/** Hours that ended so long ago are final: their samples become entries of the ledger. @returns how many samples were closed. */
+/** Closes the hours that have become final. @returns the number of closed samples */
 export async function closeLedger({ db, clock }: Pick<MeteringContext, 'db' | 'clock'>): Promise<number> {
   const now = clock.now()
   const before = new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)
@@ -82,8 +81,8 @@ export async function closeLedger({ db, clock }: Pick<MeteringContext, 'db' | 'c
 }
 
 /**
- * Reads what every workspace of the cell has stored, whatever its state: checkpoints of all, disks of those without a machine, and of
- * trees their current revision (Cell, "File-first rules" 8).
+ * Reads the storage of every workspace of the cell: checkpoints of all, disks of those without a machine, and current revisions of trees
+ * (Cell, "File-first rules" 8).
  */
 export async function sampleStorage({ cell_id, db, clock, host }: MeteringContext, machines: ReadonlySet<string>): Promise<void> {
   const [stored, trees] = await Promise.all([readStored(db, cell_id), readTreeBytes(db, cell_id)])
@@ -96,7 +95,6 @@ export async function sampleStorage({ cell_id, db, clock, host }: MeteringContex
   }
 }
 
-/** Reads what every volume of the cell holds. */
 export async function sampleVolumes({ cell_id, db, clock, host }: MeteringContext): Promise<void> {
   const ids = await readVolumesOf(db, cell_id)
   for (let at = 0; at < ids.length; at += MEASURES_MAX) {
@@ -110,12 +108,11 @@ function markOf(clock: Clock): Mark {
   return { run: RUN, monotonic_ms: clock.monotonic_ms() }
 }
 
-/** What machines had used when they ended, or were saved. */
 export async function addFinal({ db, clock }: Pick<MeteringContext, 'db' | 'clock'>, read: MachineCounters[]): Promise<void> {
   await addSamples(db, await attributed(db, read), clock.now(), 2 * SAMPLE_MS, markOf(clock))
 }
 
-/** One whose disk is gone was deleted meanwhile. */
+/** Adds disk sizes. A hibernated machine without a disk has been deleted. */
 async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: Sleeping[]): Promise<MachineStats[]> {
   const measured: MachineStats[] = []
   for (let at = 0; at < sleepers.length; at += MEASURES_MAX) {

@@ -4,7 +4,7 @@ import { deleteOld } from '../../db/delete-old.ts'
 import type { MachineStats } from '../links/hostd.ts'
 import { oneMeterAtATime } from './meter-lock-store.ts'
 
-/** When something was read, by a clock that nobody sets: milliseconds of one process, which `run` names. */
+/** Time by the monotonic clock of the process `run`. */
 export interface Mark {
   run: string
   monotonic_ms: number
@@ -12,15 +12,15 @@ export interface Mark {
 
 const NO_MARK = { run: null, monotonic_ms: null }
 
-/** What may lie between two readings of what is stored. */
+/** Longest time counted between two readings of storage. */
 export const STORED_ELAPSED_MS_MAX = 600_000
 
 /**
- * Adds what counters grew by since they were last read, each machine's to the hour of `now`, for the organization and project that its
- * workspace is of. Read again they add nothing; counters that are lower than the last reading came late and change nothing.
- * @param elapsed_ms_max what may lie between two readings: hours without a cell count for no more.
- * @param mark measures the time between two readings of one process; without it the wall clock does, and may have been set.
- * @returns how many machines were read.
+ * Adds the growth of counters since the last reading to the hour of `now`, for the workspace's current organization and project. A repeated
+ * or late reading adds nothing.
+ * @param elapsed_ms_max longest time counted between two readings, so that hours without a cell are not charged
+ * @param mark measures the time between readings of one process; without it the wall clock does, which may have been set
+ * @returns the number of machines read
  */
 export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
@@ -77,11 +77,9 @@ async function writeSamples(tx: Db, read: MachineStats[], now: Date, elapsed_ms_
 
 const namesOf = (read: readonly { workspace_id: string }[]) => read.map(({ workspace_id }) => workspace_id)
 
-/** The last reading of any machine of the workspace that `s` names. */
 export const lastCounters = sql`
   select c.read_at, c.run, c.monotonic_ms from usage_counters c where c.workspace_id = s.workspace_id order by c.read_at desc limit 1`
 
-/** What a workspace has stored. */
 export interface Stored {
   workspace_id: string
   /** null: counted with its machine, or not measured. */
@@ -89,7 +87,7 @@ export interface Stored {
   checkpoint_bytes: number
 }
 
-/** Adds what is stored, for the time since it was last read, as addSamples does with what machines use. @returns how many were read. */
+/** Adds storage for the time since the last reading. @returns the number of workspaces read */
 export async function addStored(db: Db, read: Stored[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
   return oneMeterAtATime(db, 'workspaces', namesOf(read), (tx) => writeStored(tx, read, now, mark))
@@ -132,8 +130,8 @@ async function writeStored(tx: Db, read: Stored[], now: Date, { run, monotonic_m
 }
 
 /**
- * The workspaces that have files on this cell, in whatever state, with the memory images of their checkpoints. That of a hibernated
- * machine is metered as its memory.
+ * Workspaces with files on this cell in any state, with the size of their checkpoints' memory images. The checkpoint of a hibernated
+ * machine is left out: it is metered as memory.
  */
 export async function readStored(db: Db, cell_id: string): Promise<{ workspace_id: string; checkpoint_bytes: number }[]> {
   const { rows } = await sql<{ workspace_id: string; checkpoint_bytes: number }>`
@@ -147,9 +145,8 @@ export async function readStored(db: Db, cell_id: string): Promise<{ workspace_i
 export type Sleeping = Omit<MachineStats, 'disk_bytes'>
 
 /**
- * Machines that are hibernated, as if they had counters: their workspaces run, and are metered as such with the memory that was saved
- * (Cell, "Parking"). The fence of the move stands for one sleep, as a machine's fence stands for one run. Their disks are the
- * host's to measure: snapshots of one that sleeps come and go.
+ * Hibernated machines in the form of counters: they are metered as running, with their saved memory (Cell, "Parking"). The residency's
+ * fencing token identifies one hibernation, as a machine's identifies one run. The host measures their disks.
  */
 export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]> {
   const rows = await db
@@ -163,10 +160,7 @@ export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]>
   return rows.map((row) => ({ ...row, cpu_usec: 0, received_bytes: 0, sent_bytes: 0 }))
 }
 
-/**
- * Samples and counters whose time is over. Counters only of this cell's workspaces, and of those that are no more: the machines of a cell
- * that is away are read again one day, and would count from the beginning.
- */
+/** Keeps counters of other cells' workspaces: a cell that returns would otherwise count its machines from zero. */
 export async function dropOldSamples(db: Db, cell_id: string, samples_before: Date, counters_before: Date): Promise<number> {
   const of_others = (table: string) =>
     sql`exists (select from workspaces w where w.id = ${sql.ref(`${table}.workspace_id`)} and w.cell_id <> ${cell_id})`

@@ -1,13 +1,12 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/** What a machine on a tree counts for. */
+/** Memory and disk that are charged for a machine on a tree. */
 export interface OnTree {
   memory_bytes: number
   disk_bytes: number
 }
 
-/** Of file-first workspaces: the memory that their machines have, and what their files come to. */
 export async function readOnTrees(db: Db, workspace_ids: readonly string[]): Promise<Map<string, OnTree>> {
   if (workspace_ids.length === 0) return new Map()
   const { rows } = await sql<{ id: string } & OnTree>`

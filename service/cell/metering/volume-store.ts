@@ -4,13 +4,11 @@ import { deleteOld } from '../../db/delete-old.ts'
 import { oneMeterAtATime } from './meter-lock-store.ts'
 import { STORED_ELAPSED_MS_MAX, type Mark } from './store.ts'
 
-/** What a volume holds. */
 export interface StoredVolume {
   volume_id: string
   stored_bytes: number
 }
 
-/** The volumes whose data lies on this cell. */
 export async function readVolumesOf(db: Db, cell_id: string): Promise<string[]> {
   const rows = await db
     .selectFrom('volumes')
@@ -22,11 +20,7 @@ export async function readVolumesOf(db: Db, cell_id: string): Promise<string[]> 
   return rows.map(({ id }) => id)
 }
 
-/**
- * Adds what volumes hold, for the time since it was last read, to the hour of `now`: addStored does the same for workspaces. The first
- * reading of a volume begins its account.
- * @returns how many were read.
- */
+/** The first reading of a volume adds no usage. @returns the number of volumes read */
 export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
   const ids = read.map(({ volume_id }) => volume_id)
@@ -59,7 +53,6 @@ async function writeStoredVolumes(tx: Db, read: StoredVolume[], now: Date, { run
   return rows.length
 }
 
-/** Samples whose time is over. */
 export async function dropOldVolumeSamples(db: Db, before: Date): Promise<number> {
   return deleteOld(db, 'volume_usage_samples', sql`hour < ${before} and not is_open`)
 }
