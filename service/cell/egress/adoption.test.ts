@@ -4,7 +4,6 @@ import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world
 import { until } from '../../../tests/support/processes.ts'
 import { createEgressBook } from './book.ts'
 
-/** As the api writes it. */
 async function override(world: World, workspace_id: string, version: number, mode: 'deny_all' | 'allow_all'): Promise<void> {
   const { organization_id, project_id } = await world.db
     .selectFrom('workspaces')
@@ -24,7 +23,7 @@ const said = async (world: World, workspace_id: string) => {
   return row === undefined ? null : [row.epoch, row.revision, row.state]
 }
 
-test('a cell that begins again brings its machines what was changed meanwhile', async () => {
+test('a restarted cell applies policies that changed while it was away', async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -39,7 +38,7 @@ test('a cell that begins again brings its machines what was changed meanwhile', 
   await until('its row says so', AT_ONCE_MS, async () => (await said(world, workspace_id))?.[1] === revision)
 })
 
-test('what the row has lost is written again from what the host says, and nothing is set for it', async () => {
+test("a lost row is written again from the host's report, without setting the policy", async () => {
   await using world = await createWorld()
   const first = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -55,7 +54,7 @@ test('what the row has lost is written again from what the host says, and nothin
   assert.equal(sets(), before)
 })
 
-test('the book keeps the newest word about a machine, and forgets what two inventories do not name', () => {
+test('the book keeps the newest report on a machine, and drops machines that two inventories do not name', () => {
   const book = createEgressBook()
   const word = { workspace_id: 'a', epoch: 1, fence: 5, revision: 'new', state: 'enforced' as const }
   book.put(word)
@@ -70,7 +69,7 @@ test('the book keeps the newest word about a machine, and forgets what two inven
   assert.equal(book.get('a'), undefined)
 })
 
-test('whoever waits for machines on their way waits for all of them', async () => {
+test('`started` waits for all machines that are starting', async () => {
   const book = createEgressBook()
   const [one, other] = [book.starting('a'), book.starting('a')]
   let waited = false

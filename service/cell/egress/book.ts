@@ -1,22 +1,21 @@
 import type { Said } from './store.ts'
 
-/** The machines of this process's host and what their packets meet, from the moment in which the host has told of them. */
+/** Machines of this process's host with the policies that the host last reported. */
 export interface EgressBook {
   get(workspace_id: string): Said | undefined
   all(): Said[]
-  /** As the host says. What it said of an earlier machine is passed over. */
+  /** Ignores a report on an earlier machine. */
   put(said: Said): void
-  /** The machine has ended. */
   drop(workspace_id: string): void
-  /** Of those that a whole inventory has not named twice in a row: one that is started meanwhile is in the next. */
+  /** Drops machines that are missing in two complete inventories in a row: one that starts during an inventory is in the next. */
   dropMissing(present: ReadonlySet<string>): void
-  /** A machine is on its way, with a policy that was read before. */
+  /** Registers a starting machine; its policy may be older than a concurrent change. */
   starting(workspace_id: string): Disposable
-  /** It meets another policy than was read for it: its start had been asked for before. */
+  /** The machine started under an older policy than the wanted one. */
   stale(workspace_id: string): void
-  /** The newest of those who ask is told. */
+  /** Only the newest listener is called. */
   onStale(told: (workspace_id: string) => void): void
-  /** Resolves when none is on its way. */
+  /** Resolves when no machine of the workspace is starting. */
   started(workspace_id: string): Promise<void>
 }
 

@@ -25,10 +25,7 @@ const AT_ONCE_MAX = 8
 const ROWS_A_STATEMENT = 5000
 const HOUR_MS = 3600_000
 
-/**
- * Reads from the host what policies refused and writes what is new, every few seconds. Machines that may reach everything are not asked,
- * nor those that stand still.
- */
+/** Reads denials from the host every few seconds and writes the new ones. Skips frozen machines and machines under the default policy. */
 export function startDenials(context: DenialsContext, book: EgressBook, signal: AbortSignal): void {
   const collect = denialsCollector(context, book)
   let ticks = 0
@@ -40,7 +37,6 @@ export function startDenials(context: DenialsContext, book: EgressBook, signal: 
   tickEvery(COLLECT_MS, tick, (error) => context.log.warn({ err: error }, 'what policies refused could not be collected'), signal)
 }
 
-/** @returns what looks at every machine once. */
 export function denialsCollector({ db, host, table, log }: DenialsContext, book: EgressBook): () => Promise<void> {
   const known = new Map<string, Map<string, number>>()
   const collectOf = async (workspace_id: string) => {
@@ -70,12 +66,11 @@ async function dropOld({ db, clock }: DenialsContext): Promise<void> {
   while ((await dropOldDenials(db, last_before, ROWS_A_STATEMENT)) === ROWS_A_STATEMENT);
 }
 
-/** By the columns of the primary key. */
 function nameOf({ protocol, address, name, port, first_at }: HostDenial): string {
   return JSON.stringify([protocol, address ?? name, port, Date.parse(first_at), first_at])
 }
 
-/** A guest asks for whatever name it likes: nothing but visible ASCII is kept of it. */
+/** A guest chooses the names: keep visible ASCII only. */
 function printable(denial: HostDenial): HostDenial {
   return { ...denial, name: denial.name?.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, NAME_CHARACTERS_MAX) ?? null }
 }

@@ -18,9 +18,8 @@ interface Enforcing {
 }
 
 /**
- * The host, where every machine of a workspace is started and restored with what the workspace may reach, whoever starts it. What the
- * host answers is its acknowledgement for the epoch that the machine is of. An execution's acknowledges nothing; machines of other kinds bring
- * their policy themselves.
+ * Wraps a host: starts and restores workspace machines with the workspace's current policy. The host's response acknowledges the policy for
+ * that epoch. Executions acknowledge nothing, and machines of other kinds bring their own policy.
  */
 export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const { book } = context
@@ -30,7 +29,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       const { id } = request.subject
       const egress = await policyOf(context.db, id)
       const machine = await verb(egress === null ? request : { ...request, egress })
-      // What changed meanwhile was brought to no machine, since there was none.
+      // A policy change during the start reached no machine.
       if ((await policyOf(context.db, id))?.revision !== egress?.revision) book.stale(id)
       return machine
     }
@@ -39,7 +38,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
     const egress = await policyOf(context.db, request.subject.id)
     const machine = await verb(egress === null ? request : { ...request, egress })
     await note(context, machine)
-    // A verb that is asked again is answered with what it did at first.
+    // A repeated command gets its first response, with the older policy.
     if (machine.egress !== undefined && machine.egress.revision !== (egress?.revision ?? DEFAULT_REVISION)) book.stale(machine.subject.id)
     return machine
   }
@@ -52,16 +51,16 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       return counters
     },
   }
-  // All other verbs are the host's own, also where somebody puts another in its place.
+  // Other commands go to the host through the prototype, so that a replaced method is found.
   return Object.assign(Object.create(host) as MachineHost, own)
 }
 
-/** What the host says of a machine; null of a host that enforces nothing. */
+/** @returns null if the host does not enforce policies */
 export function saidOf({ subject, epoch, fence, egress }: Machine): Said | null {
   return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
 }
 
-/** null: nothing to be said, since all is let out, which the host does by itself. */
+/** @returns null for the default policy: the host allows all egress by itself */
 async function policyOf(db: Db, workspace_id: string): Promise<HostEgress | null> {
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   const egress = facts === undefined ? null : hostEgress(effectiveOf(facts))
@@ -74,7 +73,7 @@ export function hostEgress({ effective, revision, secret_ports }: Pick<Effective
   return secret_ports.length === 0 ? policy : { ...policy, secret_ports }
 }
 
-/** The machine runs, whatever becomes of what is written of it: the next comparison writes it again. */
+/** A failed write does not fail the start: the next comparison writes it again. */
 async function note({ db, clock, log, book }: Enforcing, machine: Machine): Promise<void> {
   const said = saidOf(machine)
   if (said === null) return

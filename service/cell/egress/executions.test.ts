@@ -9,7 +9,6 @@ import { enforcing } from './enforcing.ts'
 
 const log = pino({ level: 'silent' })
 
-/** As the api writes it: of one workspace, or of its project. */
 async function policy(world: World, workspace_id: string, mode: 'deny_all' | 'allow_all', level: 'workspace' | 'project' = 'workspace') {
   const { organization_id, project_id } = await world.workspace(workspace_id)
   const scope = { id: world.ids.next(), organization_id, project_id, workspace_id: level === 'project' ? null : workspace_id, version: 1 }
@@ -20,7 +19,7 @@ async function policy(world: World, workspace_id: string, mode: 'deny_all' | 'al
     .execute()
 }
 
-/** A command that runs, as its row and the host have it. */
+/** Creates the rows and the machine of a running command. */
 async function running(world: World, process: Process) {
   const { workspace_id } = await world.open()
   const { organization_id, project_id, cell_id } = await world.workspace(workspace_id)
@@ -47,7 +46,7 @@ async function running(world: World, process: Process) {
   return { workspace_id, subject, start }
 }
 
-test('a policy that changes while a command runs is at its machine, of the workspace and of its project', async () => {
+test('a policy change of a workspace or its project reaches the machine of a running command', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   for (const level of ['workspace', 'project'] as const) {
@@ -59,7 +58,7 @@ test('a policy that changes while a command runs is at its machine, of the works
   }
 })
 
-test('a policy that changes while the machine of a command is started is at it, too', async () => {
+test("a policy change during the start of a command's machine reaches it, too", async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, subject, start } = await running(world, process)
@@ -70,7 +69,7 @@ test('a policy that changes while the machine of a command is started is at it, 
   await until('it is in force', AT_ONCE_MS, () => world.host.egressOf(subject)?.mode === 'deny_all')
 })
 
-test('a change that was not heard is brought with the next comparison', async () => {
+test('the next comparison applies a change whose notification was lost', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, subject, start } = await running(world, process)

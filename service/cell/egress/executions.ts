@@ -7,11 +7,11 @@ import { hostEgress } from './enforcing.ts'
 import type { KeeperContext } from './keeper.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
-/** Brings what policies say to commands of file-first workspaces that run. What they meet is acknowledged nowhere: they are soon over. */
+/** Applies policies to running commands of file-first workspaces. No row acknowledges them, since commands are short. */
 export interface ExecutionPolicies {
-  /** @param of null: of all workspaces. */
+  /** @param of null: all workspaces */
   changed(of: { workspace_ids: readonly string[] } | { project_id: string } | null): Promise<void>
-  /** What was missed. */
+  /** Applies missed changes. */
   compare(inventory: Inventory): Promise<void>
 }
 
@@ -21,7 +21,7 @@ const AGAIN_MS = 500
 export function executionPolicies(context: KeeperContext, signal: AbortSignal): ExecutionPolicies {
   const { cell_id, db, log } = context
   const last = new Map<string, Promise<void>>()
-  /** One after the other, or an earlier policy could come last. */
+  /** Serializes per workspace, so that an older policy cannot be applied last. */
   const inTurn = (machine: ExecutionMachine): Promise<void> => {
     const { workspace_id } = machine
     const next = (last.get(workspace_id) ?? Promise.resolve())
@@ -50,7 +50,7 @@ export function executionPolicies(context: KeeperContext, signal: AbortSignal): 
   }
 }
 
-/** With the fence of the execution itself, which ends nobody's work. Where it cannot be done, the next comparison does it. */
+/** Uses the execution's own fencing token, which interrupts no other operation. After a failure the next comparison retries. */
 async function bring(
   { db, ids, host }: KeeperContext,
   { workspace_id, epoch, fence }: ExecutionMachine,
@@ -65,7 +65,7 @@ async function bring(
       return
     } catch (error) {
       if (!(error instanceof HostFailure)) throw error
-      // It has ended, or another has begun since; or it is not there yet, and whoever starts it looks once more.
+      // It has ended or was replaced, or it has not started; then its start reads the policy again.
       if (error.code === 'fenced' || error.code === 'not_running' || error.code === 'not_found') return
       if (tries >= TRIES_MAX) throw error
       await setTimeout(AGAIN_MS, undefined, { signal }).catch(() => undefined)

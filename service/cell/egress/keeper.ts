@@ -28,13 +28,13 @@ export interface KeeperContext {
 }
 
 export interface EgressKeeper {
-  /** Takes over what the host says of its machines, and puts right what is not as it should be. */
+  /** Takes over the host's report and fixes differences. */
   compare(inventory: Inventory): Promise<void>
-  /** Resolves when what was heard of before this call is at the machines of the workspace or the project. */
+  /** Resolves when all changes known before this call are applied to the machines of the workspace or project. */
   settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
 }
 
-/** done: as it should be, or no machine's any more. soon: somebody else was at work. later: the host did not do it. */
+/** done: applied, or there is no machine. soon: another operation was at work. later: the host failed. */
 type Outcome = 'done' | 'soon' | 'later'
 
 const AT_ONCE_MAX = 16
@@ -45,8 +45,8 @@ const LATER_MS_MAX = 5000
 const OF_PROJECT = 'project:'
 
 /**
- * Brings what policies say to the machines that run: a change as soon as the database tells of it, and whatever was missed with every
- * comparison of rows and host. One is under way for each machine, since the host applies them as they arrive.
+ * Applies policies to running machines: a change as soon as the database reports it, and missed changes with each comparison of rows and
+ * host. Each machine gets one command at a time, since the host applies them in order of arrival.
  */
 export function startEgressKeeper(context: KeeperContext, listener: Listener, book: EgressBook, signal: AbortSignal): EgressKeeper {
   const { db, log } = context
@@ -56,14 +56,14 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
   const work = async (workspace_id: string, asked: Working) => {
     for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
       asked.again = false
-      await book.started(workspace_id) // with a policy that may be older than the change
+      await book.started(workspace_id) // its start may have read an older policy
       const outcome = await inTurn(() => settle(context, book, workspace_id)).catch((error: unknown): Outcome => {
         log.warn({ workspace_id, err: error }, 'a policy is not at its machine yet')
         return 'later'
       })
       if (outcome === 'done') {
         if (isAskedAgain(asked)) continue
-        working.delete(workspace_id) // at once: whoever asks from here on begins anew
+        working.delete(workspace_id) // before `resolve`, so that a later change starts a new run
         asked.done.resolve()
         return
       }
@@ -80,7 +80,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
       }
       const asked = { again: false, done: Promise.withResolvers<void>() }
       working.set(id, asked)
-      void work(id, asked) // what fails in it is logged and tried again
+      void work(id, asked) // it logs and retries its own errors
     }
   }
   const lookAtAll = async (ids: Promise<string[]>) => {
@@ -106,13 +106,13 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
   }
   const settled: EgressKeeper['settled'] = async (of) => {
     const ids = 'workspace_id' in of ? [of.workspace_id] : await idsOfProject(db, context.cell_id, of.project_id)
-    if ('project_id' in of) look(ids) // that the project's were read may still be under way
+    if ('project_id' in of) look(ids) // reading the project's ids for an earlier notification may still be in progress
     await executions.changed('workspace_id' in of ? { workspace_ids: ids } : of)
     await Promise.all(ids.flatMap((id) => working.get(id)?.done.promise ?? []))
   }
   const stop = listener.on('berth_egress', (told) => {
     if (told === null) {
-      void lookAtAll(notAsWanted(db, book.all())) // nobody knows what was not heard
+      void lookAtAll(notAsWanted(db, book.all())) // notifications may be missing
       changed(null)
     } else if (told.startsWith(OF_PROJECT)) {
       const project_id = told.slice(OF_PROJECT.length)
@@ -125,18 +125,17 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
   return { compare, settled }
 }
 
-/** A workspace whose policy is being brought to its machine. */
 interface Working {
   again: boolean
   done: PromiseWithResolvers<void>
 }
 
-/** Set by others, while the work waited. */
+/** Read through a function, since other calls set it during the awaits. */
 function isAskedAgain({ again }: { again: boolean }): boolean {
   return again
 }
 
-/** Machines that meet something else than they should, or of which the row does not say so yet. */
+/** Machines whose policy differs from the wanted one, or whose row is not up to date. */
 async function notAsWanted(db: Db, machines: Said[]): Promise<string[]> {
   const found: string[] = []
   for (let at = 0; at < machines.length; at += FACTS_A_STATEMENT) {
@@ -152,9 +151,9 @@ async function notAsWanted(db: Db, machines: Said[]): Promise<string[]> {
 async function settle(context: KeeperContext, book: EgressBook, workspace_id: string): Promise<Outcome> {
   const { db, clock } = context
   const said = book.get(workspace_id)
-  if (said === undefined) return 'done' // its next start brings the policy of that moment
+  if (said === undefined) return 'done' // its next start reads the policy
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
-  if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // nobody's machine any more
+  if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // the machine has no owner any more
   const wanted = effectiveOf(facts)
   if (!meets(said, wanted.revision)) return bring(context, book, said, hostEgress(wanted))
   if (!isWritten(facts, said)) await acknowledge(db, said, clock.now())
@@ -175,22 +174,22 @@ async function bring(context: KeeperContext, book: EgressBook, said: Said, egres
     return 'done'
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
-    if (error.code === 'fenced') return 'soon' // somebody has spoken of it since
+    if (error.code === 'fenced') return 'soon' // another operation has used a higher fencing token
     if (error.code === 'not_running' || error.code === 'not_found') {
       book.drop(workspace_id)
       return 'done'
     }
     log.warn({ workspace_id, err: error }, 'the host did not put a policy in force')
-    // Without an answer nobody knows what is in force: pending, as the row says.
+    // Without a response the policy in force is unknown, so the row stays pending.
     if (error.code !== 'unreachable') await acknowledge(db, { ...said, revision: egress.revision, state: 'failed' }, clock.now())
     return 'later'
   }
 }
 
 /**
- * A fence that the host takes and that ends nobody's work: drawn before anybody is looked for, so that whoever begins later has a higher
- * one. An operation that has the workspace in hand lends its own.
- * @returns null while the machine is being parked or woken.
+ * Returns a fencing token that the host accepts and that interrupts no operation. It is drawn before the look for an operation, so that a
+ * later operation has a higher one. An operation that holds the workspace lends its own.
+ * @returns null after it waited for a parking transition
  */
 async function mayHaveFence({ db, parking }: KeeperContext, workspace_id: string): Promise<number | null> {
   const drawn = await drawFence(db)
@@ -204,7 +203,7 @@ function meets({ revision, state }: Said, wanted: string): boolean {
   return revision === wanted && state === 'enforced'
 }
 
-/** What the row says by another fence of the same epoch is as good: a machine that was woken is the same to its owner. */
+/** The fencing token may differ within an epoch: a machine that woke up is the same one. */
 function isWritten({ acknowledged }: EgressFacts, { epoch, revision, state }: Said): boolean {
   return acknowledged?.epoch === epoch && acknowledged.revision === revision && acknowledged.state === state
 }

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { HostDenial } from '../links/egress.ts'
 
-/** What the host says of one machine: `epoch` and `fence` say of which. */
+/** The host's report on one machine, identified by `epoch` and `fence`. */
 export interface Said {
   workspace_id: string
   epoch: number
@@ -12,7 +12,7 @@ export interface Said {
   state: 'enforced' | 'failed'
 }
 
-/** A word about an earlier machine changes nothing once there is one about a later. */
+/** Never overwrites the row of a later machine. */
 export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision, state }: Said, now: Date): Promise<void> {
   await sql`
     insert into workspace_egress (workspace_id, epoch, fence, revision, state, acknowledged_at)
@@ -23,7 +23,7 @@ export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision
     where excluded.epoch >= workspace_egress.epoch and excluded.fence >= workspace_egress.fence`.execute(db)
 }
 
-/** The fence of the operation that holds the workspace and speaks of it to the host; null: there is none, or it has not begun. */
+/** Fencing token of the running operation that holds the workspace; null: none. */
 export async function fenceOfHolder(db: Db, workspace_id: string): Promise<number | null> {
   const row = await db
     .selectFrom('workspace_holds as h')
@@ -35,7 +35,7 @@ export async function fenceOfHolder(db: Db, workspace_id: string): Promise<numbe
   return row?.fence ?? null
 }
 
-/** Its workspaces that may have a machine here. */
+/** Workspaces of the project that may have a machine on this cell. */
 export async function idsOfProject(db: Db, cell_id: string, project_id: string): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')
@@ -47,14 +47,13 @@ export async function idsOfProject(db: Db, cell_id: string, project_id: string):
   return rows.map(({ id }) => id)
 }
 
-/** A command of a file-first workspace that has a machine here. */
 export interface ExecutionMachine {
   workspace_id: string
   epoch: number
   fence: number
 }
 
-/** @param of null: of all workspaces. */
+/** @param of null: all workspaces */
 export async function executionsOf(
   db: Db,
   cell_id: string,
@@ -69,7 +68,7 @@ export async function executionsOf(
   return found.execute()
 }
 
-/** Writes denials as the host counts them by now. Only as many are kept of a workspace as the API lists. */
+/** Writes the host's present counts. Keeps at most as many denials of a workspace as the API lists. */
 export async function writeDenials(db: Db, workspace_id: string, denials: HostDenial[]): Promise<void> {
   const column = <K extends keyof HostDenial>(name: K) => denials.map((one) => one[name])
   await db.transaction().execute(async (tx) => {
@@ -95,7 +94,7 @@ export async function writeDenials(db: Db, workspace_id: string, denials: HostDe
   })
 }
 
-/** In small statements. @returns how many went. */
+/** @returns the number of deleted rows */
 export async function dropOldDenials(db: Db, last_before: Date, rows_max: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     delete from egress_denials where ctid in (select ctid from egress_denials where last_at < ${last_before} limit ${rows_max})`.execute(db)
