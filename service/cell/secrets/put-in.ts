@@ -16,8 +16,9 @@ interface PutInDeps {
 }
 
 /**
- * What the proxy puts into requests of a machine: the newest value of each secret with hosts that is bound to its workspace by now, and that
- * it may use. Null: there is no such machine any more. Nothing of it is kept here.
+ * Secrets that the proxy injects into a machine's requests: the newest value of each bound secret with hosts that the workspace may use.
+ * Nothing is kept here.
+ * @returns null if there is no machine of this epoch
  */
 export async function whatToPutIn(deps: PutInDeps, workspace_id: string, epoch: number): Promise<ProxyAnswer | null> {
   const reads = readerOf(deps.db)

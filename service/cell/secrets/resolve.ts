@@ -14,30 +14,30 @@ import type { Authorities, KnownAuthority } from './authorities.ts'
 import { createTrust, type Trust } from './trust.ts'
 import { findSecrets, type FoundSecret, type Sought } from './store.ts'
 
-/** Finds the values that a command or terminal of a workspace is given. They are nowhere kept. */
+/** Finds secret values for commands and terminals. They are stored nowhere. */
 export interface Secrets {
   trust: Trust
   /**
-   * Those that are bound to the workspace, as far as it may still use them for this, and those that the call names.
-   * Throws where one that is named may not be used.
+   * Values of bound secrets that the workspace may use, and of the secrets that the call names.
+   * @throws if a named secret may not be used
    */
   valuesFor(workspace: Sought & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<Given>
-  /** The one secret that a clone names. Only a token with `git` may be needed to send it anywhere, so its own terms must allow `git`. */
+  /** The one secret that a clone names. A token with `git` can send it anywhere, so the secret's own terms must allow `git`. */
   valueForGit(workspace: Sought, name: string): Promise<GivenValue>
-  /** What git has to trust: the proxy ends its connections to hosts of bound secrets. null: there are no such secrets. */
+  /** Authority that git must trust, because the proxy terminates connections to hosts of bound secrets. null: there are none. */
   authorityForGit(workspace: Sought & { has_secrets: boolean }): Promise<KnownAuthority | null>
 }
 
 export interface GivenValue {
-  /** A placeholder where `authority` is not null: the proxy puts the value in on the way to the secret's hosts alone. */
+  /** With an authority it is a placeholder: the proxy injects the value on the way to the secret's hosts only. */
   value: string
   authority: KnownAuthority | null
 }
 
 export interface Given {
-  /** By name: the value, or the placeholder of one that goes into requests alone. */
+  /** Values by name; placeholders for secrets that are injected. */
   values: Record<string, string>
-  /** What the workspace has to trust for the placeholders to be of use; null: there are none. */
+  /** Authority that the guest must trust; null: no secret is injected. */
   authority: KnownAuthority | null
 }
 
@@ -64,12 +64,12 @@ export function createSecrets(
     try {
       return await openFound(opener, secret)
     } catch (error) {
-      // The cause says nothing of the value: it could not be opened.
+      // The cause does not contain the value, which could not be opened.
       log.error({ err: error, workspace_id: workspace.id, secret_id, version, key_id }, 'a secret could not be opened')
       throw fail('dependency_unavailable', null, `The secret ${name} cannot be read at the moment`, { retry_after_seconds: 5 })
     }
   }
-  /** What was bound a moment ago counts, so the database is asked each time; without it, those go on who had none. */
+  /** Reads the database each time, so that a new binding counts at once. During an outage workspaces without secrets continue. */
   const find = async (workspace: Sought & { has_secrets: boolean }, names: readonly string[]): Promise<FoundSecret[]> => {
     try {
       return await findSecrets(reads, workspace, names)
@@ -128,7 +128,7 @@ function notAvailable(names: string[], message: string): Failure {
   return fail('forbidden', 'secret_not_available', message, { details: { names } })
 }
 
-/** One that goes into requests must be bound: connections are led through the proxy by what is bound. */
+/** An injected secret must be bound, since bindings decide which connections go through the proxy. */
 function isUsable(secret: FoundSecret, { project_id, id: workspace_id }: Sought, tool: 'exec' | 'pty' | 'git'): boolean {
   const user = { project_id, workspace_id }
   return secret.hosts === null ? mayUse(secret, user, [tool]) : secret.is_bound && mayBeBound(secret, user)

@@ -5,12 +5,10 @@ import { MEANT_BY_NAME, type MeantSecret } from '../../core/secrets/store.ts'
 import type { Db } from '../../db/database.ts'
 import { readerOf, type Reader, type Tx } from '../../db/reader.ts'
 
-/** A name that a workspace is given, or asks for, and the secret that it means. */
 export interface FoundSecret extends MeantSecret, SealedSecret {
   secret_id: string
   organization_id: string
   version: number
-  /** To the workspace. */
   is_bound: boolean
 }
 
@@ -20,7 +18,7 @@ export interface Sought {
   project_id: string
 }
 
-/** What a workspace's bindings mean, and these names beside them. A name that means nothing is absent. */
+/** Finds the secrets behind a workspace's bindings and the given names. Unknown names are absent. */
 export function findSecrets(reads: Reader, workspace: Sought, names: readonly string[]): Promise<FoundSecret[]> {
   const { id, organization_id, project_id } = workspace
   return reads.rows<FoundSecret>(
@@ -36,7 +34,7 @@ export function findSecrets(reads: Reader, workspace: Sought, names: readonly st
   )
 }
 
-/** The workspace whose machine is of this epoch, of a cell; null: there is none any more. */
+/** @returns null if the workspace has no machine of this epoch on the cell */
 export async function workspaceOfEpoch(reads: Reader, cell_id: string, workspace_id: string, epoch: number): Promise<Sought | null> {
   const [row] = await reads.rows<Sought>(
     'cell.secrets_of_epoch',
@@ -63,7 +61,7 @@ export async function readAuthority(reads: Reader, workspace_id: string): Promis
   return row ?? null
 }
 
-/** The first one counts: whoever comes later finds it. */
+/** The first insert wins; later callers read it. */
 export async function insertAuthority(
   db: Db,
   workspace_id: string,

@@ -5,14 +5,14 @@ import { type Bounds, readBytes } from '../links/agent-answer.ts'
 import type { LiveMachine } from '../machines/table.ts'
 import type { KnownAuthority } from './authorities.ts'
 
-/** Where Debian's tools look for authorities that an administrator adds, and what they make of all. */
+/** Debian's file for an authority added by an administrator, and its bundle of all. */
 const OWN_FILE = '/usr/local/share/ca-certificates/berth-authority.crt'
 const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
 /** Far more than all public authorities take. */
 const BUNDLE_BYTES_MAX = 4 << 20
 const MACHINES_MAX = 10_000
 
-/** Programs that bring authorities of their own are told of the guest's by these. */
+/** Variables for programs that ship their own authorities. */
 export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
   SSL_CERT_FILE: BUNDLE,
   CURL_CA_BUNDLE: BUNDLE,
@@ -23,7 +23,7 @@ export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
 }
 
 export interface Trust {
-  /** Makes a guest trust its authority, once a machine. @returns false: it does not, and its commands start all the same. */
+  /** Installs the authority in the guest, once per machine. @returns false after a failure; commands start nevertheless */
   bring(
     agent: AgentLink,
     workspace_id: string,
@@ -54,7 +54,7 @@ export function createTrust(log: Logger): Trust {
   }
 }
 
-/** Writes both files: a bundle that the guest's tools make anew has this authority as well. */
+/** Writes both files, so that a bundle rebuilt by the guest's tools has the authority as well. */
 async function write(agent: AgentLink, certificate: string, bounds: Bounds): Promise<void> {
   await put(agent, OWN_FILE, Buffer.from(certificate), bounds)
   const before = await bundleOf(agent, bounds)
@@ -67,7 +67,7 @@ async function put(agent: AgentLink, path: string, content: Buffer, bounds: Boun
   await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
 }
 
-/** Empty where the guest has none: a template without public authorities. */
+/** Empty for a template without public authorities. */
 async function bundleOf(agent: AgentLink, bounds: Bounds): Promise<Buffer> {
   const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
   if (size === 0) return Buffer.alloc(0)
