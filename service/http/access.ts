@@ -4,7 +4,7 @@ import { TOOLS, type Tool } from '../../contract/tools.ts'
 import { fail } from '../lib/fail.ts'
 import type { ApiKeyPrincipal, Who } from './call.ts'
 
-/** Refuses a kind of caller that a route does not take, whatever the call names. Pure. */
+/** Refuses callers of a kind that the route does not accept, before the body is read. Pure. */
 export function refuseKind(access: Access, who: Who): void {
   switch (access.kind) {
     case 'anyone':
@@ -28,7 +28,7 @@ function refuseKey({ keys }: PrincipalAccess): void {
   switch (keys) {
     case 'any':
       return
-    case 'with_tool': // judged below
+    case 'with_tool': // judged by `refuseToolless`, which needs the body
       return
     case 'forbidden':
       throw fail('forbidden', null, 'Only a person may do this')
@@ -37,13 +37,11 @@ function refuseKey({ keys }: PrincipalAccess): void {
   }
 }
 
-/** Refuses a key without tools where the route takes no such key. Pure. */
 export function refuseToolless(access: PrincipalAccess, who: ApiKeyPrincipal, body: unknown): void {
   if (access.keys !== 'with_tool' || who.tool_permissions.length > 0) return
   throw fail('forbidden', access.refused_as ?? null, 'The API key permits no tool', { details: deniedTools(body) })
 }
 
-/** Refuses a person whose role is none of the route's. Pure. */
 export function refuseRole(access: PrincipalAccess, role: Role, body: unknown): void {
   if (access.roles.includes(role)) return
   const details = toolsOf(role).length === 0 ? deniedTools(body) : {}
@@ -55,7 +53,7 @@ export function refuseRole(access: PrincipalAccess, role: Role, body: unknown): 
   )
 }
 
-/** App, "Application API codes": what a call asked for, of one who has no tool. */
+/** Details for a caller without any tool (App, "Application API codes"). */
 function deniedTools(body: unknown): { denied_tools: Tool[]; permitted_tools: [] } {
   const asked = (body as { tools?: unknown } | undefined)?.tools
   return { denied_tools: Array.isArray(asked) ? asked.filter(isTool) : [], permitted_tools: [] }
@@ -65,7 +63,6 @@ function isTool(name: unknown): name is Tool {
   return TOOLS.some((tool) => tool === name)
 }
 
-/** Refuses a session whose last password check is too long ago. Pure. */
 export function refuseStale(access: Pick<PrincipalAccess, 'step_up'>, stepped_up_at: Date | null, now: Date): void {
   if (access.step_up !== true) return
   const is_fresh = stepped_up_at !== null && now.getTime() - stepped_up_at.getTime() < LIMITS.credential.step_up_seconds * 1000

@@ -8,7 +8,6 @@ import type { Failure } from '../lib/fail.ts'
 import type { Reply } from './call.ts'
 import { answersOf, type Validator, validatorOf } from './checks.ts'
 
-/** What a route declares to answer. */
 export interface Declared {
   route: Route
   answers: Map<number, Validator | null>
@@ -21,17 +20,15 @@ export function declaredOf(route: Route): Declared {
 
 type JsonReply = Extract<Reply, { status: number }>
 
-/** The body as it goes out; undefined when there is none. */
 export function jsonOf({ json, body }: JsonReply): string | undefined {
   return json ?? (body === undefined ? undefined : JSON.stringify(body))
 }
 
-/** Throws when an answer is not what its route declares. */
 export function checkAnswer(declared: Declared, answer: JsonReply): void {
   const validate = declared.answers.get(answer.status)
   if (validate === undefined) throw new Error(`${declared.route.id} does not declare status ${answer.status}`)
   if (answer.body instanceof Uint8Array) return checkType(declared, answer.status, answer.headers?.['content-type'])
-  // As the wire has it: a Date is a string there, undefined is absent.
+  // Check the JSON: a Date is a string there, and undefined is absent.
   if (validate === null) return
   const json = jsonOf(answer)
   const body: unknown = json === undefined ? undefined : JSON.parse(json)
@@ -40,7 +37,7 @@ export function checkAnswer(declared: Declared, answer: JsonReply): void {
   }
 }
 
-/** Until it is disposed of, a stream begins only with a status and a content type that its route declares. */
+/** Until disposed, a stream can start only with a declared status and content type. */
 export function watchHead(declared: Declared, response: ServerResponse): Disposable {
   const begin = response.writeHead.bind(response)
   Object.assign(response, {
@@ -61,7 +58,6 @@ function checkType({ route }: Declared, status: number, content_type = ''): void
   if (!is_declared) throw new Error(`${route.id} answers ${status} as ${type || 'nothing'} and declares ${types.join(', ') || 'nothing'}`)
 }
 
-/** The refusal itself, or what is wrong with it when its route does not declare it. */
 export function checkRefusal(declared: Declared, failure: Failure): Failure | Error {
   const reason = failure.reason ?? null
   if (declares(declared.errors, failure.code, reason)) {
@@ -75,12 +71,12 @@ export function checkRefusal(declared: Declared, failure: Failure): Failure | Er
 
 const validators = new Map<string, Validator>()
 
-/** What is wrong with details that the contract names; null where nothing is. */
+/** @returns null if the details match the contract */
 function wrongDetails(surface: Surface, code: string, reason: string | null, details: Record<string, unknown>): string | null {
   const name = `${surface} ${code} ${reason ?? ''}`
   const validate = validators.get(name) ?? validatorOf(Type.Object({ ...detailsOf(surface, code, reason) }, { additionalProperties: true }))
   validators.set(name, validate)
-  const told: unknown = JSON.parse(JSON.stringify(details)) // as the wire has it: what is undefined is absent
+  const told: unknown = JSON.parse(JSON.stringify(details)) // as JSON: undefined is absent
   return validate(told)
     ? null
     : `${name.trim()} ${JSON.stringify(validate.errors.map(({ instancePath, message }) => `${instancePath} ${message}`))}`

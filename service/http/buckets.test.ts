@@ -4,7 +4,7 @@ import { createBuckets } from './buckets.ts'
 
 const clock = { ms: 0, now: () => new Date(clock.ms), monotonic_ms: () => clock.ms }
 
-test('a bucket gives as many at once as it holds, then one after the other, and never holds more', () => {
+test('a bucket gives its tokens at once, refills evenly and never exceeds its size', () => {
   const buckets = createBuckets({ tokens: 3, seconds: 60, names_max: 10 }, clock)
   const take = (times: number) => Array.from({ length: times }, () => buckets.take('a'))
   assert.deepEqual(take(5), [0, 0, 0, 20, 20])
@@ -18,10 +18,10 @@ test('a bucket gives as many at once as it holds, then one after the other, and 
   assert.deepEqual(take(2), [0, 20])
 })
 
-test('names have buckets of their own, and of more than may be held the longest unused is forgotten', () => {
+test('each name has its own bucket, and beyond the limit the least recently used one is dropped', () => {
   const buckets = createBuckets({ tokens: 1, seconds: 10, names_max: 2 }, clock)
   assert.deepEqual(
     ['a', 'b', 'a', 'c', 'a', 'b'].map((name) => buckets.take(name)),
-    [0, 0, 10, 0, 10, 0], // c drove out b, which was used before a
+    [0, 0, 10, 0, 10, 0], // c displaced b, which was used before a
   )
 })

@@ -1,15 +1,15 @@
 import type { Clock } from '../lib/clock.ts'
 
-/** A token bucket for each name. What is held in memory is bounded: of more names than that, those unused the longest begin anew. */
+/** Token buckets by name. Beyond `names_max` the least recently used bucket is dropped, so its name starts full. */
 export interface Buckets {
-  /** @returns 0 when a token was there and is taken, else after how many seconds there will be one. */
+  /** @returns 0 if a token was taken, else the seconds until the next one */
   take(name: string): number
-  /** Puts one back that was taken for nothing. */
+  /** Returns a token that was not needed. */
   giveBack(name: string): void
 }
 
 export interface BucketSize {
-  /** As many at once, and refilled evenly in `seconds`. */
+  /** Size of the burst, refilled evenly in `seconds`. */
   tokens: number
   seconds: number
   names_max: number
@@ -22,12 +22,12 @@ interface Bucket {
 
 export function createBuckets({ tokens: most, seconds, names_max }: BucketSize, clock: Clock): Buckets {
   const per_ms = most / (seconds * 1000)
-  const buckets = new Map<string, Bucket>() // in order of use, the longest unused first
+  const buckets = new Map<string, Bucket>() // least recently used first
   return {
     take(name) {
       const now_ms = clock.monotonic_ms()
       const { tokens, filled_ms } = buckets.get(name) ?? { tokens: most, filled_ms: now_ms }
-      const since_ms = Math.max(0, now_ms - filled_ms) // a clock that a test sets back takes nothing away
+      const since_ms = Math.max(0, now_ms - filled_ms) // a test may set the clock back
       const filled = Math.min(most, tokens + since_ms * per_ms)
       const is_there = filled >= 1
       keep(name, { tokens: is_there ? filled - 1 : filled, filled_ms: now_ms })

@@ -4,7 +4,6 @@ import type { Role } from '../../contract/access.ts'
 import type { Parsed, Route, Tool } from '../../contract/route.ts'
 import type { Goodbye } from './websocket.ts'
 
-/** Who calls the application API. */
 export type Principal = ApiKeyPrincipal | PersonPrincipal
 
 export interface ApiKeyPrincipal {
@@ -24,14 +23,13 @@ export interface PersonPrincipal {
   session: PersonSession
 }
 
-/** The session that a person calls with. */
 export interface PersonSession {
   id: string
-  /** When its person last gave their password in it; null: not since they signed in. */
+  /** Last password check in this session; null: none since sign-in. */
   stepped_up_at: Date | null
 }
 
-/** Who calls the gateway: the claims of a verified tool token (App, "Tool token"). */
+/** Caller of the gateway: claims of a verified tool token (App, "Tool token"). */
 export interface ToolCaller {
   type: 'tool_token'
   principal_type: 'api_key' | 'user'
@@ -39,7 +37,7 @@ export interface ToolCaller {
   workspace_id: string
   ownership_epoch: number
   agent_session_id: string
-  /** Of a person: the session that the token was made in; null: it does not say. */
+  /** Session in which a person made the token; null: not in the token. */
   person_session_id: string | null
   tools: Tool[]
   issued_at_seconds: number
@@ -48,66 +46,63 @@ export interface ToolCaller {
 
 export type Who = Principal | ToolCaller
 
-/** One request before anything of it is parsed: what refusals that win over parsing may look at. */
+/** A request before parsing: the input of refusals that come before those of the parser. */
 export interface Arrival {
   route: Route
   request_id: string
   now: Date
-  /** Path parameters as they stand in the path: not checked yet. */
+  /** Unchecked text from the path. */
   params: Record<string, string>
-  /** The other end of the connection; empty when it is gone. Behind a proxy it is the proxy. */
+  /** Address of the peer, behind a proxy that of the proxy; empty after a disconnect. */
   address: string
-  /** Path and query as they were sent, before any decoding. */
+  /** Path and query as sent, not decoded. */
   url: string
   headers: IncomingMessage['headers']
 }
 
-/** One request as a handler sees it: everything checked, nothing left to parse. */
+/** A parsed and checked request. */
 export interface Call<R extends Route = Route> extends Parsed<R> {
   route: R
   request_id: string
-  /** The moment this request is judged by; the same for all its writes. */
+  /** The time that all decisions and writes of this request use. */
   now: Date
   who: R['surface'] extends 'cell' ? ToolCaller : Principal
-  /** Seconds that the caller is willing to be held (Prefer: wait), 0 when not. */
+  /** Seconds the caller accepts to wait (Prefer: wait); 0: none. */
   wait_seconds: number
-  /** Present on (I) routes when the caller sent a key. */
+  /** Present on (I) routes if the caller sent a key. */
   idempotency: {
     key: string
     fingerprint: Buffer
-    /** Whether a fingerprint that was kept is of the same request. */
     matches(kept: Buffer): boolean
   } | null
-  /** The other end of the connection; empty when it is gone. Behind a proxy it is the proxy. */
+  /** Address of the peer, behind a proxy that of the proxy; empty after a disconnect. */
   address: string
   url: string
   headers: IncomingMessage['headers']
-  /** Ends when the client is gone. */
   signal: AbortSignal
-  /** The raw body, on routes whose body is 'bytes'. */
+  /** The raw body of routes whose body is 'bytes'. */
   body_stream: IncomingMessage
 }
 
 /**
- * What a handler answers: a body for the schema of that status (a Buffer goes out as it is; `json` is one that is written out
- * already), or a stream that it writes itself.
+ * Answer of a handler: a body for the schema of the status (a Buffer is sent as it is, `json` is already serialized), or a stream that
+ * writes itself.
  */
 export type Reply =
   | { status: number; body?: unknown; json?: string; headers?: Record<string, string> }
   | { stream: (response: ServerResponse) => Promise<void> }
-  /** On routes that are WebSockets, and only there. The socket comes paused; a refusal that is thrown is told before it is closed. */
+  /** For WebSocket routes only. The socket is paused; a refusal that the function throws is sent before the close. */
   | { websocket: (socket: WebSocket) => Promise<Goodbye> }
 
-/** `ticket` is what the server's `admit` gave for this request (the gateway's gate); undefined without one. */
+/** `ticket`: result of the server's `admit` for this request; undefined without one. */
 export type Handler<R extends Route, Deps, Ticket = unknown> = (call: Call<R>, deps: Deps, ticket: Ticket) => Promise<Reply>
 
-/** A route with its handler, its type forgotten. */
 export interface Bound<Deps, Ticket = unknown> {
   route: Route
   handler: Handler<Route, Deps, Ticket>
 }
 
-/** Ties a handler to its route: the only place where a handler's own types are forgotten. */
+/** Binds a handler to its route and erases its types, which happens nowhere else. */
 export function bind<R extends Route, Deps, Ticket = unknown>(route: R, handler: Handler<R, Deps, Ticket>): Bound<Deps, Ticket> {
   return { route, handler: handler as unknown as Handler<Route, Deps, Ticket> }
 }

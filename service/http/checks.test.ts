@@ -5,7 +5,7 @@ import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 import { answersOf, checksOf, validatorOf } from './checks.ts'
 
-// A process compiles a schema at its first value, so a start would not meet a schema that cannot be compiled.
+// Schemas are compiled at their first value, so starting a process would not find a schema that does not compile.
 for (const route of [...APP_ROUTES, ...CELL_ROUTES]) {
   test(`every schema of ${route.id} can be compiled`, () => {
     const { params, query, headers, body } = checksOf(route)
@@ -14,7 +14,7 @@ for (const route of [...APP_ROUTES, ...CELL_ROUTES]) {
   })
 }
 
-test('a validator tells the errors of its last value', () => {
+test('a validator reports the errors of its last value', () => {
   const validate = validatorOf(Type.Object({ name: Type.String() }))
   assert.deepEqual(validate.errors, [])
   assert.equal(validate({ name: 1 }), false)

@@ -10,7 +10,6 @@ import { isUuid } from '../lib/ids.ts'
 import { nearest } from './nearest.ts'
 
 const ISSUES_MAX = 100
-/** Of a body that its route judges itself: all that can be wrong with a long one. */
 const OWN_ISSUES_MAX = 1000
 const PATH_CHARACTERS_MAX = 200
 
@@ -19,21 +18,19 @@ interface Finding extends Issue {
   unknown_name: boolean
 }
 
-/** Tells whether a value fits a schema. */
 export interface Validator {
   (value: unknown): boolean
-  /** Of the last value; none where it fits. */
+  /** Errors of the last value; empty if it was valid. */
   readonly errors: readonly ErrorObject[]
 }
 
-/** The checks of one route. */
 export interface Checks {
   params: Validator | null
   query: Validator | null
-  /** Names of the query parameters that the route declares: no other is accepted. */
+  /** Declared query parameters; all others are refused. */
   query_names: readonly string[]
   headers: Validator | null
-  /** In the place of `body`. */
+  /** Used instead of `body`. */
   check_body: NonNullable<Route['check_body']> | null
   body: Validator | null
 }
@@ -51,12 +48,12 @@ function createAjv(options: { useDefaults?: true }): Ajv2020 {
   return ajv
 }
 
-/** RFC 3339 has leap seconds, which a Date cannot hold, and a year 0, which the database cannot. */
+/** RFC 3339 allows leap seconds, which a Date cannot hold, and year 0, which the database cannot hold. */
 function isStorable(date: Date): boolean {
-  return date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999 // false of an invalid date
+  return date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999 // false for an invalid date
 }
 
-/** Compiles a schema at its first value: a process meets few of the contract's schemas, and all of them take it a second. */
+/** Compiles a schema at its first value: a process uses few of the contract's schemas, and compiling all takes a second. */
 function validator(ajv: Ajv2020, schema: AnySchema): Validator {
   let compiled: ValidateFunction | undefined
   const fits = (value: unknown) => (compiled ??= ajv.compile(schema))(value)
@@ -77,7 +74,6 @@ export function checksOf(route: Route): Checks {
   }
 }
 
-/** Checks of the bodies that a route answers, by status. */
 export function answersOf(route: Route): Map<number, Validator | null> {
   const answers = Object.entries(route.answers)
   return new Map(answers.map(([status, { schema }]) => [Number(status), schema === undefined ? null : validator(bodies, schema)]))
@@ -87,7 +83,7 @@ export function validatorOf(schema: TSchema): Validator {
   return validator(bodies, schema)
 }
 
-/** Refuses what is wrong with a request, every issue at once. Query strings are converted to their types in place. */
+/** Refuses an invalid request with all its issues. Converts query strings to their types in place. */
 export function check(
   surface: Surface,
   checks: Checks,
@@ -104,7 +100,7 @@ export function check(
   if (findings.length > 0) throw invalid(surface, findings.slice(0, checks.check_body === null ? ISSUES_MAX : OWN_ISSUES_MAX))
 }
 
-/** A name that is overlooked would quietly answer something else: `?include_delete=true` a list without the deleted. */
+/** A misspelt name must not be ignored: `?include_delete=true` would list without the deleted. */
 function unknownNames(known: readonly string[], query: object | null): Finding[] {
   const unknown = Object.keys(query ?? {}).filter((name) => !known.includes(name))
   return unknown.slice(0, ISSUES_MAX).map((name) => ({ in: 'query', unknown_name: true, ...unknownName(name, name, 'parameter', known) }))
@@ -140,7 +136,7 @@ function ownFindings(judge: NonNullable<Route['check_body']>, body: unknown): Fi
     .map((issue) => ({ in: 'body', ...issue, unknown_name: issue.reason === 'unknown_property' }))
 }
 
-/** What is wrong with the size of a body's tree. Level by level and not by recursion, since a body may be nested half a million deep. */
+/** Checks size and depth of a body. Iterates by level, since a body may be nested half a million deep. */
 function unfitShape(body: unknown): string | null {
   const { values_max, levels_max } = LIMITS.json
   let values = 0

@@ -7,7 +7,7 @@ import { refusal } from './envelope.ts'
 
 const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
 
-/** Answers what the HTTP parser itself refused, in the envelope, straight to the socket: there is no request object. */
+/** Answers a request that the HTTP parser refused. Writes the envelope to the socket, since there is no request object. */
 export function answerBrokenRequest(surface: Surface, ids: Ids, error: { code?: string }, socket: Duplex): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy()

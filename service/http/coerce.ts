@@ -2,14 +2,14 @@ import type { TSchema } from 'typebox'
 
 type Coercion = (text: string) => unknown
 
-/** Digits as people write them; not 0x10, 1e3, +5 or a number that no machine holds. */
+/** Decimal only: not 0x10, 1e3, +5 or a number beyond the safe range. */
 const INTEGER = /^-?\d{1,16}$/
 const COERCIONS: Partial<Record<string, Coercion>> = {
   integer: (text) => (INTEGER.test(text) ? Number(text) : text),
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
 }
 
-/** How the parameters of a schema that are not strings are read from their text. What cannot be read stays text, which the schema refuses. */
+/** Conversions of the parameters that are not strings. Text that cannot be converted stays text, and the schema refuses it. */
 export function coercionsOf(schema: TSchema | undefined): ReadonlyMap<string, Coercion> {
   const { properties = {} } = (schema ?? {}) as { properties?: Record<string, { type?: string }> }
   const found = new Map<string, Coercion>()
@@ -20,7 +20,6 @@ export function coercionsOf(schema: TSchema | undefined): ReadonlyMap<string, Co
   return found
 }
 
-/** Converts in place. */
 export function coerce(coercions: ReadonlyMap<string, Coercion>, values: Record<string, unknown>): void {
   for (const [name, coercion] of coercions) {
     const value = values[name]

@@ -3,21 +3,21 @@ import { LIMITS } from '../../contract/limits.ts'
 import type { Route } from '../../contract/route.ts'
 import { propertiesOf } from './checks.ts'
 
-/** Whether pages of other origins may read answers (decision 278). */
+/** Cross-origin access for pages of configured origins (decision 278). */
 export interface Cors {
-  /** Before anything else: every answer to a page that is let in says so, also one that refuses. */
+  /** Marks every answer for an allowed origin, refusals included. */
   mark(request: IncomingMessage, response: ServerResponse): void
-  /** What a browser is told that asks first, of an address that takes these methods; null: it is not let in, or did not ask. */
+  /** Headers for a preflight request; null: the request is none or its origin is not allowed. */
   preflight(request: IncomingMessage, methods: readonly string[]): Record<string, string> | null
 }
 
-/** Headers of requests and answers that routes do not declare by themselves. */
+/** Headers that no route declares. */
 const SENT = ['Authorization', 'Content-Type', 'Accept', 'Idempotency-Key', 'If-Match', 'Prefer', 'Range', 'X-Request-Id']
 const READ = ['X-Request-Id', 'Retry-After', 'WWW-Authenticate', 'Allow', 'Idempotent-Replayed', 'Content-Length']
 
 /**
- * Cookies are ignored, and `Access-Control-Allow-Credentials` is never sent: a page has what the credential that it holds has, and
- * nothing of whoever looks at it.
+ * Cookies are ignored, and `Access-Control-Allow-Credentials` is never sent: a page gets the rights of the credential that it holds, and
+ * none of its visitor's.
  */
 export function createCors(origins: readonly string[], routes: readonly Route[]): Cors {
   const let_in = new Set(origins)
@@ -29,7 +29,7 @@ export function createCors(origins: readonly string[], routes: readonly Route[])
   const isLetIn = ({ headers: { origin } }: IncomingMessage): boolean => origin !== undefined && let_in.has(origin)
   return {
     mark(request, response) {
-      response.setHeader('vary', 'Origin') // an answer that a cache keeps is not the same for everybody
+      response.setHeader('vary', 'Origin') // a cached answer depends on the origin
       if (!isLetIn(request)) return
       response.setHeader('access-control-allow-origin', String(request.headers.origin))
       response.setHeader('access-control-expose-headers', read)
@@ -46,7 +46,7 @@ export function createCors(origins: readonly string[], routes: readonly Route[])
   }
 }
 
-/** Each once, whatever its case. */
+/** Removes duplicates, ignoring case. */
 function listOf(names: readonly string[]): string {
   return [...new Map(names.map((name) => [name.toLowerCase(), name])).values()].join(', ')
 }

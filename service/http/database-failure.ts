@@ -1,4 +1,4 @@
-/** SQLSTATE classes and codes that say "not now": connection lost, shutting down, starting, no room, read-only, disk full. */
+/** SQLSTATEs of temporary failures: connection lost, shutting down, starting, out of resources, read-only, disk full. */
 const UNAVAILABLE_STATES = /^(08...|53...|57P0[1-5]|57014|25006|58...|55P03|40001|40P01)$/
 const UNAVAILABLE_ERRNO = new Set([
   'ECONNREFUSED',
@@ -12,11 +12,11 @@ const UNAVAILABLE_ERRNO = new Set([
   'EAI_AGAIN',
   'EACCES',
 ])
-/** The driver gives these no code. */
+/** The driver gives these errors no code. */
 const UNAVAILABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout|Client was closed)/
 
-/** Whether an error means that the database cannot be asked at the moment, rather than that the question was wrong. */
+/** Whether an error means that the database is unavailable, rather than that a query is wrong. */
 export function databaseIsUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code, syscall } = error as { code?: unknown; syscall?: unknown }

@@ -17,7 +17,7 @@ const CREDENTIALS = [
   `eyJhbGciOiJFUzI1NiJ9.${SECRET}.${SECRET}`,
 ]
 
-test('a credential that a caller put into a path, a query or a header is in no line of the log', async () => {
+test('no log line contains a credential that a caller put into a path, a query or a header', async () => {
   const lines: string[] = []
   const server = createServer({
     ...{ surface: 'app', deps: {}, clock: systemClock, ids: createIds(systemClock), logger: collectingLog(lines) },
@@ -36,7 +36,7 @@ test('a credential that a caller put into a path, a query or a header is in no l
   )
 })
 
-test('a stranger fills a bounded part of the log, with paths of a bounded length; the lines left out are counted', async () => {
+test('an unauthenticated caller fills a bounded part of the log, with short paths, and left-out lines are counted', async () => {
   const lines: string[] = []
   let now_ms = 0
   const clock = { now: () => new Date(now_ms), monotonic_ms: () => now_ms }

@@ -21,7 +21,6 @@ export interface Endings {
   in_progress: CallCount
 }
 
-/** Counts calls that have begun and not ended. */
 export class CallCount {
   #count = 0
   #none: (() => void) | null = null
@@ -41,15 +40,15 @@ export class CallCount {
   }
 }
 
-/** Keys, sessions and tokens of ours, which somebody may put into a path by mistake. */
+/** Berth's keys, sessions and tokens, which a caller may put into a path by mistake. */
 const CREDENTIAL = /(sf[a-z]{1,2}_|eyJ)[\w.-]{16,}/g
 
-const CLIENT_GONE = 499 // only in logs and measures: nobody is there to be answered
+const CLIENT_GONE = 499 // only in logs and metrics: the client is gone
 
-/** Everything that hangs on the end of an answer: the caller's going, the ticket, the log line and the measure. */
+/** Ends a call: aborts its signal, disposes its ticket, and writes its log line and metric. */
 export class Ending {
   who: Who | null = null
-  /** Of a WebSocket: 101, or the status of the refusal that ended it. */
+  /** For a WebSocket: 101, or the status of the refusal that ended it. */
   status: number | null = null
   readonly #endings: Endings
   readonly #route: Route | null
@@ -71,7 +70,7 @@ export class Ending {
     reply.raw.once('close', () => this.#end())
   }
 
-  /** Made when it is asked for: few calls listen for their caller's going. */
+  /** Created on demand: few calls listen to it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
     if (this.#ended) this.#controller.abort()
@@ -82,7 +81,7 @@ export class Ending {
     this.#ticket = ticket
   }
 
-  /** Nothing is done for the call any more. A caller who leaves does not end what was begun for it: until then it keeps its ticket. */
+  /** The handler has finished. A call keeps its ticket until then, even if its caller leaves earlier. */
   served(): void {
     this.#served = true
     if (this.#ended) dispose(this.#ticket)
@@ -101,7 +100,7 @@ export class Ending {
     this.#log(logger, status, seconds)
   }
 
-  /** Reads that went well are many and say little: debug. No query, no header: they may carry what is nobody's business. */
+  /** Successful reads are logged at debug level. Query and headers are left out, since they may hold private data. */
   #log(logger: Logger, status: number, seconds: number): void {
     const { id, method, url, raw } = this.#request
     const level = method === 'GET' && status < 400 ? 'debug' : 'info'
@@ -127,7 +126,7 @@ export class Ending {
   }
 }
 
-/** A path may be as long as a head. It is cut after credentials are taken out: a part of one would not be found. */
+/** Cut after credentials are masked: a cut credential would not be recognized. */
 function shortened(path: string): string {
   const most = LIMITS.log.path_characters_max
   return path.length <= most ? path : `${path.slice(0, most)}…`

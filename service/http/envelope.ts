@@ -9,7 +9,7 @@ export interface Refusal {
   body: ErrorEnvelope
 }
 
-/** What a thrown thing is to the caller. Whatever nobody foresaw is an internal error, and says nothing of itself. */
+/** Converts a thrown value into a refusal. Unexpected errors become internal_error without details. */
 export function asFailure(surface: Surface, thrown: unknown): Failure {
   if (thrown instanceof Failure && thrown.code in codesOf(surface)) return thrown
   if (databaseIsUnavailable(thrown)) {
@@ -38,7 +38,7 @@ export function refusal(surface: Surface, failure: Failure, request_id: string):
   const headers: Record<string, string> = { ...options.headers }
   if (options.retry_after_seconds !== undefined) headers['retry-after'] = String(options.retry_after_seconds)
   if (options.replayed === true) headers['idempotent-replayed'] = 'true'
-  if (rule.status === 401) headers['www-authenticate'] = 'Bearer' // RFC 9110 asks for it
+  if (rule.status === 401) headers['www-authenticate'] = 'Bearer' // required by RFC 9110
   return { status: rule.status, headers, body: { error } }
 }
 

@@ -8,8 +8,8 @@ type Fits = (value: unknown) => boolean
 const known = new Map<string, Map<string, Fits>>()
 
 /**
- * Of details that somebody else has said: those that are as the contract declares them, and names that it does not know.
- * @param reason is one of the code's, and both are known: each pair has its checks once.
+ * Filters the details of a foreign refusal: removes declared details with wrong values, and keeps unknown names.
+ * @param reason must belong to the code, since the checks of each pair are cached
  */
 export function fittingDetails(surface: Surface, code: string, reason: string | null, details: Details): Details {
   const name = `${surface} ${code} ${reason ?? ''}`

@@ -6,13 +6,13 @@ const REQUEST_ID = new RegExp(`^[A-Za-z0-9._-]{${LIMITS.request_id.characters_mi
 const IDEMPOTENCY_KEY = new RegExp(`^[\\x21-\\x7e]{1,${LIMITS.idempotency.key_characters_max}}$`)
 const WAIT = /(?:^|,)\s*wait\s*=\s*"?(\d+)"?\s*(?:;[^,]*)?(?=,|$)/i
 
-/** The client's request id when it is one, else a fresh one: nothing else of a client's is ever reflected. */
+/** Keeps the client's request id if it is valid, else makes one. No other client value is reflected. */
 export function requestId(headers: IncomingHttpHeaders, fresh: () => string): string {
   const given = headers['x-request-id']
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : fresh()
 }
 
-/** `Prefer: wait=<seconds>` (RFC 7240): more than the limit counts as the limit, nonsense as no wish. */
+/** Reads `Prefer: wait=<seconds>` (RFC 7240), capped at the limit; 0 if it is missing or invalid. */
 export function waitSeconds(headers: IncomingHttpHeaders): number {
   const prefer = headers['prefer']
   const found = prefer === undefined ? null : WAIT.exec(String(prefer))
@@ -31,13 +31,13 @@ export function idempotencyKey(headers: IncomingHttpHeaders): string | null {
 
 const FINGERPRINT_BYTES = 32
 
-/** Signs what a request was, and says later whether another is the same. */
+/** Keyed digests of requests. */
 export interface Fingerprints {
   sign(bytes: number, text: string): Buffer
   verifies(signed: Buffer, bytes: number, text: string): boolean
 }
 
-/** Which request a key was used for: method, path, query and what the body means, keyed so that a stored digest tells nothing. */
+/** Fingerprint of method, path, query and body. It is keyed, so that a stored digest reveals nothing. */
 export function fingerprintOf(keys: Fingerprints, method: string, url: string, body: unknown) {
   const text = `${method} ${url}\n${canonical(body ?? null)}`
   return {
@@ -46,7 +46,7 @@ export function fingerprintOf(keys: Fingerprints, method: string, url: string, b
   }
 }
 
-/** The same text for the same JSON value, whatever the order of its keys. It recurses: a body is at most `json_levels_max` deep. */
+/** Same text for equal JSON values, whatever the order of their keys. Recursion is safe: a body has at most `json_levels_max` levels. */
 function canonical(value: unknown): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`

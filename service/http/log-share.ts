@@ -3,17 +3,14 @@ import type { Clock } from '../lib/clock.ts'
 import { createBuckets } from './buckets.ts'
 import { sourceOf } from './source.ts'
 
-/**
- * Bounds the lines of the log that a caller's refusals make. The log holds some MiB: without a share, a stranger would replace it with
- * lines of its own within seconds.
- */
+/** Bounds the log lines of refusals. The log holds some MiB: an unauthenticated caller could otherwise replace it within seconds. */
 export interface LogShare {
   /**
-   * @param caller of a refused call; null: a stranger at this address
-   * @returns null where the line is to be left out; else how many were left out since the last one
+   * @param caller null: unauthenticated, limited by address
+   * @returns null if the line is to be left out; else the number of lines left out since the last one
    */
   refusal(caller: string | null, address: string): number | null
-  /** Of errors, by what they are of. @returns as above */
+  /** Limits errors by subject. @returns as `refusal` */
   error(about: string): number | null
 }
 

@@ -1,7 +1,7 @@
 import type { Surface } from '../../contract/errors.ts'
 import { pathsOf, patternOf, type Route } from '../../contract/route.ts'
 
-/** The methods that routes take at an address, which is a path with or without its query: none where no route has it. */
+/** Methods of the routes at a path (a query is ignored); empty if there is none. */
 export function methodsOf(routes: readonly Route[], surface: Surface): (url: string) => string[] {
   const taken = routes.flatMap((route) =>
     pathsOf(route).map(({ path }) => ({ pattern: patternOf(path), methods: methodsAt(route, surface) })),
@@ -12,7 +12,7 @@ export function methodsOf(routes: readonly Route[], surface: Surface): (url: str
   }
 }
 
-/** A gateway's reads wake machines and stream: a HEAD of them has no meaning. */
+/** Reads on the gateway wake machines and stream: HEAD has no meaning there. */
 function methodsAt({ method }: Route, surface: Surface): string[] {
   return method === 'GET' && surface === 'app' ? ['GET', 'HEAD'] : [method]
 }

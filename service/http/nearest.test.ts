@@ -4,7 +4,7 @@ import { nearest } from './nearest.ts'
 
 const KNOWN = ['limit', 'cursor', 'state', 'include_deleted', 'key_prefix']
 
-test('the nearest name is the one that was meant, and none where nothing is near', () => {
+test('the nearest name is found, and none if nothing is near', () => {
   const found = (wrong: string) => nearest(wrong, KNOWN)
   assert.deepEqual(['include_delete', 'includeDeleted', 'limt', 'LIMIT', 'stat', 'sttae', 'keyprefix'].map(found), [
     'include_deleted',
@@ -17,7 +17,7 @@ test('the nearest name is the one that was meant, and none where nothing is near
   ])
   assert.deepEqual(['nonsense', 'x', '', '__proto__', 'a'.repeat(100_000)].map(found), Array(5).fill(undefined))
   assert.equal(nearest('limit', []), undefined)
-  // A field of an answer and its filter may differ by a prefix.
+  // A field of a response and its filter may differ by a prefix.
   const filters = ['state', 'desired_state', 'key_prefix']
   assert.deepEqual(
     ['observed_state', 'desird_state', 'the_state'].map((wrong) => nearest(wrong, filters)),

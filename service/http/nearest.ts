@@ -1,12 +1,12 @@
 const CHARACTERS_MAX = 64
-/** A name with so few edits is taken for a typing error. */
+/** Up to this many edits count as a typing error. */
 const SURE_EDITS = 2
 
-/** The known name that a wrong one was most likely meant to be; undefined where none is near enough. Pure. */
+/** The known name that was most likely meant; undefined if none is near. Pure. */
 export function nearest(wrong: string, known: readonly string[]): string | undefined {
   if (wrong.length > CHARACTERS_MAX) return undefined
   const plain = simple(wrong)
-  // `observed_state` is more likely `state` than another name with as many letters.
+  // `observed_state` is more likely `state` than another name of similar length.
   const last = known.find((name) => wrong.endsWith(`_${name}`))
   let best: string | undefined
   let best_edits = Math.max(1, Math.floor(plain.length / 3)) + 1 // a third of its letters may be wrong
@@ -17,12 +17,12 @@ export function nearest(wrong: string, known: readonly string[]): string | undef
   return last !== undefined && best_edits > SURE_EDITS ? last : best
 }
 
-/** Other spellings of one name are no edits: includeDeleted, include-deleted. */
+/** Other spellings are no edits: includeDeleted, include-deleted. */
 function simple(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9]/g, '').toLowerCase()
 }
 
-/** How many letters are to be put in, left out, changed or swapped with their neighbour. */
+/** Edit distance with swaps of neighbours (optimal string alignment). */
 function editsBetween(a: string, b: string): number {
   let before: number[] = []
   let above = Array.from({ length: b.length + 1 }, (_, at) => at)

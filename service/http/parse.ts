@@ -14,13 +14,12 @@ export interface Parser {
   surface: Surface
   checks: Checks
   coercions: { params: ReturnType<typeof coercionsOf>; query: ReturnType<typeof coercionsOf> }
-  /** Of the headers that the route declares. */
   header_names: readonly string[]
-  /** null: the server keeps nothing for Idempotency-Keys. */
+  /** null: the server has no idempotency. */
   fingerprints: Fingerprints | null
 }
 
-/** Reads and checks all that a request brings, or refuses it: 400, 413, 415, 422. */
+/** Reads and checks a request, or refuses it with 400, 413, 415 or 422. */
 export async function parse(parser: Parser, request: FastifyRequest, arrival: Arrival, who: Who | null, ending: Ending): Promise<Call> {
   const { route, request_id, now, address, url, headers } = arrival
   const params = request.params as Record<string, unknown>

@@ -104,27 +104,27 @@ async function send(url: string, init: RequestInit) {
 const echo = (body: string | Uint8Array<ArrayBuffer> | undefined, headers: Record<string, string> = json, query = '', id = ID) =>
   send(`${base}/v1/echo/${id}${query}`, { method: 'POST', headers, ...(body === undefined ? {} : { body }) })
 
-test('a good request is answered with what the contract says', async () => {
+test('a valid request gets an answer of the contract', async () => {
   const { status, body } = await echo('{"name":"a"}', { ...json, prefer: 'respond-async, wait=30' })
   assert.deepEqual({ status, body }, { status: 200, body: { body: { name: 'a' }, limit: 50, wait: 20 } })
 })
 
-test('who wins over parsing', async () => {
+test('authentication is checked before the body', async () => {
   assert.equal((await echo('{', { 'content-type': 'application/json' })).code, 'unauthenticated')
 })
 
-test('a malformed content type is judged after who asks and whether there is such a route', async () => {
+test('a malformed content type is refused after authentication and routing', async () => {
   const garbage = { 'content-type': 'garbage' }
   assert.equal((await echo('{"name":"a"}', garbage)).code, 'unauthenticated')
   assert.equal((await echo('{"name":"a"}', { ...auth, ...garbage })).code, 'unsupported_media_type')
   assert.equal((await send(`${base}/v1/nope`, { method: 'POST', headers: garbage, body: 'x' })).code, 'not_found')
   const bare_route = { method: 'DELETE', headers: { ...auth, ...garbage } }
-  assert.equal((await send(`${base}/v1/bare`, bare_route)).status, 200) // without a body it says nothing
+  assert.equal((await send(`${base}/v1/bare`, bare_route)).status, 200) // ignored without a body
   const cellEcho = (headers: Record<string, string>) => send(`${cellBase}/v1/echo`, { method: 'POST', headers, body: '{"name":"a"}' })
   assert.deepEqual([(await cellEcho(garbage)).status, (await cellEcho({ ...auth, ...garbage })).code], [401, 'bad_request'])
 })
 
-test('an expectation that is unknown is ignored', async () => {
+test('an unknown Expect header is ignored', async () => {
   const expecting = (headers: Record<string, string>) =>
     new Promise<{ status: number | undefined; request_id: unknown }>((resolve, reject) => {
       const asked = request(`${base}/v1/bare`, { method: 'DELETE', headers: { ...headers, expect: 'wonders' } }, (response) => {
@@ -138,7 +138,7 @@ test('an expectation that is unknown is ignored', async () => {
   assert.deepEqual(await expecting(headers), { status: 401, request_id: 'expecting' })
 })
 
-test('what is not JSON is 400 or 415, what is too large 413', async () => {
+test('a body that is not JSON is 400 or 415, one that is too large 413', async () => {
   assert.deepEqual([(await echo('{')).status, (await echo('{')).code], [400, 'bad_request'])
   assert.equal((await echo(undefined)).status, 400)
   assert.equal((await echo('')).status, 400)
@@ -152,7 +152,7 @@ test('what is not JSON is 400 or 415, what is too large 413', async () => {
   assert.deepEqual([large.status, large.code, large.body.error.details], [413, 'payload_too_large', { max_bytes: 2000 }])
 })
 
-test('every issue is named, unknown properties too', async () => {
+test('all issues are listed, including unknown properties', async () => {
   const { status, body } = await echo(
     '{"extra":1,"caps":{"nope":1,"cpu_millis":"1"},"__proto__":{"a":1},"constructor":{}}',
     json,
@@ -172,19 +172,19 @@ test('every issue is named, unknown properties too', async () => {
   assert.equal(({} as { a?: unknown }).a, undefined)
 })
 
-test('numbers beyond range, lone surrogates and control characters are issues, deep nesting is no crash', async () => {
+test('out-of-range numbers, lone surrogates and control characters are refused, and deep nesting does not crash', async () => {
   for (const bad of ['{"name":"a","caps":{"cpu_millis":1e400}}', '{"name":"\\ud800"}', '{"name":"a\\u0000"}', '[]', 'null', '"x"']) {
     assert.equal((await echo(bad)).status, 422, bad)
   }
   assert.equal((await echo(`{"name":${'['.repeat(900)}${']'.repeat(900)}}`)).status, 422)
 })
 
-test('a bad id is 422 on App', async () => {
+test('an invalid id is 422 on App', async () => {
   const { status, body } = await echo('{"name":"a"}', json, '', ID.toUpperCase().replace('0190', '019A'))
   assert.deepEqual([status, body.error.details.issues[0].path], [422, 'id'])
 })
 
-test('an id of any length that the parser lets in is 422 on App', async () => {
+test('an invalid id of any length that the HTTP parser accepts is 422 on App', async () => {
   for (const characters of [4096, 4097, 15_000]) {
     const { status, body } = await echo('{"name":"a"}', json, '', 'a'.repeat(characters))
     assert.deepEqual([status, body.error.details.issues[0].path], [422, 'id'])
@@ -192,17 +192,17 @@ test('an id of any length that the parser lets in is 422 on App', async () => {
   assert.equal((await echo('{"name":"a"}', {}, '', 'a'.repeat(15_000))).status, 401)
 })
 
-test('an idempotency key is 1-255 visible ASCII characters, and a decided refusal is kept for it', async () => {
+test('an idempotency key has 1-255 visible ASCII characters, and a decided refusal is kept under it', async () => {
   for (const key of ['', 'a b', 'é', 'x'.repeat(256)])
     assert.equal((await echo('{"name":"a"}', { ...json, 'idempotency-key': key })).status, 422, key)
   events.length = 0
   assert.equal((await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'k' })).status, 404)
   assert.deepEqual(events, ['kept not_found'])
   const unkept = await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'unkept' })
-  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // its repeat may come to something else
+  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // a repeat may get another result
 })
 
-test('a body may be nested 32 levels deep: one more is 422 on App and 400 on the gateway, whatever the body is', async () => {
+test('a body may have 32 levels: one more is 422 on App and 400 on the gateway, whatever the body is', async () => {
   const nested = (levels: number) => `{"name":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
   const refusals = async (levels: number) => {
     const body = nested(levels)
@@ -230,7 +230,7 @@ test('a route without a body accepts none or {}', async () => {
   assert.equal((await bareDelete({ headers: json, body: '{' })).status, 400)
 })
 
-test('the client request id is kept when valid and replaced when not', async () => {
+test('a valid client request id is kept, and an invalid one replaced', async () => {
   const get = async (id: string) => (await send(`${base}/v1/bare`, { headers: { 'x-request-id': id } })).headers.get('x-request-id')
   assert.equal(await get('abcd.1234_x-y'), 'abcd.1234_x-y')
   for (const bad of ['short', 'x'.repeat(65), '<script>alert', 'a b c d e f']) assert.notEqual(await get(bad), bad)
@@ -247,7 +247,7 @@ test('unknown routes, methods and broken addresses answer in the envelope, HEAD 
   assert.equal((await send(`${base}/v1/nope`, { method: 'HEAD' })).status, 404)
 })
 
-test('nothing undeclared leaves the server, and an unexpected error says nothing of itself', async () => {
+test('undeclared answers become internal errors, and an internal error reveals nothing', async () => {
   for (const how of ['schema', 'status', 'reason', 'throw']) {
     const { status, body } = await send(`${base}/v1/broken?how=${how}`, {})
     assert.deepEqual([status, body.error.code, body.error.retryable, body.error.details], [500, 'internal_error', true, undefined])
@@ -260,7 +260,7 @@ test('a database that is down is a retryable 503', async () => {
   assert.deepEqual([status, body.error.code, body.error.retryable, headers.get('retry-after')], [503, 'dependency_unavailable', true, '1'])
 })
 
-test('what the HTTP parser refuses is answered in the envelope', async () => {
+test('a request that the HTTP parser refuses is answered in the envelope', async () => {
   const raw = (text: string) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(Number(new URL(base).port), '127.0.0.1', () => socket.write(text))
@@ -307,7 +307,7 @@ test('a ticket is released and the signal ends when the caller leaves a stream',
   assert.deepEqual(events, ['released'])
 })
 
-test('a ticket is kept for as long as something is done for a caller who has left', async () => {
+test('a ticket is kept until the handler ends, even after its caller has left', async () => {
   const [begun, work, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   let done = false
   const slow = createServer<object, Disposable>({

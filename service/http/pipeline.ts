@@ -28,15 +28,14 @@ import { createWebSockets, type Goodbye } from './websocket.ts'
 
 export type { Observation } from './ending.ts'
 
-/** What the server keeps of (I) calls, so that a repeat finds it. */
+/** Storage of the outcomes of (I) calls, for repeats. */
 export interface Idempotency<Deps, Ticket> {
-  /** Sign the fingerprints of requests. */
   keys: Fingerprints
-  /** The answer of an earlier call with this key; null when there was none. Refuses a key of another request. */
+  /** The answer of an earlier call with this key; null: none. Refuses a key that was used for another request. */
   replay(call: Call, deps: Deps, ticket: Ticket): Promise<Reply | null>
   /**
-   * Keeps a decided refusal. Changes are kept by the transaction that makes them, not here.
-   * @returns null when it is kept; else what another call with the key came to meanwhile, which is the answer of this one too.
+   * Keeps a decided refusal. Successful changes are kept by their own transaction instead.
+   * @returns null if it was kept; else the outcome that a concurrent call with the key kept first, which is the answer of this call too
    */
   keepRefusal(call: Call, failure: Failure, deps: Deps): Promise<Reply | null>
 }
@@ -48,41 +47,39 @@ export interface ServerOptions<Deps, Ticket> {
   clock: Clock
   ids: Ids
   logger: Logger
-  /** Bounds the requests of everybody together; none without it. */
+  /** Bounds all requests together; absent: unbounded. */
   edge?: Edge
-  /** Origins whose pages may read answers, as browsers name them; absent or none: nothing is said of other origins. */
+  /** Origins whose pages may read answers, as browsers send them; absent or empty: no CORS headers. */
   cors_origins?: readonly string[]
-  /** Who calls: 401, and 403 of one who may call nothing. Not asked where anyone may call. */
+  /** Authenticates the caller; throws 401, or 403 for a caller without any rights. Not called on public routes. */
   authenticate(arrival: Arrival): Promise<Who>
   /**
-   * The role of a person in the organization of what a call names; null where it names nothing. Refuses what they may not know of. Asked
-   * of routes that some role may not call.
+   * Role of a person in the organization of the target; null: the call has no target. Refuses a target that the person may not know of.
+   * Called only for routes that depend on the role.
    */
   roleOf?(call: Call, who: PersonPrincipal): Promise<Role | null>
-  /** Refuses a caller who is over a rate. */
+  /** Refuses a caller over a rate limit. */
   rate?(arrival: Arrival, who: Who): Promise<void>
-  /** Refusals that win over whatever is wrong with the request itself. A disposable ticket is disposed of when the answer has ended. */
+  /** Refusals that come before those of the parser. A disposable ticket is disposed when the answer and the handler have ended. */
   admit?(arrival: Arrival, who: Who): Promise<Ticket>
-  /** Headers of a refusal of a known caller, beside those that it has. Never fails. */
+  /** Additional headers of a refusal of an authenticated caller. Never fails. */
   refusalHeaders?(route: Route, who: Who): Promise<Record<string, string>>
   idempotency?: Idempotency<Deps, Ticket>
-  /** Resolves when what the call has revoked holds everywhere; asked of routes that revoke, also for a repeat. */
+  /** Resolves when a revocation holds everywhere. Called for routes that revoke, also for a replay. */
   held?(call: Call, revokes: NonNullable<Route['revokes']>): Promise<void>
-  /** Files for browsers, by their path. */
   files?: ReadonlyMap<string, StaticFile>
-  /** Refuse to send what the contract does not declare: for tests and development. */
+  /** For tests and development: refuses to send undeclared answers. */
   validate_answers?: boolean
   observe?(seen: Observation): void
-  /** How long a reader may take nothing of an answer that waits for it; without end where it is not said. */
+  /** Closes a connection that takes nothing of a waiting answer for this time; absent: never. */
   reader_stalled_ms?: number
 }
 
 export interface ServerHandle {
-  /** @returns the address that it listens on: `http://127.0.0.1:1234`, or the socket's path. */
+  /** @returns the address: `http://127.0.0.1:1234`, or the path of the socket */
   listen(where: { host: string; port: number } | { path: string }): Promise<string>
-  /** Stops accepting, lets calls in progress end, closes idle connections. */
+  /** Stops accepting, lets running calls end, and closes idle connections. */
   close(): Promise<void>
-  /** Breaks off every connection, WebSockets too. */
   breakOff(): void
   http: Server
 }
@@ -92,7 +89,7 @@ interface Entry<Deps, Ticket> extends Bound<Deps, Ticket> {
   declared: Declared | null
 }
 
-/** Serves routes: the one way from a request to its answer, on both surfaces. */
+/** Serves routes: both surfaces use this one path from request to answer. */
 export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps, Ticket>): ServerHandle {
   const log_share = createLogShare(given.clock)
   const options = { ...given, log_share }
@@ -101,12 +98,12 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
   const websockets = createWebSockets(surface, routes, ids)
   const app = Fastify({
     logger: false,
-    exposeHeadRoutes: surface === 'app', // a gateway's reads wake machines and stream: a HEAD of them has no meaning
+    exposeHeadRoutes: surface === 'app', // the gateway's reads wake machines and stream: HEAD has no meaning there
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: maxHeaderSize }, // whatever the parser lets in reaches the check that refuses it by name
+    routerOptions: { maxParamLength: maxHeaderSize }, // any length that the HTTP parser accepts reaches the check of the parameter
     requestTimeout: 120_000,
-    // Whatever else asks for an upgrade is answered as if it had not (RFC 9110, 7.8).
+    // Other upgrade requests are answered as plain requests (RFC 9110, 7.8).
     http: { shouldUpgradeCallback: (request) => websockets.wants(request) },
     genReqId: (raw) => requestId(raw.headers, () => ids.next()),
     clientErrorHandler: (error, socket) => answerBrokenRequest(surface, ids, error, socket),
@@ -115,14 +112,14 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
     },
   })
   outliveErrors(app.server, logger)
-  // A tunnel is asked for: without a listener the connection would be closed without a word.
+  // CONNECT asks for a tunnel. Without a listener Node would close the connection without an answer.
   app.server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
-  // An expectation that is none of 100-continue may be ignored (RFC 9110, 10.1.1); node would answer a bare 417.
+  // An unknown Expect header may be ignored (RFC 9110, 10.1.1); Node would answer a bare 417.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   const allowed = methodsOf(routes, surface)
   const in_progress = new CallCount()
   const endings: Endings = { clock, logger, log_share, in_progress, ...(options.observe ? { observe: options.observe } : {}) }
-  // Bodies are read by serve() below, after it is known who asks.
+  // serve() reads bodies itself, after authentication.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.setErrorHandler((error, request, reply) => {
@@ -160,7 +157,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
         method: bound.route.method,
         url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
         handler,
-        // What is wrong with a content type is judged where bodies are read, after it is known who asks.
+        // Content type errors are judged where the body is read, after authentication.
         // eslint-disable-next-line @typescript-eslint/no-misused-promises -- the framework waits for it, its type does not say so
         errorHandler: (error, request, reply) =>
           isContentTypeError(error)
@@ -173,12 +170,12 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
     listen: (where) => app.listen(where),
     close: () => {
       const closed = app.close()
-      in_progress.whenNone(() => app.server.closeAllConnections()) // those that never sent a request do not count as idle
+      in_progress.whenNone(() => app.server.closeAllConnections()) // connections that never sent a request do not count as idle
       return closed
     },
     breakOff() {
       app.server.closeAllConnections()
-      websockets.terminate() // upgraded connections are none of the server's any more
+      websockets.terminate() // the server does not track upgraded connections
     },
     http: app.server,
   }
@@ -228,7 +225,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
     }
   }
 
-  /** What the handler answers. A refusal of a call with a key leaves only when it is kept: a repeat must not be told something else. */
+  /** Runs the handler. A refusal of a call with a key is sent only after it is kept, so that a repeat gets the same one. */
   async function answerOf(o: typeof options, entry: Entry<Deps, Ticket>, call: Call, ticket: Ticket): Promise<Reply> {
     try {
       return await entry.handler(call, o.deps, ticket)
@@ -241,7 +238,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
     }
   }
 
-  /** The same, but the connection is a WebSocket before anything is judged: what is refused, is refused on it. */
+  /** Serves a WebSocket. The handshake comes first, so that refusals are sent over the socket. */
   async function serveWebSocket(o: typeof options, entry: Entry<Deps, Ticket>, request: FastifyRequest, reply: FastifyReply) {
     if (!websockets.upgraded(request.raw)) return serve(o, { ...entry, handler: () => Promise.reject(notAnUpgrade()) }, request, reply)
     const ending = new Ending(endings, entry.route, request, reply)
@@ -283,7 +280,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
   }
 }
 
-/** What is known of a caller only together with what the call names. */
+/** Refusals that need the parsed call: tools, role and step-up. */
 async function refuseForbidden<Deps, Ticket>(access: PrincipalAccess, o: ServerOptions<Deps, Ticket>, call: Call, who: Who): Promise<void> {
   if (who.type === 'api_key') return refuseToolless(access, who, call.body)
   if (who.type !== 'user') return
@@ -310,20 +307,19 @@ function entryOf<Deps, Ticket>(options: ServerOptions<Deps, Ticket>, bound: Boun
   }
 }
 
-/** What waits for a reader stays in memory until it is taken. One for whom nothing waits may be as silent as it likes. */
+/** Ends a connection whose reader takes nothing: its answer stays in memory. A connection without waiting data may stay silent. */
 function endStalled(response: ServerResponse, stalled_ms: number): void {
   response.setTimeout(stalled_ms, () => {
     if (response.writableLength > 0) response.destroy()
   })
 }
 
-/** The framework looks at content types before it calls any handler: one must be well-formed, and a QUERY must have one. */
+/** Fastify checks content types before the handler: they must be well-formed, and a QUERY must have one. */
 function isContentTypeError(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   return code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE'
 }
 
-/** Credentials and plans. */
 const OF_THE_MOMENT: ReadonlySet<number> = new Set([401, 402])
 const NOT_KEPT: ReadonlySet<string> = new Set(['quota_exceeded', 'idempotency_mismatch'])
 
@@ -340,8 +336,8 @@ function arrivalOf(route: Route, request: FastifyRequest, now: Date): Arrival {
 }
 
 /**
- * A refusal that says what the request is. Not one that says what a plan allows: it may be paid for a minute later, and the same request
- * may then be asked again. Refusals of the parser never get here: without a call there is no key.
+ * Whether this refusal may be replayed for the same Idempotency-Key: only if it depends on the request alone. A plan's refusal may be paid
+ * for a minute later. Refusals of the parser do not get here: without a call there is no key.
  */
 function isDecided(surface: Surface, failure: Failure): boolean {
   const { status, body } = refusal(surface, failure, '')

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { fail } from '../lib/fail.ts'
 import { swallow } from './swallow.ts'
 
-/** A sender that announces much and sends nothing does not wait long for its refusal. */
+/** Short, so that a sender that announces a large body and stalls gets its refusal soon. */
 const REFUSED = { bytes_max: 64 << 20, ms_max: 1000 }
 
-/** Reads a whole body of at most `bytes_max` bytes. null when the request has none. */
+/** @returns null if the request has no body */
 export async function readBody(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
   const length = request.headers['content-length']
   if (length === undefined ? request.headers['transfer-encoding'] === undefined : length === '0') return null
@@ -17,7 +17,7 @@ export async function readBody(request: IncomingMessage, bytes_max: number): Pro
   return body.length === 0 ? null : body
 }
 
-/** Not an async iterator: leaving one destroys the socket, and the refusal could not be sent any more. */
+/** No async iterator: leaving one destroys the socket, and the refusal could not be sent. */
 function collect(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -39,11 +39,11 @@ function collect(request: IncomingMessage, bytes_max: number): Promise<Buffer | 
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** @returns undefined when it is not JSON. */
+/** @returns undefined if it is not JSON */
 export function parseJson(body: Buffer): { value: unknown } | undefined {
   try {
     return { value: JSON.parse(decoder.decode(body)) as unknown }
   } catch {
-    return undefined // what is wrong with it is the caller's matter: 400 says so
+    return undefined // the caller answers 400
   }
 }

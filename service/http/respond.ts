@@ -9,11 +9,11 @@ import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
 import type { LogShare } from './log-share.ts'
 
-/** Whatever a route does not declare to be for everybody's cache is kept by none: no answer with a token or a secret can be forgotten. */
+/** No cache may keep an answer unless its route declares it: a kept token or secret could not be removed. */
 export const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** Sends an answer. With `declared`, only what the contract declares. */
+/** With `declared`, refuses undeclared answers. */
 export async function send(declared: Declared | null, request: FastifyRequest, reply: FastifyReply, answer: Reply): Promise<FastifyReply> {
   if ('websocket' in answer) throw new Error('a WebSocket was answered to a request that asked for none')
   if ('stream' in answer) {
@@ -27,7 +27,7 @@ export async function send(declared: Declared | null, request: FastifyRequest, r
   reply.code(answer.status).header('x-request-id', request.id).header('cache-control', NO_STORE)
   if (answer.headers) reply.headers(answer.headers)
   if (answer.body instanceof Uint8Array) return reply.send(answer.body)
-  // Not compiled serializers: they drop what a schema does not name, and JSON.stringify is as fast for rows of this size.
+  // No compiled serializers: they drop undeclared properties, and JSON.stringify is as fast for rows of this size.
   const json = jsonOf(answer)
   return json === undefined ? reply.send() : reply.header('content-type', JSON_TYPE).send(json)
 }
@@ -43,7 +43,6 @@ interface RefusalLog {
   log_share: LogShare
 }
 
-/** Sends the error envelope. */
 export function sendRefusal(
   { surface, logger, log_share }: RefusalLog,
   route: Route | null,
@@ -53,7 +52,7 @@ export function sendRefusal(
 ): FastifyReply {
   logRefusal({ surface, logger, log_share }, route, request.id, failure)
   const { status, headers, body } = refusal(surface, failure, request.id)
-  // What is left of a body that is too large is not worth reading.
+  // The rest of a body that is too large is not read.
   if (status === 413) reply.header('connection', 'close')
   return reply
     .code(status)
@@ -63,7 +62,7 @@ export function sendRefusal(
     .send(JSON.stringify(body))
 }
 
-/** What is our own fault is logged with its cause. @returns the refusal's status. */
+/** Logs errors of the server with their cause. @returns the status of the refusal */
 export function logRefusal({ surface, logger, log_share }: RefusalLog, route: Route | null, request_id: string, failure: Failure): number {
   const { status } = refusal(surface, failure, request_id)
   if (status < 500) return status

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
 
-/** Who is behind an address, as far as bounds go: who has one IPv6 address has the 2^64 of its network. Pure. */
+/** Source of an address for rate limits: an IPv6 client owns the 2^64 addresses of its /64 network. Pure. */
 export function sourceOf(address: string): string {
   return isIPv6(address) && !address.includes('.') ? network(address) : address
 }

@@ -1,12 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 
-/** One file for browsers. */
 export interface StaticFile {
   type: string
   bytes: Buffer
 }
 
-/** A page may load what this service serves, speak to its API, and be shown in no frame of another. */
+/** A page may load files and call the API of this service only, and may not be framed. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -16,7 +15,7 @@ const HEADERS = {
   'cache-control': 'no-cache',
 }
 
-/** Serves files beside the routes of the contract. They ask for no credential and say nothing about any tenant. */
+/** Serves files without authentication: they contain nothing of a tenant. */
 export function serveFiles(app: FastifyInstance, files: ReadonlyMap<string, StaticFile>): void {
   for (const [path, { type, bytes }] of files)
     app.get(path, (request, reply) => reply.headers({ ...HEADERS, 'content-type': type, 'x-request-id': request.id }).send(bytes))

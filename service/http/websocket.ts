@@ -11,30 +11,32 @@ import type { Ids } from '../lib/ids.ts'
 import { answerBrokenRequest } from './client-error.ts'
 import { refusal } from './envelope.ts'
 
-/** How a WebSocket is left: at its proper end, because this process ends, or with a refusal that the client is told first. */
+/** End of a WebSocket: normal, because this process ends, or with a refusal that is sent first. */
 export type Goodbye = { code: 1000 | 1001 } | { failure: Failure; code?: number }
 
-/** Above the largest message that any route takes: those between are refused by their route, in the envelope; larger ones close 1009. */
+/** Above the largest message of any route. Messages in between are refused by their route in the envelope; larger ones close with 1009. */
 const MESSAGE_BYTES_MAX = 1 << 20
-/** For the other side to take what is under way, and to say goodbye too. */
+/** Time for the client to read pending data and to close too. */
 const CLOSE_WAIT_MS = 5000
-/** Cell, "Events": the close code is 4000 and the status of the error. */
+/** The close code is 4000 plus the status of the error (Cell, "Events"). */
 const CLOSE_BASE = 4000
 
 export interface WebSockets {
-  /** Whether a request asks for a WebSocket on a route that is one. */
+  /** Whether a request asks for a WebSocket on a WebSocket route. */
   wants(request: IncomingMessage): boolean
-  /** Whether it was one, and its connection waits for the handshake. */
+  /** Whether a request was upgraded and waits for the handshake. */
   upgraded(request: IncomingMessage): boolean
-  /** Completes the handshake. The socket is paused: nothing is lost before somebody listens. null: refused, and answered. */
+  /**
+   * Completes the handshake. The socket is paused, so that no message is lost before a listener exists.
+   * @returns null if the handshake was refused and answered
+   */
   accept(request: FastifyRequest): WebSocket | null
-  /** Tells the refusal, if it is one, and closes. */
+  /** Sends a refusal, if there is one, and closes. */
   leave(socket: WebSocket, goodbye: Goodbye, request_id: string): void
-  /** Breaks off whatever is still open. */
   terminate(): void
 }
 
-/** WebSockets of the routes that are some: upgrades pass through the same router and pipeline as every request. */
+/** Upgrade requests pass through the same router and pipeline as other requests. */
 export function createWebSockets(surface: Surface, routes: readonly Route[], ids: Ids): WebSockets & { serve(app: FastifyInstance): void } {
   const paths = routes
     .filter(({ websocket }) => websocket !== undefined)
@@ -45,7 +47,7 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
     noServer: true,
     maxPayload: MESSAGE_BYTES_MAX,
     perMessageDeflate: false,
-    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never the one that is a token
+    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never the protocol that carries a token
   })
   server.on('headers', (headers, request) => {
     const id = request_ids.get(request)
@@ -65,8 +67,8 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
         if (!(socket instanceof Socket)) return socket.destroy()
         const response = new ServerResponse(request)
         response.shouldKeepAlive = false
-        response.once('finish', () => socket.destroySoon()) // no parser reads another request from it
-        response.assignSocket(socket) // tells the pipeline when the connection has gone
+        response.once('finish', () => socket.destroySoon()) // no further request can be read from this socket
+        response.assignSocket(socket) // reports a disconnect to the pipeline
         socket.on('error', () => socket.destroy())
         waiting.set(request, { socket, head })
         app.routing(request, response)
@@ -78,10 +80,10 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
       if (socket === undefined || head === undefined) return null
       request_ids.set(raw, id)
       let accepted: WebSocket | null = null
-      // Calls back at once, or answers the broken handshake itself.
+      // Calls back synchronously, or answers the broken handshake itself.
       server.handleUpgrade(raw, socket, head, (opened) => {
         opened.pause()
-        opened.on('error', () => undefined) // a message that is none: the library closes with 1002, 1007 or 1009
+        opened.on('error', () => undefined) // an invalid message: the library closes with 1002, 1007 or 1009
         accepted = opened
       })
       return accepted

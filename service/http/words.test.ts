@@ -1,4 +1,4 @@
-// What a route says of itself beside its schemas, served by routes of no product.
+// Declarations of routes beyond their schemas, tested on artificial routes.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import pino from 'pino'
@@ -13,7 +13,7 @@ import { managed, named, post, sensitive, signIn, typed } from '../../tests/supp
 const NOW = new Date('2026-01-01T00:00:00Z')
 const ID = '01900000-0000-7000-8000-000000000000'
 const key: Who = { type: 'api_key', id: 'k', key_id: 'k', organization_id: 'o', project_id: 'p', tool_permissions: [] }
-/** What each credential is. A person's role is that of the project whose id ends in 1. */
+/** Callers by credential. Each person's role applies to all projects. */
 const WHO: Record<string, Who> = {
   key,
   toolkey: { ...key, tool_permissions: ['git'] },
@@ -91,7 +91,7 @@ async function get(url: string, init: RequestInit = {}) {
   return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : text, headers: response.headers }
 }
 
-test('a route is served at each of its paths, and knows the parameters of the one that was called', async () => {
+test('a route is served at each of its paths with the parameters of the called path', async () => {
   const short = await get(`${base}/v1/named/a`)
   const long = await get(`${base}/v1/organizations/${ID}/named/a`)
   assert.deepEqual([short.status, short.body, long.status, long.body], [200, { slug: 'a' }, 200, { organization_id: ID, slug: 'a' }])
@@ -99,7 +99,7 @@ test('a route is served at each of its paths, and knows the parameters of the on
   assert.deepEqual([bad.status, bad.body.error.details.issues[0].path], [422, 'organization_id'])
 })
 
-test('a stream begins with one of the content types that its status declares, and with no other', async () => {
+test('a stream can start only with a content type that its status declares', async () => {
   const ask = (type: string, status = 200) => get(`${cellBase}/v1/typed?type=${encodeURIComponent(type)}&status=${status}`)
   for (const type of ['text/html', 'text/plain; charset=utf-8']) assert.deepEqual([(await ask(type)).status, type], [200, type])
   for (const undeclared of [ask('image/png'), ask('text/html', 206)]) {
@@ -108,7 +108,7 @@ test('a stream begins with one of the content types that its status declares, an
   }
 })
 
-test('a route takes the keys and the roles that it declares, and asks for a password check where it says so', async () => {
+test('a route accepts the keys and roles that it declares, and requires its password check', async () => {
   const said = async (method: string, path: string) =>
     Promise.all(
       Object.keys(WHO).map(async (as) => {
@@ -122,7 +122,7 @@ test('a route takes the keys and the roles that it declares, and asks for a pass
     owner: '403 step_up_required',
     fresh: '200',
     stale: '403 step_up_required',
-    member: '403 forbidden', // their role comes first: a password would not help them
+    member: '403 forbidden', // the role is checked first: a password would not help
     nobody: '404 not_found',
   })
   const people = { owner: '200', fresh: '200', stale: '200' }
@@ -142,12 +142,12 @@ test('a route takes the keys and the roles that it declares, and asks for a pass
   })
 })
 
-test('a server that cannot look roles up does not serve a route that asks for them', () => {
+test('a server that cannot read roles refuses to start with a route that needs them', () => {
   const unable = () => createServer({ ...shared, surface: 'app', authenticate: async () => key, routes: [bind(managed, ok)] })
   assert.throws(unable, /managed.put asks for a role/)
 })
 
-test('a slip of the pen is told the name that was meant, in the query and in the body', async () => {
+test('a misspelt name gets a suggestion, in the query and in the body', async () => {
   const { status, body } = await get(`${cellBase}/v1/typed?type=text/html&statsu=200&zzz=1`)
   assert.deepEqual(
     [status, body.error.code, body.error.details.issues],
@@ -168,7 +168,7 @@ test('a slip of the pen is told the name that was meant, in the query and in the
   )
 })
 
-test('a 404 of a wrong method says which methods the path takes, one of an unknown path nothing', async () => {
+test('a 404 for a wrong method lists the methods of the path, one for an unknown path nothing', async () => {
   const wrong = await get(`${base}/v1/organizations/${ID}/named/a`, { method: 'PUT' })
   assert.deepEqual([wrong.status, wrong.body.error.code, wrong.headers.get('allow')], [404, 'not_found', 'GET, HEAD'])
   const on_cell = await get(`${cellBase}/v1/typed`, { method: 'HEAD' })
@@ -176,7 +176,7 @@ test('a 404 of a wrong method says which methods the path takes, one of an unkno
   assert.equal((await get(`${base}/v1/nothing`)).headers.get('allow'), null)
 })
 
-test('no cache keeps what is not declared to be for one', async () => {
+test('answers are not cached unless declared', async () => {
   const answers = await Promise.all([
     get(`${base}/v1/named/a`),
     get(`${base}/v1/named/gone`),
@@ -189,7 +189,7 @@ test('no cache keeps what is not declared to be for one', async () => {
   )
 })
 
-test('details that are not as the contract has them are no answer, where answers are checked', async () => {
+test('details that differ from the contract are internal errors where answers are checked', async () => {
   const ask = (slug: string) => get(`${base}/v1/named/${slug}`)
   const [whole, wrong] = [await ask('whole'), await ask('wrong')]
   assert.deepEqual([whole.status, whole.body.error.details.mode], [409, 'processful'])
