@@ -1,8 +1,7 @@
-/** The one clock. Everything that needs the time is given one, so that a test can move it. */
+/** Source of time that a test can replace. */
 export interface Clock {
-  /** Wall-clock time. */
   now(): Date
-  /** Milliseconds that only grow, for timeouts and ages. */
+  /** Monotonic, for timeouts and ages. */
   monotonic_ms(): number
 }
 

@@ -19,7 +19,7 @@ function bench(given: Partial<DiskFacts> = {}) {
 
 const REFUSED = { code: 'dependency_unavailable', reason: undefined }
 
-test('a write that would leave less than the reserve is refused, and accepted again when bytes are free', async () => {
+test('a write that would leave less than the reserve is refused, and accepted when enough bytes are free', async () => {
   const { disk, reserve, later } = bench()
   using _fits = await reserve.take(40 * MIB)
   await assert.rejects(reserve.take(1), REFUSED)
@@ -34,7 +34,7 @@ test('a write that would leave less than the reserve is refused, and accepted ag
   assert.equal(reserve.refused(), 2)
 })
 
-test('writes under way count until they end', async () => {
+test('running writes count until they end', async () => {
   const { reserve } = bench()
   const first = await reserve.take(30 * MIB)
   await assert.rejects(reserve.take(20 * MIB), REFUSED)
@@ -44,12 +44,12 @@ test('writes under way count until they end', async () => {
   await assert.rejects(reserve.take(1), REFUSED)
 })
 
-test('a disk without inodes is short; one without a number of inodes is not', async () => {
+test('a disk without free inodes is short; a file system without an inode limit is not', async () => {
   await assert.rejects(bench({ free_files: 10 }).reserve.take(0), REFUSED)
   using _taken = await bench({ free_files: 0, files: 0 }).reserve.take(0)
 })
 
-test('many writes in a moment share one look at the disk', async () => {
+test('many writes within a moment share one read of the disk', async () => {
   const { reserve, looks, later } = bench()
   for (let i = 0; i < 50; i++) (await reserve.take(0))[Symbol.dispose]()
   assert.equal(looks(), 1)

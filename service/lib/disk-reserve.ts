@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises'
 import type { Clock } from './clock.ts'
 import { fail } from './fail.ts'
 
-/** What statfs(2) says of a file system. `files` is 0 where it has no fixed number of inodes. */
+/** Result of statfs(2). `files` is 0 on a file system without an inode limit. */
 export interface DiskFacts {
   free_bytes: number
   total_bytes: number
@@ -13,22 +13,20 @@ export interface DiskFacts {
 export interface DiskState {
   free_bytes: number
   reserve_bytes: number
-  /** Calls that would grow the disk are refused. */
   is_short: boolean
 }
 
 /**
- * Keeps a part of the data directory's file system free. PostgreSQL and the fences of hostd lie on it: when it is full, no row can be
- * written, so nothing can be suspended or deleted either.
+ * Keeps a part of the data directory's file system free. PostgreSQL and hostd's fencing tokens are on it: if it were full, no row could be
+ * written, so nothing could be suspended or deleted.
  */
 export interface DiskReserve {
   /**
-   * Admits a write of so many bytes. The bytes count as used until the result is disposed of, because statfs does not know of them yet.
-   * @throws dependency_unavailable when less than the reserve would be left
+   * Admits a write. Its bytes count as used until the result is disposed, because statfs does not know them yet.
+   * @throws dependency_unavailable if less than the reserve would be left
    */
   take(bytes: number): Promise<Disposable>
   look(): Promise<DiskState>
-  /** Refusals since the process began. */
   refused(): number
 }
 
@@ -36,14 +34,13 @@ export interface DiskReserveOptions {
   folder: string
   reserve_bytes: number
   clock: Clock
-  /** In tests: what the file system says. */
   read?(folder: string): Promise<DiskFacts>
 }
 
-/** Many small writes share one look. Writes between two looks are in the books by `take`. */
+/** Writes within this time share one statfs. `take` accounts for them. */
 const LOOK_MS = 250
 const RETRY_SECONDS = 10
-/** A file system without inodes is full as well. */
+/** Smallest share of free inodes. */
 const FREE_FILES_MIN = 0.02
 
 export function createDiskReserve({ folder, reserve_bytes, clock, read = readDisk }: DiskReserveOptions): DiskReserve {
@@ -69,7 +66,7 @@ export function createDiskReserve({ folder, reserve_bytes, clock, read = readDis
       return {
         [Symbol.dispose]() {
           if (is_held) taken_bytes -= bytes
-          if (is_held && bytes > 0) known = null // the next look sees what was written
+          if (is_held && bytes > 0) known = null // the next statfs sees the written bytes
           is_held = false
         },
       }
@@ -82,7 +79,7 @@ export function createDiskReserve({ folder, reserve_bytes, clock, read = readDis
   }
 }
 
-/** For processes without a data directory, and for tests that have no disk to protect. */
+/** For processes without a data directory, and for tests. */
 export const NO_RESERVE: DiskReserve = {
   take: () => Promise.resolve({ [Symbol.dispose]() {} }),
   look: () => Promise.resolve({ free_bytes: Infinity, reserve_bytes: 0, is_short: false }),

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { CellCode } from '../../contract/errors.ts'
 import { fail } from './fail.ts'
 
-test('a reason that its code does not have is an error of the types; a code of run time brings its reason', () => {
+test('a reason of another code is a type error; a code known only at run time takes any reason', () => {
   const told: CellCode = JSON.parse('"conflict"')
   const failures = [
     fail('conflict', 'already_running', 'The workspace is running already'),
@@ -20,7 +20,7 @@ test('a reason that its code does not have is an error of the types; a code of r
   assert.deepEqual(reasons, ['already_running', 'of_an_agent', undefined, 'alredy_running', 'already_running', 'old'])
 })
 
-test('details are of the types that code and reason declare, and those that have to be there are', () => {
+test('details have the types that code and reason declare, and required details are required', () => {
   const mode = 'processful' as string
   const failures = [
     fail('conflict', 'key_in_use', 'The key is in use', { details: { key: 'a' } }),

@@ -4,17 +4,16 @@ import type { AppCode, CellCode, IsOne, ReasonOf } from '../../contract/errors.t
 export interface FailureOptions {
   details?: Record<string, unknown>
   operation_id?: string
-  /** Overrides what code and reason say, for the two retryable 409s without a reason (App, "409 conflict reasons"). */
+  /** Overrides the declaration, for the two retryable 409s without a reason (App, "409 conflict reasons"). */
   retryable?: boolean
   retry_after_seconds?: number
-  /** It is the answer of an earlier request with the same Idempotency-Key. */
+  /** The response repeats the one to an earlier request with the same Idempotency-Key. */
   replayed?: boolean
-  /** Sent with the refusal. */
   headers?: Record<string, string>
   cause?: unknown
 }
 
-/** A refusal in the caller's terms. The pipeline alone turns it into the error envelope. */
+/** A refusal for the caller. Only the pipeline turns it into the error envelope. */
 export class Failure extends Error {
   readonly code: AppCode | CellCode
   readonly reason: string | undefined
@@ -29,10 +28,10 @@ export class Failure extends Error {
 }
 
 type Nothing = Readonly<Record<string, never>>
-/** Those that code and reason declare. Where the code is known at run time alone, so are its details. */
+/** Details that code and reason declare; any details if the code is known only at run time. */
 type DetailsFor<C extends AppCode | CellCode, R> = IsOne<C> extends true ? DetailsOf<C, R> : NonNullable<FailureOptions['details']>
 type OptionsOf<D> = Omit<FailureOptions, 'details'> & (Nothing extends D ? { details?: D } : { details: D })
-/** Options may be left out where none of the details has to be there. */
+/** Options are optional if no detail is required. */
 type Given<C extends AppCode | CellCode, R> =
   Nothing extends DetailsFor<C, R> ? [options?: OptionsOf<DetailsFor<C, R>>] : [options: OptionsOf<DetailsFor<C, R>>]
 

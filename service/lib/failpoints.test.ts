@@ -6,23 +6,23 @@ import { test } from 'node:test'
 import { armFailpoint, armFailpoints, failpoint, FailpointError, FAILPOINTS, listFailpoints } from './failpoints.ts'
 import { patience } from '../../tests/support/patience.ts'
 
-test('a process that no test started refuses to run with failpoints', () => {
+test('a process that was not started by a test refuses to run with failpoints', () => {
   assert.throws(() => armFailpoints('open.O3:throw', { test_switch: false }), /refusing to start/)
   armFailpoints('', { test_switch: false })
 })
 
-test('what is not a failpoint is refused, and what is hostd’s is left to it', () => {
+test('an unknown failpoint is refused, and failpoints of hostd are ignored', () => {
   for (const spec of ['open.O99:throw', 'open.O3', 'open.O3:explode', 'x']) assert.throws(() => armFailpoints(spec, { test_switch: true }))
   armFailpoints('hostd/checkpoint.save:kill9', { test_switch: true })
 })
 
-test('every point of the list can be armed', () => {
-  const nothing_happens = `@${process.execPath}` // a marker that exists
+test('every listed failpoint can be armed', () => {
+  const nothing_happens = `@${process.execPath}` // a marker that exists, so the failpoint does nothing
   const every = Object.keys(FAILPOINTS).map((name) => `${name}:throw${nothing_happens}`)
   assert.doesNotThrow(() => armFailpoints(every.join(','), { test_switch: true }))
 })
 
-test('an armed point acts, a disarmed one does nothing', async () => {
+test('an armed failpoint acts, a disarmed one does nothing', async () => {
   const hits: string[] = []
   {
     using _ = armFailpoint('open.O3', (name) => void hits.push(name))
@@ -33,12 +33,12 @@ test('an armed point acts, a disarmed one does nothing', async () => {
   assert.deepEqual(hits, ['open.O3'])
 })
 
-test('the list names every point with its owner', () => {
+test('the list names every failpoint with its owner', () => {
   assert.equal(listFailpoints().split('\n').length - 1, Object.keys(FAILPOINTS).length)
   assert.match(listFailpoints(), /^suspend\.S8\tcell\tbefore the commit of suspended$/m)
 })
 
-/** Runs through two points in a process of its own. */
+/** Passes two failpoints in a separate process. */
 function run(spec: string): { signal: NodeJS.Signals | null; stdout: string } {
   const code = `
     const { armFailpoints, failpoint } = await import(${JSON.stringify(join(import.meta.dirname, 'failpoints.ts'))})
@@ -53,12 +53,12 @@ function run(spec: string): { signal: NodeJS.Signals | null; stdout: string } {
   return { signal, stdout }
 }
 
-test('kill9 ends the process at the point, throw fails the step', () => {
+test('kill9 ends the process at the failpoint, throw fails the step', () => {
   assert.deepEqual(run('open.O3:kill9'), { signal: 'SIGKILL', stdout: '' })
   assert.deepEqual(run('open.O4:throw'), { signal: null, stdout: `between\n${new FailpointError('open.O4').message}\n` })
 })
 
-test('with a marker a point happens once, also for the process that is started again', () => {
+test('with a marker a failpoint acts once, also across a restart of the process', () => {
   const dir = mkdtempSync('/tmp/berth-failpoint-')
   try {
     const spec = `open.O3:kill9@${dir}/marker`

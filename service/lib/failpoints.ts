@@ -1,9 +1,6 @@
 import { openSync, closeSync } from 'node:fs'
 
-/**
- * The places where a test may let a process fail: each stands before the step that it names;
- * what happens inside hostd's verbs has points of hostd's own.
- */
+/** Failpoints of api and cell; each is before the step that it names. hostd has its own. */
 export const FAILPOINTS = {
   'change.C1': { owner: 'api', before: 'the record of a change, after its work' },
   'change.C2': { owner: 'api', before: 'the commit of a change with its record' },
@@ -128,7 +125,7 @@ export const FAILPOINTS = {
 export type FailpointName = keyof typeof FAILPOINTS
 export type FailpointAction = 'kill9' | 'stop' | 'throw'
 
-/** Thrown by the action `throw`: a mistake of ours, as far as the code around it can tell. */
+/** Thrown by the action `throw`; surrounding code treats it as a bug. */
 export class FailpointError extends Error {
   constructor(name: FailpointName) {
     super(`Failpoint ${name}`)
@@ -139,23 +136,23 @@ export type FailpointHit = (name: FailpointName) => Promise<void> | void
 
 const armed = new Map<FailpointName, FailpointHit>()
 
-/** Stands before a step. Costs one look at an empty map when no test asked for it. */
+/** Costs one check of an empty map if nothing is armed. */
 export function failpoint(name: FailpointName): Promise<void> | void {
   return armed.size === 0 ? undefined : armed.get(name)?.(name)
 }
 
-/** For tests inside this process. @returns what disarms it. */
+/** For tests inside this process. Dispose the result to disarm it. */
 export function armFailpoint(name: FailpointName, hit: FailpointHit): Disposable {
   armed.set(name, hit)
   return { [Symbol.dispose]: () => void armed.delete(name) }
 }
 
 /**
- * Arms what `spec` names: `suspend.S8:kill9,resume.R6:throw`. With `@/path/of/a/marker` behind the action it happens once: the
- * marker file is made first, and where it exists already nothing happens, so that a supervised process survives its restart.
- * Points that begin with `hostd/` are left to hostd.
- * @param options.test_switch whether the process was started by a test; without it a spec is an error, since a service that
- * somebody left armed would kill itself in production.
+ * Arms a list such as `suspend.S8:kill9,resume.R6:throw`. With `@/path/of/a/marker` behind it, an action happens once: it creates the
+ * marker file first, and does nothing if the file exists. So a supervised process survives its restart. Failpoints that begin with `hostd/`
+ * are ignored.
+ * @param options.test_switch whether a test started the process. Without it a spec is an error, since an armed service would kill itself in
+ * production.
  */
 export function armFailpoints(spec: string, options: { test_switch: boolean }): void {
   if (spec === '') return
@@ -194,6 +191,6 @@ function makeMarker(path: string): boolean {
     closeSync(openSync(path, 'wx'))
     return true
   } catch {
-    return false // it exists: this point has happened
+    return false // it exists: this failpoint has acted
   }
 }

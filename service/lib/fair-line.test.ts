@@ -34,7 +34,7 @@ function bench(limits: Partial<FairLineLimits> = {}) {
   return { line, begun, ask, endOne, running: () => ends.length }
 }
 
-test('names take turns: the second name is next, however much of the first waits', async () => {
+test('names alternate: the second name is next, however many calls of the first wait', async () => {
   const { begun, ask, endOne } = bench()
   const all = [ask('a'), ask('a'), ask('a'), ask('b'), ask('a'), ask('c')]
   for (let ended = 0; ended < all.length; ended++) await endOne()
@@ -42,7 +42,7 @@ test('names take turns: the second name is next, however much of the first waits
   assert.deepEqual(new Set(await Promise.all(all)), new Set(['done']))
 })
 
-test('one name never has all places, where each has a share of its own', async () => {
+test('with a limit per name one name never takes all permits', async () => {
   const { begun, ask, endOne, running } = bench({ at_once: 2, at_once_per_name: 1 })
   const all = [ask('a'), ask('a'), ask('a')]
   await setImmediate()
@@ -54,7 +54,7 @@ test('one name never has all places, where each has a share of its own', async (
   assert.deepEqual(await Promise.all(all), ['done', 'done', 'done', 'done'])
 })
 
-test('a name whose line is full is refused, and the longest line makes room for another name', async () => {
+test('a name with a full queue is refused, and the longest queue gives up its last entry for another name', async () => {
   const { line, ask, endOne } = bench({ waiting_per_name: 3, waiting: 4 })
   const [first, ...of_a] = [ask('a'), ask('a'), ask('a'), ask('a')]
   assert.equal(await ask('a'), 'Too much waits')
@@ -65,7 +65,7 @@ test('a name whose line is full is refused, and the longest line makes room for 
   assert.deepEqual(await Promise.all([first, of_a[0], of_a[1], ...others]), ['done', 'done', 'done', 'done', 'done'])
 })
 
-test('a caller that leaves is out of the line, and its place is given to the next', async () => {
+test('a caller that aborts leaves the queue', async () => {
   const { line, begun, ask, endOne } = bench()
   const [first, leaving] = [ask('a'), new AbortController()]
   const left = ask('b', leaving.signal)

@@ -1,11 +1,11 @@
 import type { Failure } from './fail.ts'
 
-/** Bounds how much of one kind of work is done at once. Names (tenants, addresses) take turns, so that each waits behind its own work. */
+/** Fair semaphore: bounds concurrent work. Names (tenants, addresses) alternate, so that each waits behind its own work only. */
 export interface FairLine {
   /**
-   * Does the work when it is the turn of its name.
-   * @param signal ends the waiting; the work itself is to look at it
-   * @throws what `refusal` makes, where too much waits already
+   * Runs the work when its name is due.
+   * @param signal ends the waiting; the work must observe it itself
+   * @throws the error of `refusal` if too much waits already
    */
   run<Result>(name: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>
   waiting(): number
@@ -13,7 +13,7 @@ export interface FairLine {
 
 export interface FairLineLimits {
   at_once: number
-  /** Of one name; absent: as many as of all. */
+  /** Concurrent work of one name; absent: no limit of its own. */
   at_once_per_name?: number
   waiting_per_name: number
   waiting: number
@@ -26,7 +26,7 @@ interface Waiter {
 
 export function createFairLine(limits: FairLineLimits, refusal: () => Failure): FairLine {
   const { at_once, at_once_per_name = at_once } = limits
-  const lines = new Map<string, Waiter[]>() // the name whose turn is next comes first
+  const lines = new Map<string, Waiter[]>() // in the order in which the names are due
   const running = new Map<string, number>()
   let all_running = 0
   let waiting = 0
@@ -61,7 +61,7 @@ export function createFairLine(limits: FairLineLimits, refusal: () => Failure): 
     waiting -= 1
     return true
   }
-  /** The last of the longest line is sent away: however many names take all they can, the next one still finds a place. */
+  /** Removes the last entry of the longest queue, so that a new name can always wait. */
   const makeRoom = (length: number): void => {
     let [longest, name] = [0, '']
     for (const [each, line] of lines) if (line.length > longest) [longest, name] = [line.length, each]

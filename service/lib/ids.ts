@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { v7 } from 'uuid'
 import type { Clock } from './clock.ts'
 
-/** Makes UUIDv7 that never fall below the last one made or seen, so that a clock set back does not reorder pages. */
+/** Makes ascending UUIDv7, also when the clock is set back, so that pages keep their order. */
 export interface Ids {
   next(): string
-  /** Tells of an id that exists already. */
+  /** Later ids must be above this one. */
   seen(id: string): void
 }
 
@@ -33,7 +33,7 @@ export function createIds(clock: Clock): Ids {
 const RANDOM_BYTES = 16
 const DRAWN_AT_ONCE = 256
 
-/** Random bytes for one id after the other, drawn from the system for many at once. */
+/** Draws random bytes in batches: one system call for many ids. */
 function randomness(): () => Uint8Array {
   let drawn: Uint8Array = new Uint8Array(0)
   let used = 0

@@ -7,7 +7,7 @@ import { patience } from '../../tests/support/patience.ts'
 
 const HERE = new URL('./log.ts', import.meta.url).href
 
-test('a process whose log is full goes on, and counts the lines that it lost', () => {
+test('a process with a full log continues, and counts the lost lines', () => {
   const full = openSync('/dev/full', 'w')
   const program = `
     import { openLog, surviveFullOutput } from ${JSON.stringify(HERE)}
@@ -25,7 +25,7 @@ test('a process whose log is full goes on, and counts the lines that it lost', (
   assert.equal(status, 43)
 })
 
-test('what is written after a torn line begins a new line and says how many are missing', () => {
+test('after a torn line the next one begins a new line, and a log line reports the lost ones', () => {
   let [room, out] = [20, '']
   const write = (bytes: Buffer) => {
     const taken = bytes.subarray(0, room)

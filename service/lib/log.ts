@@ -3,27 +3,27 @@ import pino, { type Logger } from 'pino'
 
 export interface ProcessLog {
   logger: Logger
-  /** Lines that could not be written since the process began. */
+  /** Lines that could not be written since the start. */
   dropped(): number
 }
 
 export interface LogOptions {
   level: string
   base: Record<string, string>
-  /** In tests: another place than standard output. @returns how many bytes it took */
+  /** For tests. @returns the number of bytes written */
   write?(bytes: Buffer): number
 }
 
 /**
- * The log of a process, on its standard output. A line that cannot be written is dropped and counted: the disk of the log may be full, and
- * pino's own destination ends the process then.
+ * The log of a process, on standard output. A line that cannot be written is dropped and counted, since the disk of the log may be full.
+ * Pino's own destination would end the process then.
  */
 export function openLog({ level, base, write = toStandardOutput }: LogOptions): ProcessLog {
   let dropped = 0
   let told = 0
   let is_torn = false
   const put = (line: string): boolean => {
-    // After half a line, the next one begins on a line of its own.
+    // After a torn line, start a new line.
     let rest = Buffer.from(is_torn ? `\n${line}` : line)
     const all = rest.length
     try {
@@ -33,7 +33,7 @@ export function openLog({ level, base, write = toStandardOutput }: LogOptions): 
         rest = rest.subarray(taken)
       }
     } catch {
-      // The pipe is full or has no reader. Only the count can say so.
+      // The pipe is full or has no reader; the line counts as dropped.
     }
     if (rest.length < all) is_torn = rest.length > 0
     if (rest.length > 0) dropped += 1
@@ -59,7 +59,7 @@ function toStandardOutput(bytes: Buffer): number {
   return writeSync(STANDARD_OUTPUT, bytes)
 }
 
-/** What Node itself writes (warnings) ends the process in the same way, unless an error has a listener. */
+/** Keeps Node's own output (warnings) from ending the process: a stream error without a listener would. */
 export function surviveFullOutput(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 }

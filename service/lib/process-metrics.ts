@@ -2,7 +2,6 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import type { DiskReserve } from './disk-reserve.ts'
 import type { ProcessLog } from './log.ts'
 
-/** What api and cell say of the disk and the log that they share with PostgreSQL. */
 export function processMetrics(registry: Registry, reserve: DiskReserve, log: Pick<ProcessLog, 'dropped'>): void {
   const reserved = new Gauge({
     name: 'berth_data_reserve_bytes',
@@ -15,7 +14,7 @@ export function processMetrics(registry: Registry, reserve: DiskReserve, log: Pi
     registers: [registry],
     async collect() {
       this.reset()
-      const state = await reserve.look().catch(() => null) // the series is absent where the disk cannot be asked
+      const state = await reserve.look().catch(() => null) // without a reading the series is absent
       if (state === null || !Number.isFinite(state.free_bytes)) return
       this.set(state.free_bytes)
       reserved.set(state.reserve_bytes)

@@ -12,7 +12,7 @@ function bench() {
   const clock = { now: () => new Date(at.wall_ms), monotonic_ms: () => at.monotonic_ms }
   const log = pino({}, { write: (line: string) => void lines.push(line) })
   const work = steadily(clock, log, 'test', () => Promise.resolve(void done.push(at.wall_ms)))
-  /** Time passes, and the clock may be set beside it. @returns whether the work was done. */
+  /** Advances time, and sets the wall clock by `set_hours` more. @returns whether the work ran */
   const after = async (hours: number, set_hours = 0) => {
     at.monotonic_ms += hours * HOUR_MS
     at.wall_ms += (hours + set_hours) * HOUR_MS
@@ -23,7 +23,7 @@ function bench() {
   return { after, lines }
 }
 
-test('while the clock is set by more than an hour the work is left out, and told of once', async () => {
+test('while the clock is set by more than an hour the work is skipped, with a single log line', async () => {
   const { after, lines } = bench()
   assert.deepEqual([await after(0), await after(1000), await after(0, 0.9)], [true, true, true])
   assert.deepEqual([await after(0.1, 240), await after(0.1), await after(0.1, -240)], [false, false, true])

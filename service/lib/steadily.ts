@@ -1,14 +1,14 @@
 import type { Logger } from 'pino'
 import type { Clock } from './clock.ts'
 
-/** How far the wall clock may go from the monotonic one. */
+/** Largest allowed drift between wall clock and monotonic clock. */
 const APART_MS = 3600_000
-/** A clock that was set and stays so for this long is believed. So a computer that stood still deletes again after a day, without a restart. */
+/** After this time a set clock is believed, so that a computer that stood still deletes again without a restart. */
 const BELIEVED_MS = 24 * 3600_000
 
 /**
- * Whether the wall clock has gone with the monotonic one since this was made. A clock that is set forward by days for some minutes must not
- * delete what is to be kept for days, nor end a month: neither can be taken back.
+ * Returns false while the wall clock has jumped against the monotonic one. A clock set forward by days for some minutes must not delete
+ * data or end a month, since neither can be undone.
  */
 export function watchClock(clock: Clock): () => boolean {
   const offset = () => clock.now().getTime() - clock.monotonic_ms()
@@ -28,7 +28,7 @@ export function watchClock(clock: Clock): () => boolean {
   }
 }
 
-/** @returns the work, which is left out while the clock is not to be believed. */
+/** Wraps periodic work: it is skipped while the clock cannot be believed. */
 export function steadily(clock: Clock, log: Logger, what: string, work: () => Promise<void>): () => Promise<void> {
   const isSteady = watchClock(clock)
   let is_told = false

@@ -1,26 +1,24 @@
-/** What a tar says of an entry. */
 export interface TarEntry {
   /** Without a slash at either end. */
   name: string
   type: 'file' | 'directory' | 'symlink'
   mode: number
   modified_ms: number
-  /** Of a file; 0 of anything else. */
+  /** 0 for anything but a file. */
   size: number
-  /** Of a link. */
+  /** Of a symlink. */
   target?: string
 }
 
 export const BLOCK = 512
-/** Two blocks of zeros. */
 export const TAR_END = Buffer.alloc(2 * BLOCK)
 
 const FLAGS = { file: '0', directory: '5', symlink: '2' } as const
-/** Of the workspace's user: a tree keeps no owners. */
+/** The workspace's user: a tree keeps no owners. */
 const OWNER = { id: 1000, name: 'user' }
 const OCTAL_MAX = 8 ** 11 - 1
 
-/** The head of an entry, with an extended one before it where the plain form cannot say it (pax). */
+/** Header of an entry, after a pax header if the plain one cannot hold its values. */
 export function tarHead(entry: TarEntry): Buffer {
   const name = entry.type === 'directory' ? `${entry.name}/` : entry.name
   const target = entry.target ?? ''
@@ -38,7 +36,6 @@ export function tarHead(entry: TarEntry): Buffer {
   return Buffer.concat([head(before, 'x'), extended, padding(extended.length), plain])
 }
 
-/** What follows a content, to the end of its last block. */
 export function padding(bytes: number): Buffer {
   return Buffer.alloc((BLOCK - (bytes % BLOCK)) % BLOCK)
 }
@@ -47,7 +44,6 @@ function fits(text: string): boolean {
   return Buffer.byteLength(text) <= 100 && /^[\x20-\x7e]*$/.test(text)
 }
 
-/** "<length of all of it> <key>=<value>\n" */
 function record(key: string, value: string): Buffer {
   const rest = ` ${key}=${value}\n`
   const bytes = Buffer.byteLength(rest)
