@@ -5,7 +5,7 @@ import { API_CHANNELS, cellChannels, openListener, type Channel, type Channels }
 
 const OF_CELLS = ['berth_workspace', 'berth_operation', 'berth_checkpoint'] as const
 
-test('a cell hears of its own workspaces, their operations and checkpoints, and of what has no cell; the api hears of operations', async () => {
+test('a cell hears of its own and of unplaced workspaces, with operations and checkpoints; the api hears of operations', async () => {
   await using world = await createWorld()
   const { db, ids, clock } = world
   const [here, there] = [ids.next(), ids.next()]
@@ -25,8 +25,8 @@ test('a cell hears of its own workspaces, their operations and checkpoints, and 
   try {
     const marks: string[] = []
     /**
-     * The lines heard since the last call. Each listener has a connection of its own, so each must have heard a mark that is written last: the
-     * cells hear of a workspace without a cell, and the api of its operation.
+     * Lines heard since the last call. Each listener has its own connection, so all must first hear a mark that is written last. The cells
+     * hear of a workspace without a cell, and the api of its operation.
      */
     const heard = async () => {
       const mark = await world.newWorkspace()

@@ -6,7 +6,6 @@ import { openWatchedPool } from './watched-pool.ts'
 
 export type Db = Kysely<Database>
 
-/** A pool of connections whose statements fail soon when the server has stopped answering. */
 export function openDatabase(options: DatabaseOptions): Db {
   return openKysely(openWatchedPool(options))
 }

@@ -2,15 +2,15 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './database.ts'
 import type { Database } from './schema.ts'
 
-/** Rows of one statement: it holds its locks for milliseconds, and is over long before a statement's time. */
+/** Rows per statement, so that its locks are short and it stays below the statement timeout. */
 const ROWS = 1000
-/** Statements of one call: what is left then waits for the next. */
+/** Statements per call; the next call deletes the rest. */
 const TURNS_MAX = 1000
 
 /**
- * Deletes rows until a statement finds fewer than it may take.
- * @param by `id` where the process may not read every column: PostgreSQL refuses it `ctid` then.
- * @returns how many went.
+ * Deletes matching rows in batches.
+ * @param by `id` if the process may not read every column: PostgreSQL then refuses `ctid`
+ * @returns the number of deleted rows
  */
 export async function deleteOld(db: Db, table: keyof Database, which: RawBuilder<unknown>, by: 'ctid' | 'id' = 'ctid'): Promise<number> {
   const [from, row] = [sql.table(table), sql.ref(by)]

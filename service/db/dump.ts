@@ -1,10 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
 
-/**
- * The schema as the catalog has it: what all migrations together come to, to be read in one place and compared in a review. It is
- * not run. pg_dump would do the same, but the embedded PostgreSQL comes without it.
- */
+/** Prints the schema from the catalog, to be read and compared in reviews. It is never executed. The embedded PostgreSQL has no pg_dump. */
 export async function dumpSchema(db: Db): Promise<string> {
   const { rows } = await sql<{ part: string }>`
     with relations as (

@@ -5,12 +5,12 @@ type Role = 'api' | 'cell'
 const ROLES = ['api', 'cell'] as const
 const LISTED = ['select', 'insert', 'update'] as const
 
-/** What grants.ts says, right by right. */
+/** The rights of grants.ts, one by one. */
 export function wantedRights(): Right[] {
   return tables().flatMap(([table, roles]) => ROLES.flatMap((role) => rightsOf(table, role, roles[role])))
 }
 
-/** The statements that make what there is into what grants.ts says. A table that it does not name is left as its migration made it. */
+/** Statements that turn the actual rights into those of grants.ts. Tables that it does not name stay as their migration made them. */
 export function grantChanges(actual: Right[]): string[] {
   const wanted = wantedRights()
   const kinds = new Map([...actual.filter(({ table }) => table in GRANTS), ...wanted].map((right) => [kindOf(right), right]))
@@ -19,7 +19,7 @@ export function grantChanges(actual: Right[]): string[] {
 
 function changesOf(right: Right, actual: Set<string | null>, wanted: Set<string | null>): string[] {
   const takes_table = actual.has(null) && !wanted.has(null)
-  // Who loses a right on a table loses it on its columns, too.
+  // Revoking a right on a table also revokes it on its columns.
   const kept = takes_table ? new Set<string | null>() : actual
   const taken = takes_table ? [null] : [...kept].filter((column) => !wanted.has(column))
   const given = [...wanted].filter((column) => !kept.has(column))

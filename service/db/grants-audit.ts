@@ -14,7 +14,7 @@ const RECORDED = [
   'details',
 ] as const
 
-/** What is recorded stays as it was written until it is too old. Who writes it has no say in its place in the chain; the api links it. */
+/** Records do not change until they are deleted for age. Writers cannot set a record's place in the chain; the api links it. */
 export const AUDIT_GRANTS = {
   audit_events: {
     api: { select: 'all', insert: RECORDED, update: ['sequence', 'sha256'], delete: true },
@@ -24,7 +24,7 @@ export const AUDIT_GRANTS = {
     api: { select: 'all', insert: 'all', update: ['sequence', 'sha256', 'dropped_sequence', 'dropped_sha256'] },
     cell: {},
   },
-  // Operators read it, by a command; who counts it reads when it came.
+  // An operator's command reads it; limits and duplicates need only these columns.
   feedback: {
     api: {
       select: ['id', 'received_at', 'organization_id', 'principal_id', 'message_sha256', 'duplicate_of'],

@@ -25,17 +25,17 @@ after(() => database[Symbol.asyncDispose]())
 
 const read = () => readRights((text) => sql.raw<Right>(text).execute(database.superuser))
 
-test('every table stands in grants.ts', () => {
+test('every table is in grants.ts', () => {
   assert.deepEqual([...columns.keys()].filter((table) => table !== 'kysely_migration_lock').sort(), Object.keys(GRANTS).sort())
 })
 
-test('the rights in the database are those of grants.ts, and nobody else has any', async () => {
+test('the rights in the database are those of grants.ts, and PUBLIC has none', async () => {
   const written = (rights: Right[]) => rights.map(({ table, role, privilege, column }) => [table, role, privilege, column].join(' ')).sort()
   assert.deepEqual(written(await read()), written(wantedRights()))
   const { rows } = await sql`select relname from pg_class where relnamespace = 'public'::regnamespace and relacl::text ~ '[{,]='`.execute(
     database.superuser,
   )
-  assert.deepEqual(rows, []) // of PUBLIC
+  assert.deepEqual(rows, []) // rights of PUBLIC
 })
 
 const FORMS = {
@@ -46,7 +46,7 @@ const FORMS = {
 type Form = keyof typeof FORMS
 
 function rightsOf(table: string, role: 'api' | 'cell'): Rights<string> {
-  return GRANTS[table as keyof typeof GRANTS][role] // the first test: each table stands there
+  return GRANTS[table as keyof typeof GRANTS][role] // an earlier test proves that each table is there
 }
 
 for (const role of ['api', 'cell'] as const) {
@@ -68,7 +68,7 @@ for (const role of ['api', 'cell'] as const) {
     for (const table of columns.keys()) {
       if (table === 'kysely_migration_lock') continue
       const rights = rightsOf(table, role)
-      // The condition reads no column: whoever may delete need not be allowed to read.
+      // The condition reads no column: the right to delete does not include reading.
       const tried = sql`delete from ${sql.table(table)} where false`.execute(database[role])
       if (rights.delete) await tried
       else await assert.rejects(tried, { message: `permission denied for table ${table}` })
@@ -76,7 +76,7 @@ for (const role of ['api', 'cell'] as const) {
   })
 }
 
-test('what somebody granted or took by hand is put right by the next start', async () => {
+test('the next migration corrects rights that were granted or revoked by hand', async () => {
   await using other = await freshDatabase()
   for (const change of [
     'grant update on api_keys to berth_cell',
@@ -95,7 +95,7 @@ test('what somebody granted or took by hand is put right by the next start', asy
   await assert.rejects(other.cell.selectFrom('people').select('email').execute(), /permission denied/)
 })
 
-test('with logins of their own, as the page for operators makes them, no process can take another role', async () => {
+test('with separate logins, as the page for operators makes them, no process can take another role', async () => {
   await using database = await freshDatabase()
   const name = new URL(database.url.replace(':///', '://embedded/')).pathname.slice(1)
   const [owner, api, cell] = [`${name}_owner`, `${name}_api`, `${name}_cell`]
@@ -116,7 +116,7 @@ test('with logins of their own, as the page for operators makes them, no process
       for (const step of [`set role ${other}`, `set role ${owner}`])
         await assert.rejects(client.query(step), /permission denied to set role/)
       await client.query('reset role')
-      await client.query('select id from workspaces') // the login has its role's rights, and no more
+      await client.query('select id from workspaces') // the login has the rights of its role only
       await assert.rejects(client.query('delete from organizations'), /permission denied/)
       await client.end()
     }

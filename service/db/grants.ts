@@ -4,8 +4,8 @@ import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
 /**
- * What api and cell may do with a table. `all` is the whole table, with columns that are yet to come; a list is those columns and no
- * other. What is not named is refused by PostgreSQL. Operators' commands and migrations act as the owner, and may do everything.
+ * Rights of a process on a table. `all`: the whole table, with future columns. A list: these columns only. PostgreSQL refuses the rest.
+ * Operators' commands and migrations act as the owner without limits.
  */
 export interface Rights<Column> {
   select?: 'all' | readonly Column[]
@@ -22,15 +22,15 @@ const READS = { select: 'all' } as const
 const NOTHING = {}
 
 /**
- * Every table, for each process: the columns that it reads, and those that are its own to write. `migrate` makes the database's rights
- * these, so a new column is changed by nobody until it stands here. The cell handles hostile guests: of credentials and of people it
- * reads what its gate decides by, and nothing that is one.
+ * Rights of each process on every table: the columns that it reads, and those that it writes. `migrate` applies them, so a new column must
+ * be listed here before a process can write it. The cell runs hostile guests: of people and credentials it reads only the columns that its
+ * admission needs, never a credential.
  */
 export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
   plans: {
     api: READS,
-    // With what starts are judged by: the cell resumes for visitors of ports.
+    // Includes what starts are judged by: the cell resumes for visitors of ports.
     cell: {
       select: [
         'id',
@@ -72,16 +72,16 @@ export const GRANTS = {
     },
   },
   ...PEOPLE_GRANTS,
-  // The api locks a template by its right to archive one.
+  // The api locks a template through its update right.
   templates: { api: { select: 'all', insert: 'all', update: ['archived_at'] }, cell: READS },
-  // The cell makes versions, and never changes one.
+  // The cell makes versions and never changes them.
   template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },
   template_builds: {
     api: { select: 'all', insert: 'all' },
     cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes', 'spec'] },
   },
   template_drafts: { api: { select: 'all', insert: 'all', update: ['discarded_at'] }, cell: READS },
-  // The api names what is captured, the cell makes its layer.
+  // The api creates a state, the cell makes its layer.
   template_draft_states: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['layers'] } },
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
@@ -95,7 +95,7 @@ export const GRANTS = {
       delete: true,
     },
   },
-  // The api asks for a list, the cell makes it.
+  // The api requests a list, the cell makes it.
   layer_lists: {
     api: { select: 'all', insert: 'all', update: ['state', 'updated_at'] },
     cell: { select: 'all', update: ['state', 'reached', 'updated_at'], delete: true },
@@ -113,7 +113,7 @@ export const GRANTS = {
       update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at', 'measured_at'],
     },
   },
-  // The api writes what is wanted, the cell what is there. Where both write a column, one of them begins what the other may begin too.
+  // The api writes the desired state, the cell the observed state. Both write some columns, because either may begin the same change.
   workspaces: {
     api: {
       select: 'all',
@@ -177,8 +177,7 @@ export const GRANTS = {
     api: { select: 'all', update: ['deleted_at'] },
     cell: { select: 'all', insert: 'all', update: ['kind', 'operation_id', 'expires_at'], delete: true },
   },
-  // A workspace's row follows the workspace's, by triggers that act as the owner.
-  // Rows of workspaces follow by triggers; those of executions are the cell's.
+  // Triggers write the rows of workspaces, as the owner. The cell writes those of executions.
   machines: {
     api: NOTHING,
     cell: {
@@ -189,7 +188,7 @@ export const GRANTS = {
     },
   },
   operations: {
-    // The api works off those that are about an organization.
+    // The api runs the operations on organizations.
     api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'result', 'error', 'updated_at', 'started_at', 'completed_at'] },
     cell: {
       select: 'all',
@@ -227,7 +226,7 @@ export const GRANTS = {
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
   signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
-  // The api seals values and erases them, and cannot read one; the cell reads them, and changes what their data keys are wrapped for.
+  // The api seals and erases values but cannot read them. The cell reads them and rewraps their data keys.
   sealing_keys: { api: READS, cell: { select: 'all', insert: 'all' } },
   secrets: {
     api: {
@@ -255,7 +254,7 @@ export const GRANTS = {
     cell: { select: ['secret_id', 'version', 'key_id', 'wrapped_key', 'ciphertext'] },
   },
   workspace_secrets: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
-  // The cell makes them and opens their keys; a fork is given its source's.
+  // The cell makes authorities and opens their keys. The api gives a fork its source's.
   authorities: { api: NOTHING, cell: { select: 'all', insert: 'all' } },
   workspace_authorities: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', insert: 'all' } },
   rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'], delete: true }, cell: NOTHING },
@@ -293,25 +292,25 @@ export const GRANTS = {
       delete: true,
     },
   },
-  // The ledger is added to, and nothing of it is ever changed.
+  // Append-only ledger.
   usage_entries: { api: READS, cell: { select: 'all', insert: 'all' } },
   spend_policies: {
     api: { select: 'all', insert: 'all', update: ['version', 'overage_enabled', 'spend_cap_minor', 'enabled_in', 'changed_at'] },
     cell: READS,
   },
-  // Who is to pay what is the api's to say, when a period is closed; that it is paid, an operator's, or a payment service's, whom the api asks.
+  // The api makes invoices when a period closes. An operator, or the payment service that the api asks, marks them paid.
   subscription_changes: { api: { select: 'all', insert: 'all' }, cell: NOTHING },
   overage_periods: { api: { select: 'all', insert: 'all', update: ['spend_cap_minor'] }, cell: NOTHING },
   invoices: { api: { select: 'all', insert: 'all', update: ['state', 'paid_at', 'voided_at'] }, cell: NOTHING },
   ...PAYMENT_GRANTS,
-  // Operators give; the cell draws, with each reading of the counters, and the api when a period is closed.
+  // Operators grant credits. The cell draws them with each reading of counters, and the api when a period closes.
   usage_grants: { api: READS, cell: READS },
   usage_grant_draws: {
     api: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
     cell: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
   },
   spend_alert_settings: { api: { select: 'all', insert: 'all', update: ['thresholds_percent', 'changed_at'] }, cell: READS },
-  // The cell finds what is reached, the api tells people of it.
+  // The cell finds reached thresholds, the api sends the mails.
   spend_alerts: { api: { select: 'all', update: ['mailed_at'] }, cell: { select: 'all', insert: 'all' } },
   usage_hours: {
     api: READS,
@@ -323,7 +322,7 @@ export const GRANTS = {
   },
   // Triggers write it, as the owner.
   usage_open_hours: { api: READS, cell: READS },
-  // The api begins a tree with its workspace, empty or as another one's revision; what is in it is the cell's.
+  // The api creates a tree with its workspace, empty or from another tree's revision. The cell writes its contents.
   trees: {
     api: { select: 'all', insert: 'all' },
     cell: {
@@ -374,7 +373,7 @@ export const GRANTS = {
     api: NOTHING,
     cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
   },
-  // The api makes and revokes credentials, of which only digests are kept; the cell counts what they were used for.
+  // The api makes and revokes credentials, of which only digests are kept. The cell counts their use.
   workspace_ports: {
     api: { select: 'all', insert: 'all', delete: true },
     cell: { select: 'all', update: ['requests', 'received_bytes', 'sent_bytes', 'last_request_at'] },

@@ -11,7 +11,7 @@ import { sayLast } from './last-statement.ts'
 
 const INSERT = 'insert into kept (word) values ($1)'
 
-/** One connection to a table of words, of which there is none twice. */
+/** One connection and a table of unique words. */
 async function words(database: TestDatabase): Promise<{ db: Db; kept(): Promise<string[]> } & AsyncDisposable> {
   const db = openDatabase({ ...database.options(null), connections_max: 1 })
   await sql`create table kept (word text primary key)`.execute(db)
@@ -27,7 +27,7 @@ async function words(database: TestDatabase): Promise<{ db: Db; kept(): Promise<
 
 const say = (db: Db, word: string) => sql`insert into kept (word) values (${word})`.execute(db)
 
-test('what a transaction says last is committed with the rest', async () => {
+test('the last statement is committed with the rest of the transaction', async () => {
   await using database = await freshDatabase()
   await using w = await words(database)
   const result = await w.db.transaction().execute(async (tx) => {
@@ -38,7 +38,7 @@ test('what a transaction says last is committed with the rest', async () => {
   assert.deepEqual([result, await w.kept()], ['the result', ['first', 'last']])
 })
 
-test('a last statement that fails is what the transaction fails with, and nothing of it stays', async () => {
+test('a failing last statement fails the transaction, and nothing is committed', async () => {
   await using database = await freshDatabase()
   await using w = await words(database)
   await say(w.db, 'taken')
@@ -57,7 +57,7 @@ test('a last statement that fails is what the transaction fails with, and nothin
   assert.deepEqual(await w.kept(), ['afterwards', 'taken'])
 })
 
-test('a commit that fails takes the last statement with it', async () => {
+test('a failing commit discards the last statement', async () => {
   await using database = await freshDatabase()
   await using w = await words(database)
   await sql`create table later (word text references kept (word) deferrable initially deferred)`.execute(w.db)
@@ -69,7 +69,7 @@ test('a commit that fails takes the last statement with it', async () => {
   assert.deepEqual(await w.kept(), [])
 })
 
-test('a transaction that is given up never says its last statement, and the next one does not either', async () => {
+test('an abandoned transaction never sends its last statement, and neither does the next one', async () => {
   await using database = await freshDatabase()
   await using w = await words(database)
   const failing = w.db.transaction().execute(async (tx) => {
@@ -81,7 +81,7 @@ test('a transaction that is given up never says its last statement, and the next
   assert.deepEqual(await w.kept(), ['next'])
 })
 
-test('nothing is said behind the last statement', async () => {
+test('no statement may follow the last one', async () => {
   await using database = await freshDatabase()
   await using w = await words(database)
   const failing = w.db.transaction().execute(async (tx) => {
@@ -92,7 +92,7 @@ test('nothing is said behind the last statement', async () => {
   assert.deepEqual(await w.kept(), [])
 })
 
-test('the last statement and the commit are one round trip', async () => {
+test('the last statement and the commit take one round trip', async () => {
   await using database = await freshDatabase()
   await using wire = await relay(database.url)
   const db = openDatabase({ ...database.options(null), url: wire.url, connections_max: 1 })
@@ -104,14 +104,14 @@ test('the last statement and the commit are one round trip', async () => {
         await say(tx, `plain ${n}`)
         await sayLast(tx, INSERT, [`last ${n}`])
       })
-    await more(0) // its statements are prepared from then on
+    await more(0) // prepares its statements
     assert.deepEqual([await wire.tripsOf(() => plain(1)), await wire.tripsOf(() => more(2))], [3, 3])
   } finally {
     await db.destroy()
   }
 })
 
-/** Stands between a client and the server, and counts how often the client waited for an answer. */
+/** Proxy between client and server that counts round trips. */
 async function relay(url: string): Promise<{ url: string; tripsOf(work: () => Promise<unknown>): Promise<number> } & AsyncDisposable> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-relay-'))
   const behind = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432')

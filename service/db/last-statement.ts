@@ -12,9 +12,9 @@ import type pg from 'pg'
 import type { Database } from './schema.ts'
 
 /**
- * Says the last statement of a transaction. It is sent together with the commit, so that it costs no round trip of its own. Nobody learns
- * its result; where it fails, PostgreSQL commits nothing and the commit fails with its error.
- * @param values of these types alone: what the driver itself could refuse to send would leave the commit behind it on its way.
+ * Queues the last statement of a transaction. It is sent together with the commit and saves a round trip. Its result is lost; if it fails,
+ * PostgreSQL commits nothing and the commit rejects with its error.
+ * @param values of these types only: a value that the driver refuses to send would not stop the commit behind it
  */
 export async function sayLast(tx: Transaction<Database>, text: string, values: readonly (string | Date | null)[]): Promise<void> {
   const statement = CompiledQuery.raw(text, [...values])
@@ -24,7 +24,7 @@ export async function sayLast(tx: Transaction<Database>, text: string, values: r
 
 const lasts = new WeakSet<CompiledQuery>()
 
-/** The query builder over a pool whose connections send statements without waiting for those before (`pipeline`). */
+/** Query builder over a pool whose connections pipeline statements (`pipeline`). */
 export function openKysely(pool: pg.Pool): Kysely<Database> {
   return new Kysely<Database>({ dialect: new LastStatementDialect({ pool }) })
 }
@@ -46,7 +46,6 @@ type Send = () => Promise<unknown>
 
 class LastStatementDriver extends PostgresDriver {
   readonly #seen = new WeakSet<DatabaseConnection>()
-  /** What waits for the commit of the transaction on a connection. */
   readonly #held = new WeakMap<DatabaseConnection, Send>()
 
   override async acquireConnection(): Promise<DatabaseConnection> {
@@ -55,7 +54,7 @@ class LastStatementDriver extends PostgresDriver {
     return connection
   }
 
-  /** A statement that is said to be the last is kept back; what comes behind it and is neither commit nor rollback is a mistake of ours. */
+  /** Holds back a last statement. Any later statement but commit or rollback is a bug. */
   #holdLasts(connection: DatabaseConnection): void {
     this.#seen.add(connection)
     const send = connection.executeQuery.bind(connection)
@@ -76,8 +75,8 @@ class LastStatementDriver extends PostgresDriver {
   override async commitTransaction(connection: DatabaseConnection): Promise<void> {
     const sendLast = this.#take(connection)
     if (sendLast === undefined) return super.commitTransaction(connection)
-    // Both are waited for, however the first ends: the connection goes back to the pool then. After a statement that failed PostgreSQL
-    // answers the commit with a rollback, and no error.
+    // Waits for both, because the connection then returns to the pool. After a failed statement PostgreSQL answers the commit with a
+    // rollback and no error.
     const ends = await Promise.allSettled([sendLast(), super.commitTransaction(connection)])
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }

@@ -2,7 +2,7 @@ import pg from 'pg'
 import { answers } from './answers.ts'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
-/** What a process hears: the channel as its parts know it, by its name in the database. */
+/** Channels of a process, by their names in the database. */
 export type Channels = ReadonlyMap<string, Channel>
 
 export type Channel =
@@ -27,7 +27,7 @@ export const API_CHANNELS: Channels = new Map<string, Channel>([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** Of its own workspaces, operations and checkpoints alone, and of those that have no cell yet (the function cell_channel of the database). */
+/** Channels of the cell's own workspaces, operations and checkpoints, and of unplaced ones (database function cell_channel). */
 export function cellChannels(cell_id: string): Channels {
   const told_of_cells = [
     'berth_operation',
@@ -47,15 +47,15 @@ export function cellChannels(cell_id: string): Channels {
 }
 
 /**
- * One LISTEN connection a process. Register first, then read: whoever registers before reading cannot miss a change.
- * After a reconnect every listener is called with null, which means "anything may have changed, read again".
+ * The LISTEN connection of a process. Subscribe first, then read: then no change is missed. After a reconnect every subscriber is called
+ * with null: anything may have changed, so it must read again.
  */
 export interface Listener {
-  /** @returns a function that ends the subscription. */
+  /** @returns a function that unsubscribes */
   on(channel: Channel, heard: (id: string | null) => void): () => void
-  /** Milliseconds of monotonic time since contact with the database was last proven; 0 while it is good. */
+  /** Milliseconds since contact with the database was last proven; 0 while it is good. */
   lost_ms(): number
-  /** Of the connection, as the database knows it; null while there is none. */
+  /** Backend pid of the connection; null while there is none. */
   pid(): number | null
   close(): Promise<void>
 }
@@ -79,7 +79,7 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
     client = null
     pid = null
     lost_since ??= performance.now()
-    void which.end().catch(() => undefined) // it is broken already; only its socket is left to free
+    void which.end().catch(() => undefined) // it is broken already; this only closes the socket
     if (!closed) retry = setTimeout(() => void connect().catch(() => undefined), RECONNECT_MS)
   }
   const connect = async () => {

@@ -10,7 +10,7 @@ import { checkSchema, schemaProblem } from './schema-version.ts'
 
 const file = (number: number, words: string, text: string) => migrationFile(`${number}_${words}.sql`, text)
 
-/** What this version has, and more. */
+/** Migrations of this version and more. */
 async function after(...more: ReturnType<typeof file>[]) {
   return { files: [...(await readMigrations()), ...more] }
 }
@@ -26,7 +26,7 @@ async function empty(database: TestDatabase): Promise<void> {
   await sql`grant usage on schema public to public`.execute(database.superuser)
 }
 
-test('migrating a database that is up to date applies nothing', async () => {
+test('migrating an up-to-date database applies nothing', async () => {
   await using database = await freshDatabase()
   assert.deepEqual(await migrate(database.url), [])
 })
@@ -42,14 +42,14 @@ test('three processes that migrate an empty database at once apply every migrati
   )
 })
 
-test('a migration that fails leaves nothing of itself and of those before it', async () => {
+test('a failing migration rolls back itself and those before it', async () => {
   await using database = await freshDatabase()
   const options = await after(file(9001, 'good', 'create table good (id integer);'), file(9002, 'bad', 'create tabel bad;'))
   await assert.rejects(migrate(database.url, options), { message: 'Migration 9002_bad failed' })
   assert.equal(await exists(database, 'good'), false)
 })
 
-test('what runs outside a transaction is made whole after it was cut off, and divides those before from those after', async () => {
+test('an interrupted statement outside a transaction is repaired, and splits earlier from later migrations', async () => {
   await using database = await freshDatabase()
   const index = '-- migrate: outside a transaction\ncreate unique index concurrently if not exists twice on half (id);\n'
   const before = file(9001, 'before', 'create table half (id integer); insert into half values (1), (1);')
@@ -62,13 +62,13 @@ test('what runs outside a transaction is made whole after it was cut off, and di
         database.superuser,
       )
     ).rows
-  assert.deepEqual(await state(), [{ indisvalid: false }]) // what PostgreSQL leaves behind
+  assert.deepEqual(await state(), [{ indisvalid: false }]) // PostgreSQL leaves an invalid index
   await sql`delete from half where ctid = (select ctid from half limit 1)`.execute(database.superuser)
   assert.deepEqual(await migrate(database.url, options), ['9002_index', '9003_after'])
   assert.deepEqual(await state(), [{ indisvalid: true }])
 })
 
-test('an index is built while another process waits for its turn to migrate', async () => {
+test('an index is built while other processes wait to migrate', async () => {
   await using database = await freshDatabase()
   const index = '-- migrate: outside a transaction\ncreate index concurrently if not exists by_slug on plans (slug, id);\n'
   const options = await after(file(9001, 'index', index))
@@ -76,7 +76,7 @@ test('an index is built while another process waits for its turn to migrate', as
   assert.deepEqual(applied.flat(), ['9001_index'])
 })
 
-test('a migration that gets no lock lets others go on, comes back, and says in the end what to do', async () => {
+test('a migration without its lock lets others continue, retries, and finally tells what to do', async () => {
   await using database = await freshDatabase()
   const holder = new pg.Client({ connectionString: database.url })
   await holder.connect()
@@ -98,7 +98,7 @@ test('a migration that gets no lock lets others go on, comes back, and says in t
   }
 })
 
-test('a database that another version made is refused with the reason', async () => {
+test('a database of another version is refused with the reason', async () => {
   await using database = await freshDatabase()
   const one = file(9001, 'one', 'create table one (id integer);')
   await migrate(database.url, await after(one))
@@ -110,7 +110,7 @@ test('a database that another version made is refused with the reason', async ()
   for (const [options, message] of cases) await assert.rejects(migrate(database.url, options), { message })
 })
 
-test('a version starts on a newer schema until one of its migrations needs more than it knows', async () => {
+test('a version starts on a newer schema until a migration needs a newer version', async () => {
   await using database = await freshDatabase()
   const check = () => Promise.all([checkSchema(database.options('berth_api')), checkSchema(database.options('berth_cell'))])
   const expand = file(9001, 'expand', 'alter table plans add column more integer;')

@@ -3,33 +3,31 @@ import { grantChanges } from './grant-rules.ts'
 import { type MigrationFile, numberOf, readMigrations, statementsOf } from './migration-files.ts'
 import { readRights } from './rights.ts'
 
-// The table and the lock are those of the library that releases up to 0.1.0 migrate with: such a release finds here what it does not
-// know, and refuses to start, instead of running on a schema that is newer than it.
+// Table and lock id are those of the library that releases up to 0.1.0 use. Such a release finds unknown migrations here and refuses to
+// start, instead of running on a newer schema.
 const TURN = '3853314791062309107'
 const REMEMBER = `
   create table if not exists kysely_migration (name varchar(255) primary key, "timestamp" varchar(255) not null);
   alter table kysely_migration add column if not exists sha256 text, add column if not exists needs integer;`
 
 export interface MigrateOptions {
-  /** In the place of migrations/. */
   files?: MigrationFile[]
-  /** For how long a statement waits for a lock. Whoever comes after it waits behind it meanwhile. */
+  /** How long a statement waits for a lock. Later statements queue behind it. */
   lock_wait_ms?: number
-  /** How often it comes back when it did not get one. */
   tries?: number
 }
 
 /**
- * Brings the database to this version's schema, and the rights of api and cell to those of grants.ts. Any number of processes may do so
- * at once: one of them does. What is missing goes in as one transaction, or nothing does; a migration that must run outside of one
- * divides it into those before, itself, and those after. docs/operating/migrations.md has the rules.
- * @param url of a login that may create tables and roles.
- * @returns the names of the migrations that this call applied.
+ * Migrates the database to this version's schema, and the rights of api and cell to grants.ts. Concurrent processes are serialized. All
+ * missing migrations are one transaction; a migration outside a transaction splits them into before, itself and after. See
+ * docs/operating/migrations.md.
+ * @param url of a login that may create tables and roles
+ * @returns the names of the migrations that this call applied
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<string[]> {
   const files = options.files ?? (await readMigrations())
   const client = new pg.Client({ connectionString: url, application_name: 'berth-migrate', connectionTimeoutMillis: 5000 })
-  client.on('error', () => undefined) // the statement that is under way reports it
+  client.on('error', () => undefined) // the running statement reports it
   await client.connect()
   try {
     await client.query(`set lock_timeout = ${options.lock_wait_ms ?? LOCK_WAIT_MS}`)
@@ -40,16 +38,13 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     await inTransaction(client, () => applyRights(client))
     return missing.map(({ name }) => name)
   } finally {
-    await client.end() // and with it the turn
+    await client.end() // releases the advisory lock
   }
 }
 
 const TURN_WAIT_MS = 15 * 60_000
 
-/**
- * Asked again and again: who waits for a lock inside the database holds a snapshot, and an index that is built concurrently would wait
- * for it in turn.
- */
+/** Polls: a session that waits inside the database holds a snapshot, and a concurrent index build would wait for that session in turn. */
 async function takeTurn(client: pg.Client): Promise<void> {
   const deadline_ms = performance.now() + TURN_WAIT_MS
   for (;;) {
@@ -67,14 +62,14 @@ interface Applied {
 }
 
 async function readApplied(client: pg.Client, files: MigrationFile[]): Promise<Applied[]> {
-  // A release that kept no hashes applied the files that are released.
+  // Releases without hashes applied the released files.
   for (const { name, sha256 } of files) {
     await client.query('update kysely_migration set sha256 = $2 where name = $1 and sha256 is null', [name, sha256])
   }
   return (await client.query<Applied>('select name, sha256, needs from kysely_migration order by name')).rows
 }
 
-/** Those that the database lacks. Throws where what it has cannot be followed by them. */
+/** Missing migrations. Throws if the applied ones do not fit this version. */
 export function missingOf(files: MigrationFile[], applied: Applied[]): MigrationFile[] {
   const known = new Map(files.map((file) => [file.name, file]))
   const newest = Math.max(0, ...files.map(({ number }) => number))
@@ -98,12 +93,11 @@ export function missingOf(files: MigrationFile[], applied: Applied[]): Migration
   return missing
 }
 
-/** What to tell whoever starts a version on the database of a later one. */
 export function newerDatabase(name: string): string {
   return `The database has been migrated by a newer version of Berth (${name}): start that version, or put back the backup of before`
 }
 
-/** In order; each group is one transaction, or one file that runs outside of any. */
+/** Groups in order: each is one transaction, or one file outside of any. */
 function groupsOf(files: MigrationFile[]): MigrationFile[][] {
   const groups: MigrationFile[][] = []
   for (const file of files) {
@@ -125,7 +119,7 @@ async function applyGroup(client: pg.Client, group: MigrationFile[]): Promise<vo
   })
 }
 
-const OUTSIDE_LOCK_WAIT_MS = 60_000 // it blocks nobody meanwhile
+const OUTSIDE_LOCK_WAIT_MS = 60_000 // nothing queues behind it
 
 async function applyOutside(client: pg.Client, file: MigrationFile): Promise<void> {
   const { rows } = await client.query<{ lock_timeout: string }>('show lock_timeout')
@@ -138,7 +132,7 @@ async function applyOutside(client: pg.Client, file: MigrationFile): Promise<voi
   await remember(client, file)
 }
 
-/** An index whose making was cut off is there and of no use, and `if not exists` would leave it so. */
+/** An interrupted index build leaves an invalid index, which `if not exists` would keep. */
 async function dropHalfMade(client: pg.Client, statement: string): Promise<void> {
   const [, name] = /index concurrently if not exists ([a-z0-9_]+)/.exec(statement) ?? []
   if (name === undefined) return
@@ -173,12 +167,12 @@ async function inTransaction(client: pg.Client, work: () => Promise<void>): Prom
     await work()
     await client.query('commit')
   } catch (error) {
-    await client.query('rollback').catch(() => undefined) // the connection is gone, and its transaction with it
+    await client.query('rollback').catch(() => undefined) // the connection is lost, and its transaction with it
     throw error
   }
 }
 
-/** A statement that waits for a lock makes everybody behind it wait too. So it waits for a little while only, and comes back. */
+/** A statement that waits for a lock blocks all later ones. So it waits only briefly and tries again. */
 async function retrying(group: MigrationFile[], { tries = TRIES }: MigrateOptions, work: () => Promise<void>): Promise<void> {
   for (let tried = 1; ; tried++) {
     try {

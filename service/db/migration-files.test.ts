@@ -10,11 +10,11 @@ const LOCK: MigrationLock = {
   releases: { '1.0.0': '0001_one' },
 }
 
-test('the migrations are as migrations.lock.json has them', async () => {
+test('the migrations match migrations.lock.json', async () => {
   assert.deepEqual(problemsOf(await readMigrationFiles(), await readLock()), [])
 })
 
-test('a file is told when it has changed, is gone, has no number of its own, or leaves a gap, with what to do', () => {
+test('problems of files are reported with a remedy: changed, missing, duplicate number, or gap', () => {
   const changed = (file: typeof ONE) => migrationFile(`${file.name}.sql`, `${file.text} -- more`)
   const other = migrationFile('0003_other.sql', '')
   const between = migrationFile('0002_between.sql', '')
@@ -39,7 +39,7 @@ test('a file is told when it has changed, is gone, has no number of its own, or 
   for (const [files, problems] of cases) assert.deepEqual(problemsOf(files, LOCK), problems)
 })
 
-test('a new lock takes new files and changes of what is not released, and refuses a change of what is', () => {
+test('a new lock accepts new and unreleased changed files, and refuses changes of released ones', () => {
   const four = migrationFile('0004_four.sql', '')
   const changed = migrationFile('0003_three.sql', '')
   const files = { '0001_one': ONE.sha256, '0003_three': changed.sha256, '0004_four': four.sha256 }
@@ -52,20 +52,20 @@ test('a new lock takes new files and changes of what is not released, and refuse
   assert.throws(() => lockOf([THREE], all), { message: /^0001_one has no file: it is released/ })
 })
 
-test('a filled gap goes from the new lock', () => {
+test('a new lock drops a filled gap', () => {
   const between = migrationFile('0002_between.sql', '')
   const young = { ...LOCK, releases: {} }
   assert.deepEqual(lockOf([ONE, between, THREE], young).gaps, {})
 })
 
-test('markers are read, and one that nobody knows is refused', () => {
+test('markers are read, and an unknown one is refused', () => {
   const { outside, needs } = migrationFile('0005_a.sql', '-- migrate: needs 0004\nselect 1;')
   assert.deepEqual({ outside, needs }, { outside: false, needs: 4 })
   assert.throws(() => migrationFile('0005_a.sql', '-- migrate: soon\n'), { message: /is neither "needs NNNN" nor "outside a transaction"/ })
   assert.throws(() => migrationFile('5.sql', ''), { message: '5.sql is not the name of a migration: NNNN_words.sql' })
 })
 
-test('outside a transaction stands only what may run twice', () => {
+test('outside a transaction only repeatable statements are accepted', () => {
   const text =
     '-- migrate: outside a transaction\n-- Why; because.\ncreate index concurrently if not exists a on b (c,\n  d);\ndrop index concurrently if exists e;\n'
   const statements = ['create index concurrently if not exists a on b (c,\n  d);', 'drop index concurrently if exists e;']

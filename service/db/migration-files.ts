@@ -6,30 +6,29 @@ const FOLDER = fileURLToPath(new URL('./migrations/', import.meta.url))
 export const LOCK_FILE = fileURLToPath(new URL('./migrations.lock.json', import.meta.url))
 const NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
 
-/** One file of migrations/, in the order of their numbers. */
 export interface MigrationFile {
-  /** The file's name without `.sql`: what the database remembers. */
+  /** File name without `.sql`: the database's key. */
   name: string
   number: number
   text: string
   sha256: string
-  /** Its statements run one by one, each by itself and safe to run twice: what PostgreSQL refuses inside a transaction. */
+  /** Runs outside a transaction, statement by statement; each must be repeatable. */
   outside: boolean
-  /** A process that knows no migration of this number or above does not run on the schema that this one leaves; null: every process does. */
+  /** Processes without a migration of this number or above cannot run on the resulting schema; null: every process can. */
   needs: number | null
 }
 
-/** migrations.lock.json: what the files are, so that none changes unseen. `npm run schema` writes `files`. */
+/** migrations.lock.json: hashes that reveal changed files. `npm run schema` writes `files`. */
 export interface MigrationLock {
   /** SHA-256 by name. */
   files: Record<string, string>
-  /** Why a number has no file, by number. */
+  /** Reasons for missing numbers, by number. */
   gaps: Record<string, string>
-  /** The last migration of each release. Up to there nothing changes any more. */
+  /** Last migration of each release; files up to there never change. */
   releases: Record<string, string>
 }
 
-/** @returns the files as the lock has them. Throws where one is not. */
+/** @throws if a file differs from the lock */
 export async function readMigrations(): Promise<MigrationFile[]> {
   const [files, lock] = await Promise.all([readMigrationFiles(), readLock()])
   const [problem] = problemsOf(files, lock)
@@ -43,13 +42,12 @@ export async function readMigrationFiles(folder = FOLDER): Promise<MigrationFile
 }
 
 export async function readLock(): Promise<MigrationLock> {
-  return JSON.parse(await readFile(LOCK_FILE, 'utf8')) as MigrationLock // written by `npm run schema`, read in every review
+  return JSON.parse(await readFile(LOCK_FILE, 'utf8')) as MigrationLock // written by `npm run schema`, and reviewed
 }
 
 const MARKER = /^-- migrate: (.*)$/gm
 const NEEDS = /^needs (\d{4})$/
 
-/** @param file its name with `.sql`. Throws where it is not a migration. */
 export function migrationFile(file: string, text: string): MigrationFile {
   const [, number] = NAME.exec(file) ?? []
   if (number === undefined) throw new Error(`${file} is not the name of a migration: NNNN_words.sql`)
@@ -78,13 +76,13 @@ function checkRepeatable(file: string, statement: string): void {
   throw new Error(`${file}: outside a transaction only statements that may run twice stand, and this may not: ${statement}`)
 }
 
-/** The statements of a file that runs outside a transaction: each ends with a semicolon at the end of its line. */
+/** Statements of a file; each ends with a semicolon at the end of a line. */
 export function statementsOf({ text }: Pick<MigrationFile, 'text'>): string[] {
   const lines = text.split('\n').filter((line) => !line.startsWith('--'))
   return lines.join('\n').match(/\S[^;]*;$/gm) ?? []
 }
 
-/** What is wrong with the files, by the lock; each says what to do. */
+/** Differences between files and lock, each with a remedy. */
 export function problemsOf(files: MigrationFile[], lock: MigrationLock): string[] {
   const released = releasedNames(lock)
   const there = new Set(files.map(({ name }) => name))
@@ -117,7 +115,7 @@ function numberProblems(files: MigrationFile[], { gaps }: MigrationLock): string
   return [...twice, ...unexplained, ...filled]
 }
 
-/** @returns the lock of these files. Throws where a released one has changed. */
+/** @throws if a released file has changed */
 export function lockOf(files: MigrationFile[], old: MigrationLock): MigrationLock {
   const numbers = new Set(files.map(({ number }) => digits(number)))
   const gaps = Object.fromEntries(Object.entries(old.gaps).filter(([number]) => !numbers.has(number)))
@@ -141,7 +139,6 @@ function lastReleased({ releases }: MigrationLock): number {
   return Math.max(0, ...Object.values(releases).map(numberOf))
 }
 
-/** The number of a migration by its name. */
 export function numberOf(name: string): number {
   return Number(name.slice(0, 4))
 }

@@ -7,12 +7,12 @@ import { openWatchedPool } from './watched-pool.ts'
 
 export type Tx = Transaction<Database>
 
-/** Runs one statement of ours. `name` is its identity: the same name always has the same text. */
+/** Runs a prepared statement. A name must always have the same text. */
 export interface Reader {
   rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]>
 }
 
-/** The database of a service process: for transactions, and for statements that each connection keeps prepared. */
+/** Database of a service process: `db` for transactions, `reads` for prepared statements. */
 export interface Store {
   db: Db
   reads: Reader
@@ -33,7 +33,7 @@ export function openStore(options: DatabaseOptions): Store {
   }
 }
 
-/** The same statements inside a transaction. */
+/** Runs the statements inside a transaction, not prepared. */
 export function readerOf(db: Db): Reader {
   return {
     async rows<Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> {

@@ -1,16 +1,13 @@
-/** A right that a role has on a table, or on one column of it. */
 export interface Right {
   table: string
   role: string
-  /** `select`, `insert`, `update`, `delete` and rarer ones. */
   privilege: string
-  /** null: on the whole table, with the columns that are yet to come. */
+  /** null: the whole table, with future columns. */
   column: string | null
 }
 
 type Query = (text: string) => Promise<{ rows: Right[] }>
 
-/** The rights of api and cell, as the catalog has them. */
 export async function readRights(query: Query): Promise<Right[]> {
   const { rows } = await query(`
     with relations as (

@@ -4,7 +4,7 @@ type Json<T extends object> = JSONColumnType<T, string, string>
 type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
 type Int8 = ColumnType<number, number | bigint, number | bigint>
 
-/** Who changed something, or asked for it: of a record of a change the columns `actor_*`. */
+/** The columns `actor_*` of a record. */
 export interface ActorFacts {
   kind: AuditEventsTable['actor_kind']
   id: string | null
@@ -25,7 +25,7 @@ export interface AuditEventsTable {
   request_id: string | null
   source_address: string | null
   details: Json<Record<string, unknown>>
-  /** Written by whoever links the records, once and never by who inserts them. */
+  /** Written once by the process that links the records, never by the one that inserts them. */
   sequence: ColumnType<number | null, never, number>
   sha256: ColumnType<Buffer | null, never, Buffer>
 }

@@ -1,16 +1,16 @@
 import type { EgressMode, EgressPolicy } from '../../contract/egress/policy.ts'
 import type { Int8, Json } from './schema.ts'
 
-// The tables of 0023_egress.sql, as schema.ts has the others.
+// Tables of 0023_egress.sql.
 
 export interface EgressVersionsTable {
   id: string
   organization_id: string
   project_id: string
-  /** null: the project's own. */
+  /** null: the project's policy. */
   workspace_id: string | null
   version: number
-  /** null: the override was taken back. */
+  /** null: the override was removed. */
   mode: EgressMode | null
   rules: Json<EgressPolicy['rules']>
   cidrs: string[]
@@ -31,9 +31,9 @@ export interface WorkspaceEgressTable {
 export interface EgressDenialsTable {
   workspace_id: string
   protocol: 'tcp' | 'udp' | 'dns' | 'other'
-  /** The address, or the name that was asked for. */
+  /** The address or the requested name. */
   target: string
-  /** 0: none. */
+  /** 0: no port. */
   port: number
   first_at: Date
   name: string | null

@@ -2,7 +2,7 @@ import type { ColumnType, Generated } from 'kysely'
 import type { Changed, ExecutionError, ExecutionTimings } from '../../contract/schemas/cell/execution.ts'
 import type { Int8, JsonWithDefault, NullableJson } from './schema.ts'
 
-/** Commands on trees, from before they run. */
+/** Commands on trees, recorded before they run. */
 export interface ExecutionsTable {
   workspace_id: string
   execution_id: string

@@ -3,7 +3,7 @@ import type { ExportFailure, ExportState } from '../../contract/schemas/exports.
 
 export interface ExportsTable {
   id: string
-  /** null: of the account of whoever asked for it. */
+  /** null: the export of the requester's own account. */
   organization_id: string | null
   requested_by: string
   state: ExportState

@@ -10,7 +10,7 @@ export interface PersonSessionsTable {
   expires_at: Date
   revoked_at: Date | null
   mfa_pending: Generated<boolean>
-  /** When its person last gave their password in it. */
+  /** Last password check in this session. */
   stepped_up_at: ColumnType<Date | null, Date | null | undefined, Date | null>
   device: ColumnType<string | null, string | null | undefined, string | null>
   address: ColumnType<string | null, string | null | undefined, string | null>
@@ -85,7 +85,7 @@ export interface PeopleTable {
   display_name: string | null
   mfa_enabled: Generated<boolean>
   created_at: Date
-  /** When its account ended: the row stays for what names it. */
+  /** End of the account. The row stays because other rows reference it. */
   deleted_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 

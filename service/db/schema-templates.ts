@@ -6,7 +6,7 @@ import type { Json, JsonWithDefault } from './schema.ts'
 export interface TemplatesTable {
   id: string
   organization_id: string | null
-  /** The project whose key made it; null: a person or the platform did. */
+  /** Project of the API key that created it; null: a person or the platform created it. */
   project_id: ColumnType<string | null, string | null | undefined, never>
   slug: string
   display_name: ColumnType<string | null, string | null | undefined, string | null>
@@ -30,7 +30,7 @@ export interface TemplateVersionsTable {
   archived_at: Date | null
 }
 
-/** workspaces.startup: how far the start commands and services of its template version are. The steps before `step` are done. */
+/** Column workspaces.startup: progress of the template version's start commands and services. The steps before `step` are done. */
 export type StartupState =
   | { state: 'pending' | 'ready' }
   | { state: 'running'; step: string }

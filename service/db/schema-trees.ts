@@ -1,7 +1,7 @@
 import type { ColumnType } from 'kysely'
 import type { Int8, Int8WithDefault, Json } from './schema.ts'
 
-/** Of a file-first workspace; its revision stands in the workspace's row too. */
+/** Tree of a file-first workspace. workspaces.tree_revision repeats its revision. */
 export interface TreesTable {
   workspace_id: string
   revision: Int8WithDefault
@@ -11,17 +11,17 @@ export interface TreesTable {
   created_at: Date
   updated_at: Date
   collected_at: ColumnType<Date | null, Date | null | undefined, Date | null>
-  /** Of the workspace whose contents it shares; null: its own. */
+  /** Workspace whose store holds the contents; null: its own. */
   store_id: ColumnType<string | null, string | null | undefined, never>
   /** TreeCounts */
   changes: ColumnType<object | null, string | null | undefined, string | null>
   /** MadeBy */
   made_by: ColumnType<object | null, string | null | undefined, string | null>
-  /** That runs on it; null: none does. */
+  /** Execution that runs on it; null: none. */
   execution_id: ColumnType<string | null, string | null | undefined, string | null>
 }
 
-/** Entries that a revision has other than the one before. */
+/** Entries that changed since the revision before. */
 export interface TreeCounts {
   added: number
   modified: number
@@ -30,7 +30,7 @@ export interface TreeCounts {
   replaced: number
 }
 
-/** What made a revision: a call, by its route's id, or a command. */
+/** Origin of a revision: the route id of a call, or a command. */
 export type MadeBy = { call: string } | { execution_id: string }
 
 export interface TreeRevisionsTable {

@@ -11,16 +11,15 @@ export interface UsageSamplesTable {
   memory_byte_ms: string
   disk_byte_ms: string
   checkpoint_byte_ms: string
-  /** What the guest exchanged with the world outside. */
+  /** Traffic of the guest. */
   rx_bytes: Int8
   tx_bytes: Int8
-  /** What visitors of its ports sent, and got. */
+  /** Traffic of its ports: received from and sent to visitors. */
   port_received_bytes: Int8WithDefault
   port_sent_bytes: Int8WithDefault
   sampled_ms: Int8
-  /** It has no entry yet, or has grown since. */
+  /** It has no ledger entry yet, or grew after its last one. */
   is_open: Generated<boolean>
-  /** How many of the ledger speak of it. */
   entries: Generated<number>
 }
 

@@ -8,15 +8,16 @@ interface Applied {
   needs: number | null
 }
 
-/** Throws where this process cannot run on the schema that the database has, and says what to do. */
+/** @throws if this process cannot run on the database's schema, with the remedy */
 export async function checkSchema(options: DatabaseOptions): Promise<void> {
   const problem = schemaProblem(Object.keys((await readLock()).files), await readApplied(options))
   if (problem !== null) throw new Error(problem)
 }
 
 /**
- * A schema that is newer is good while no migration in it needs a newer process: other computers may still run the version of before.
- * @param known the migrations of this version, by name.
+ * A newer schema is accepted while none of its migrations needs a newer process: other computers may still run the earlier version.
+ * @param known names of this version's migrations
+ * @returns null if there is no problem
  */
 export function schemaProblem(known: string[], applied: Applied[]): string | null {
   const done = new Set(applied.map(({ name }) => name))
@@ -43,5 +44,5 @@ async function readApplied(options: DatabaseOptions): Promise<Applied[]> {
   }
 }
 
-/** No such table, no such column, no right to read it: all of a database that no version with this check has migrated. */
+/** No table, no column, or no right to read it: no version with this check has migrated the database. */
 const NEVER_MIGRATED = new Set(['42P01', '42703', '42501'])

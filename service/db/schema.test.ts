@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import ts from 'typescript'
 import { freshDatabase } from '../../tests/support/postgres.ts'
 
-/** What schema.ts says of a column: its kind, whether it may be null, and whether an insert may leave it out. */
+/** A column as schema.ts declares it. `optional`: an insert may omit it. */
 interface Column {
   kind: string
   nullable: boolean
@@ -14,11 +14,10 @@ interface Column {
 
 type Tables = Record<string, Record<string, Column>>
 
-/** By the type that PostgreSQL gives it. */
 const KINDS: Record<string, string> = {
   uuid: 'text',
   text: 'text',
-  numeric: 'text', // larger than any number of ours
+  numeric: 'text', // may exceed a number
   boolean: 'boolean',
   bytea: 'bytes',
   jsonb: 'json',
@@ -35,7 +34,7 @@ const KINDS: Record<string, string> = {
 
 const FILLED_BY_A_TRIGGER = ['operations.subject_id']
 
-test('schema.ts has the tables and columns of the database, with their types, nulls and defaults', async () => {
+test('schema.ts matches the tables and columns of the database, with types, nulls and defaults', async () => {
   await using database = await freshDatabase()
   const { rows } = await sql<{ table: string; column: string; type: string; nullable: boolean; has_default: boolean }>`
     select c.relname as "table", a.attname as "column", format_type(a.atttypid, null) as type, not a.attnotnull as nullable, a.atthasdef as has_default
@@ -47,7 +46,7 @@ test('schema.ts has the tables and columns of the database, with their types, nu
   const actual: Tables = {}
   for (const { table, column, type, nullable, has_default } of rows) {
     const kind = KINDS[type] ?? type
-    // schema.ts may ask for more than the database does: a column that has a default may have to be given all the same.
+    // schema.ts may require a column that has a default.
     const given = nullable || has_default || FILLED_BY_A_TRIGGER.includes(`${table}.${column}`)
     const optional = (declared[table]?.[column]?.optional ?? false) && given
     actual[table] = { ...actual[table], [column]: { kind, nullable, optional } }
@@ -73,7 +72,7 @@ async function declaredTables(): Promise<Tables> {
   )
 }
 
-/** The short forms of schema.ts. Behind each: the type that is read, and whether an insert may leave it out. */
+/** Short forms of schema.ts: the type that is read (null: the argument's), and whether an insert may omit the column. */
 const FORMS: [form: RegExp, kind: string | null, optional: boolean][] = [
   [/^Json<.*>$/, 'json', false],
   [/^NullableJson<.*>$/, 'json', false],
@@ -114,7 +113,6 @@ function kindOf(type: string): string {
   return kinds.find(([form]) => form.test(plain))?.[1] ?? `a type that this test does not know: ${type}`
 }
 
-/** Type arguments at the first level. */
 function splitArguments(text: string): string[] {
   const parts: string[] = []
   let [depth, part] = [0, '']

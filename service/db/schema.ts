@@ -57,7 +57,7 @@ import type {
 } from './schema-people.ts'
 import type { TreeKeysTable, TreeRevisionsTable, TreesTable } from './schema-trees.ts'
 
-/** The tables of migrations/, column by column. Times are Dates with milliseconds: every one of them came from our clock. */
+/** Tables and columns of migrations/. Times are Dates in milliseconds, since all of them come from our clock. */
 export interface Database {
   installation: InstallationTable
   plans: PlansTable
@@ -141,11 +141,11 @@ export interface Database {
   export_parts: ExportPartsTable
 }
 
-/** jsonb that is read as an object and written as its text. */
+/** jsonb that is read as an object and written as text. */
 export type Json<T extends object | null> = JSONColumnType<T, string, string>
 export type NullableJson<T extends object> = ColumnType<T | null, string | null, string | null>
 export type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
-/** int8 arrives as text from the driver; database.ts parses it, all our counters are safe integers. */
+/** The driver returns int8 as text; watched-pool.ts parses it. All our counters are safe integers. */
 export type Int8 = ColumnType<number, number | bigint, number | bigint>
 export type Int8WithDefault = ColumnType<number, number | undefined, number>
 
@@ -198,7 +198,7 @@ interface OrganizationsTable {
   payment_refuses_starts: ColumnType<ReasonOf<'entitlement_required'> | null, string | null | undefined, string | null>
   payment_grace_until: ColumnType<Date | null, Date | null | undefined, Date | null>
   created_at: Date
-  /** From when on nothing new is made in it; and when nothing of it was left. */
+  /** deleting_at: nothing new is created from then on. deleted_at: nothing is left. */
   deleting_at: ColumnType<Date | null, Date | null | undefined, Date | null>
   deleted_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
@@ -257,7 +257,7 @@ interface WorkspacesTable {
   background_seconds: number | null
   draft_state_id: ColumnType<string | null, string | null | undefined, never>
   state_layers: ColumnType<string[] | null, string[] | null | undefined, string[]>
-  /** The workspace that it goes back to by forks; null: it is no fork. */
+  /** Root of the workspace's forks; null: it is no fork. */
   family_id: ColumnType<string | null, string | null | undefined, never>
   active_at: Date
   tool_call_at: Date | null
@@ -279,7 +279,6 @@ interface WorkspacesTable {
   volumes: JsonWithDefault<MachineVolume[]>
 }
 
-/** A volume as a machine has it. */
 export interface MachineVolume {
   volume_id: string
   place: number
@@ -287,7 +286,7 @@ export interface MachineVolume {
   read_only: boolean
 }
 
-/** A workspace's row is written by triggers of `workspaces`; those of other kinds by whoever owns the machine. */
+/** Triggers of `workspaces` write the rows of workspaces; the owner of a machine of another kind writes its row. */
 interface MachinesTable {
   kind: 'workspace' | 'execution' | 'build' | 'test_instance'
   id: string
@@ -327,7 +326,7 @@ interface CheckpointsTable {
   resources: Json<Resources>
   created_at: Date
   expires_at: Date | null
-  /** Its owner has deleted it: no files are its own any more. */
+  /** The owner deleted the checkpoint; it owns no files any more. */
   deleted_at: ColumnType<Date | null, Date | null | undefined, Date | null>
 }
 
@@ -341,11 +340,11 @@ export interface OperationError {
 interface OperationsTable {
   id: string
   organization_id: string
-  /** null: of one that is about an organization. */
+  /** null: the operation is on an organization. */
   project_id: string | null
   workspace_id: string | null
   source_workspace_id: string | null
-  /** null: it is older than the column. */
+  /** null: the row is older than the column. */
   requested_by: NullableJson<ActorFacts>
   subject_kind: Generated<OperationSubject>
   subject_id: Generated<string>

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { freshDatabase } from '../../tests/support/postgres.ts'
 import { openDatabase } from './database.ts'
 
-test('a connection keeps a statement with values prepared, but not one of all columns or of a long list', async () => {
+test('a connection keeps short statements with values prepared, except with all columns or long lists', async () => {
   await using database = await freshDatabase()
   const db = openDatabase({ ...database.options('berth_api'), connections_max: 1 })
   try {
