@@ -4,101 +4,98 @@ import { Value } from 'typebox/value'
 import { LIMITS } from '../contract/limits.ts'
 import { applicationName, type DatabaseOptions } from './db/options.ts'
 
-/** An address to listen on. */
 export interface Address {
   host: string
   port: number
 }
 
 interface ProcessConfig {
-  /** 4 hex digits from the data directory: part of the name of everything this installation makes on the computer. */
+  /** 4 hex digits from the data directory, part of the name of everything this installation creates on the computer. */
   instance: string
   listen: Address
-  /** /healthz, /readyz and /metrics. */
+  /** Serves /healthz, /readyz and /metrics. */
   ops_listen: Address
-  /** Public address of the api, without a slash at the end; the issuer of tool tokens. */
+  /** Public address of the api, without a trailing slash; the issuer of tool tokens. */
   base_url: string
-  /** Public address of this computer's cell, without a slash at the end. */
+  /** Public address of this computer's cell, without a trailing slash. */
   cell_endpoint: string
   /** Origins whose pages may read answers. */
   cors_origins: string[]
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
-  /** The file system that PostgreSQL writes to, and how much of it stays free. */
+  /** File system of PostgreSQL, and the bytes that stay free. */
   disk: { folder: string; reserve_bytes: number }
-  /** Named places to fail at, only ever set by a test. */
+  /** Failpoints to enable; only tests set them. */
   failpoints: string
 }
 
 export interface ApiConfig extends ProcessConfig {
-  /** Scheme, host and public port that the URLs of all ports share, without a slash at the end. */
+  /** Scheme, host and public port shared by the URLs of all ports, without a trailing slash. */
   ports_url: string
-  /** Private keys that sign tool tokens: a folder that only this process's user can enter. */
+  /** Folder of the private keys for tool tokens. Only this process's user can enter it. */
   signing_keys_dir: string
-  /** Of all callers together; 0: no limit. */
+  /** All callers together; 0: no limit. */
   edge_requests_per_minute: number
-  /** Of one API key or person; 0: no limit. */
+  /** Per API key or person; 0: no limit. */
   caller_requests_per_minute: number
-  /** Wrong credentials that one address may send; 0: no limit. */
+  /** Wrong credentials per address; 0: no limit. */
   wrong_credentials_per_minute: number
-  /** Whether new workspaces are layered where their template version supports it. */
+  /** Whether new workspaces use layers if their template version supports them. */
   layered_opens: boolean
-  /** Whether workspaces may be opened file-first. */
   file_first: boolean
-  /** Where the bytes of uploads are; '': none are kept. */
+  /** Folder of upload contents; '': none. */
   uploads_dir: string
-  /** A mirror of Debian packages; '': packages are not looked up. */
+  /** Mirror of Debian packages; '': packages are not looked up. */
   package_mirror: string
-  /** Who may register: those who are invited, everybody, or those of these domains. */
+  /** Who may register: invited people, everybody, or people with these email domains. */
   registration: 'invitation' | 'open' | string[]
-  /** Where mail goes: to a server, or into `directory` where `smtp_url` is empty. */
+  /** Mail goes to the server, or into `directory` if `smtp_url` is empty. */
   mail: { smtp_url: string; from: string; directory: string }
-  /** Who collects what invoices say; null: an operator says what is paid. */
+  /** Payment service; null: an operator marks invoices as paid. */
   stripe: { secret_key: string; webhook_secret: string; api_url: string; return_url: string } | null
 }
 
 export interface CellConfig extends ProcessConfig {
-  /** Name of this computer in the table of cells. */
+  /** Name of this computer in the table `cells`. */
   cell_name: string
   hostd_socket: string
-  /** Where proxies of ports ask. */
+  /** Socket for port proxies. */
   ports_socket: string
-  /** Where the cell connects to the proxy that puts secrets into requests, and answers its questions. */
+  /** Socket of the proxy that injects secrets; the cell connects to it and answers its requests. */
   secrets_socket: string
-  /** Private keys by which secrets are opened: a folder that only this process's user can enter. */
+  /** Folder of the private keys that open secrets. Only this process's user can enter it. */
   secret_keys_dir: string
-  /** A program that wraps and unwraps them, as the client of a key service; '': they lie there as they are. */
+  /** Program that wraps and unwraps these keys with a key service; '': they are stored unwrapped. */
   secret_keys_command: string
-  /** When an unused machine is parked; 0: never. */
+  /** Idle times before a machine is frozen or hibernated; 0: never. */
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
-  /** Files of file-first workspaces: a folder that only this process's user can enter. */
+  /** Folder of file-first trees. Only this process's user can enter it. */
   trees_dir: string
-  /** Where the bytes of uploads are; '': none are kept. */
+  /** Folder of upload contents; '': none. */
   uploads_dir: string
-  /** How long earlier revisions of a tree are read, and how many. */
   tree_revisions_kept: { seconds: number; count: number }
-  /** For how long what no row names is kept on this computer; 0: it goes at once. */
+  /** Retention of resources without a row; 0: they are removed at once. */
   quarantine_days: number
-  /** How many machines of warm template versions are kept on this computer; 0: every start is cold. */
+  /** Warm sandboxes kept on this computer; 0: every start is cold. */
   warm_machines_max: number
 }
 
-/** What `main.ts bootstrap` needs: a login that may create tables and roles. */
+/** Configuration of `main.ts bootstrap`; the login may create tables and roles. */
 export interface SetupConfig {
   database_url: string
   embedded: boolean
   base_url: string
   first_key_file: string
-  /** Where to leave the lines that people see when everything is ready. */
+  /** File for the lines that people see when everything is ready. */
   announcement_file: string
-  /** Where mail lies; empty or absent: a server has it. */
+  /** Folder of mail; empty or absent: a mail server gets it. */
   mail_directory?: string
   templates: PlatformTemplate[]
 }
 
 export interface PlatformTemplate {
   name: string
-  /** SHA-256 of the image, lowest layer. */
+  /** SHA-256 of the image, the lowest layer. */
   digest: string
   settings: unknown
 }
@@ -187,8 +184,8 @@ const SetupFile = Type.Object(
   strict,
 )
 
-// The files are written by tools/setup/config.mjs, which has already joined flags, environment, file and defaults. They are
-// checked again here because a hand-made one must not start half a service.
+// tools/setup/config.mjs writes these files from flags, environment, file and defaults. They are checked again, because a hand-made file
+// must not start half a service.
 
 export function readApiConfig(path: string, failpoints: string): ApiConfig {
   const { database_url, ...config } = readConfigFile(path, ApiFile)

@@ -1,4 +1,6 @@
-// The composition root: `main.ts api|cell|bootstrap --config FILE`. The supervisor starts it; it is not meant for people.
+// Entry point of the processes, started by the supervisor: `main.ts api
+// cell
+// bootstrap --config FILE`.
 import { flushCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { readApiConfig, readCellConfig, readSetupConfig } from './config.ts'
@@ -43,7 +45,7 @@ async function run(command: string | undefined, config: string | undefined): Pro
   }
 }
 
-/** Arms what the environment names. A process that no test started refuses to run with failpoints. */
+/** A process that was not started by a test refuses to run with failpoints. */
 function failpoints(): string {
   const spec = process.env['BERTH_FAILPOINT'] ?? ''
   const test_switch = values['enable-failpoints']
@@ -57,9 +59,9 @@ async function serve(start: () => Promise<Service>): Promise<void> {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
   })
   const service = await start()
-  flushCompileCache() // by itself Node keeps what it compiled when it ends, and whoever is killed would begin anew
+  flushCompileCache() // Node writes its compile cache only at a normal exit, so a killed process would lose it
   await told
-  // Whatever does not end by then holds connections that nobody reads; what they carry is resumable.
+  // Connections left by then have no reader; their streams can be resumed.
   setTimeout(() => process.exit(0), CLOSE_MS).unref()
   await service.close()
   process.exit(0)
