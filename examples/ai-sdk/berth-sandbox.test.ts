@@ -40,7 +40,7 @@ test('a model writes a program, runs it, and reads what it wrote', async () => {
   assert.deepEqual([text, outputs], ['done', ['written', { exitCode: 3, stdout: primes, stderr: '' }, primes]])
 })
 
-test('files: written with their folders, read, listed, looked at through links, deleted', async () => {
+test('files are written with their folders, read, listed, followed through links and deleted', async () => {
   await sandbox.writeTextFile({ path: 'a/b/notes.txt', content: 'one\ntwo\nthree\n' })
   assert.equal(await sandbox.readTextFile({ path: '/home/user/a/b/notes.txt', startLine: 2, endLine: 2 }), 'two')
   assert.equal(await sandbox.readTextFile({ path: 'a/b/notes.txt', startLine: 3, endLine: 99 }), 'three\n')
@@ -60,7 +60,7 @@ test('files: written with their folders, read, listed, looked at through links, 
   await assert.rejects(async () => sandbox.writeTextFile({ path: 'a/b', content: 'x' }))
 })
 
-test('what is not there is null', async () => {
+test('missing paths yield null', async () => {
   const missing = { path: 'missing/file' }
   const answers = [await sandbox.readFile(missing), await sandbox.readBinaryFile(missing), await sandbox.readTextFile(missing)]
   assert.deepEqual([...answers, await sandbox.stat(missing), await sandbox.listDirectory(missing)], [null, null, null, null, null])
@@ -74,7 +74,7 @@ test('a large file streams in and out', async () => {
   assert.equal(size, bytes.length)
 })
 
-test('a process streams, takes input, and is told its end', async () => {
+test('a process streams its output, takes input and reports its end', async () => {
   const child = await sandbox.spawn({
     command: 'echo "$GREETING" >&2; cat; exit 4',
     workingDirectory: '/tmp',
@@ -92,7 +92,7 @@ test('a process streams, takes input, and is told its end', async () => {
   assert.notEqual((await killed.wait()).exitCode, 0)
 })
 
-test('an abort ends the command, and is thrown as its reason', async () => {
+test('an abort ends the command and throws its reason', async () => {
   const leaving = new AbortController()
   const child = await sandbox.spawn({ command: 'echo begun; exec sleep 601', abortSignal: leaving.signal })
   await child.stdout.getReader().read()

@@ -2,10 +2,9 @@ import type { Command, Workspace } from '@berth/sdk'
 import { NotFoundError } from '@berth/sdk'
 import { type Experimental_SandboxProcess, type Experimental_SandboxSession, jsonSchema, tool } from 'ai'
 
-/** Where relative paths begin. */
 const HOME = '/home/user'
 const LINKS_MAX = 8
-/** Of each stream, for a model to read. */
+/** Limit per stream, so that a model can read it. */
 const OUTPUT_CHARACTERS_MAX = 30_000
 
 /** A workspace as the sandbox of the AI SDK: `generateText({ experimental_sandbox: berthSandbox(ws), … })`. */
@@ -73,7 +72,7 @@ export function berthSandbox(ws: Workspace): Experimental_SandboxSession {
   }
 }
 
-/** What a model may call: commands and files of one workspace. */
+/** Tools for a model: commands and files of one workspace. */
 export function berthTools(ws: Workspace) {
   const sandbox = berthSandbox(ws)
   const path = { type: 'string', description: `Absolute, or below ${HOME}` } as const
@@ -149,7 +148,7 @@ function processOf(
   const kill = async () => void (await command.cancel())
   abortSignal?.addEventListener('abort', () => void kill().catch(() => undefined), { once: true }) // it may have ended
   const ended = async () => {
-    // Nobody need read its streams for it to end. An abort is thrown here as its reason.
+    // Drains the output, so that the command ends without a reader. An abort throws its reason here.
     for await (const _ of command.output({ signal: abortSignal }));
     const { exit_code } = await command.status()
     return { exitCode: exit_code ?? 127 }
@@ -163,7 +162,7 @@ function processOf(
   }
 }
 
-/** Each stream is read by itself, as fast as somebody wants it: offsets make that cheap. */
+/** Each stream is read separately and at its reader's speed; offsets make repeated reads cheap. */
 async function* only(command: Command, stream: 'stdout' | 'stderr'): AsyncGenerator<Uint8Array> {
   for await (const chunk of command.output()) if (chunk.stream === stream) yield chunk.bytes
 }

@@ -10,7 +10,7 @@ before(async () => {
 })
 after(() => sandbox.destroy())
 
-test('a sandbox has an id, is found by it, listed, and says what it is', async () => {
+test('a sandbox has an id, is found by it, is listed, and reports its state', async () => {
   assert.equal(sandbox.provider, 'berth')
   assert.equal((await sdk.sandbox.getById(sandbox.sandboxId))?.sandboxId, sandbox.sandboxId)
   assert.ok((await sdk.sandbox.list()).some(({ sandboxId }) => sandboxId === sandbox.sandboxId))
@@ -29,13 +29,13 @@ test('commands run in a shell, with their output, exit code, folder and variable
   assert.notEqual((await sandbox.runCommand('sleep 60', { timeout: 300 })).exitCode, 0)
 })
 
-test('a command in the background is left to itself', async () => {
+test('a background command runs on after the call has returned', async () => {
   const { exitCode, durationMs } = await sandbox.runCommand('sleep 3; echo late > /tmp/late', { background: true })
   assert.deepEqual([exitCode, durationMs < 3000], [0, true])
   assert.equal((await sandbox.runCommand('until [ -s /tmp/late ]; do sleep 0.1; done; cat /tmp/late')).stdout, 'late\n')
 })
 
-test('output is seen while the command runs', async () => {
+test('output arrives while the command runs', async () => {
   const seen: string[] = []
   let first_seen_at = 0
   const began = performance.now()
@@ -62,7 +62,7 @@ test('files and folders are written, read, listed, found and removed', async () 
   await assert.rejects(filesystem.readFile('/nonexistent/file.txt'))
 })
 
-test('a port has a URL that lets in whoever has it', async () => {
+test('a port has a URL that needs no other credential', async () => {
   await sandbox.runCommand('cd /tmp && echo served > page && exec python3 -m http.server 8321', { background: true })
   await sandbox.runCommand(
     'until python3 -c "import socket; socket.create_connection((\'127.0.0.1\', 8321))" 2> /dev/null; do sleep 0.1; done',
@@ -78,7 +78,7 @@ test('a snapshot is made, listed and deleted', async () => {
   assert.equal((await sdk.snapshot.list()).some((each) => each.id === id), false) // prettier-ignore
 })
 
-test('what is destroyed is found no more, and twice is no more than once', async () => {
+test('a destroyed sandbox is not found, and a second destroy does nothing', async () => {
   const other = await sdk.sandbox.create({ name: 'other' })
   await other.destroy()
   await sdk.sandbox.destroy(other.sandboxId)
@@ -86,7 +86,7 @@ test('what is destroyed is found no more, and twice is no more than once', async
   await sdk.sandbox.destroy('00000000-0000-7000-8000-000000000000')
 })
 
-// As ComputeSDK's benchmark counts: from the request for a sandbox to the end of its first command.
+// Measured as in ComputeSDK's benchmark: from the request for a sandbox to the end of its first command.
 test('time to the first command', async (t) => {
   const times: number[] = []
   for (let turn = 0; turn < 5; turn += 1) {

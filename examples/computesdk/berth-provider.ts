@@ -5,14 +5,14 @@ export interface BerthConfig {
   /** Absent: BERTH_URL and BERTH_API_KEY. */
   url?: string
   apiKey?: string
-  /** Of sandboxes that do not say one. */
+  /** Default template. */
   template?: string
 }
 
-/** All sandboxes of this provider, and no other workspaces. */
+/** Key prefix of this provider's workspaces. */
 const PREFIX = 'computesdk-'
 
-/** Berth as a provider of ComputeSDK: each sandbox is a session workspace, which ends with it. */
+/** Berth as a ComputeSDK provider. Each sandbox is a session workspace. */
 export const berth = defineProvider<Workspace, BerthConfig, never, Snapshot>({
   name: 'berth',
   methods: {
@@ -49,7 +49,7 @@ export const berth = defineProvider<Workspace, BerthConfig, never, Snapshot>({
         const metadata = { key, template: `${template.slug}@${template.version}` }
         return { id: sandbox.id, provider: 'berth', status, createdAt: new Date(created_at), timeout: 0, metadata }
       },
-      /** A link that lets in whoever has it. */
+      /** Returns a link that needs no other credential. */
       async getUrl(sandbox, { port, protocol = 'https' }) {
         await sandbox.ports.expose(port)
         const { url } = await sandbox.ports.link(port)
@@ -99,7 +99,7 @@ interface Snapshot {
   metadata?: Record<string, unknown>
 }
 
-/** Runs a command. Its output is passed on as it comes, and the result says how it ended. In the background the result says only that it began. */
+/** Runs a command and passes its output on as it arrives. A background command returns at once with exit code 0. */
 async function runCommand(sandbox: Workspace, command: string, options: RunCommandOptions = {}): Promise<CommandResult> {
   const { cwd, env, timeout, background, onStdout, onStderr } = options
   const began = performance.now()

@@ -18,7 +18,7 @@ from inspect_ai.util import (
 )
 
 HOME = "/home/user"
-#: Checks that run as the agent's user before a file is read or written: the files API carries the bytes, and may do more than that user.
+#: Permission checks that run as the agent's user before the files API transfers a file: the API itself has more rights.
 READ = 'set -e; [ ! -d "$1" ] || exit 21; [ -e "$1" ] || exit 2; [ -r "$1" ] || exit 13; exec stat -L -c %s -- "$1"'
 WRITE = 'set -e; [ ! -d "$1" ] || exit 21; mkdir -p -- "$(dirname -- "$1")"; [ ! -e "$1" ] && [ -w "$(dirname -- "$1")" ] || [ -w "$1" ] || exit 13'
 ERRORS = {
@@ -26,7 +26,7 @@ ERRORS = {
     13: (PermissionError, "Permission denied"),
     21: (IsADirectoryError, "Is a directory"),
 }
-#: What one request carries. More goes through a file, which is gone before the command begins.
+#: Limits of one request. Larger input goes through a file, which is deleted before the command starts.
 STDIN_BYTES_MAX = 1 << 20
 ARGV_BYTES_MAX = 100_000
 FROM_FILE = 'exec < "$0" && rm -f "$0" && exec "$@"'
@@ -128,7 +128,7 @@ class BerthSandboxEnvironment(SandboxEnvironment):
 
 
 def _code(result: CommandResult) -> int:
-    """As shells say it."""
+    """Exit code as shells report it."""
     if result.state == "failed_to_start":
         return 127
     if result.term_signal is not None:

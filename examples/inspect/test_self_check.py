@@ -1,4 +1,4 @@
-"""What Inspect asks of every sandbox, on a workspace with a machine."""
+"""Inspect's self-check of sandboxes, on a workspace with a machine."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ ERRORS = {
     "not_a_file": "is_directory",
     "not_a_directory": "invalid_path",
 }
-#: What the agent's user may not read, although the files API may.
+#: Prints the paths that the agent's user may not read, although the files API may.
 UNREADABLE = 'for each; do [ ! -e "$each" ] || [ -r "$each" ] || printf "%s\\0" "$each"; done'
 
 
 class BerthSandbox(BaseSandbox):
-    """Everything else (``ls``, ``read``, ``edit``, ``grep``, ``glob``) is made of these by ``BaseSandbox``."""
+    """``BaseSandbox`` builds ``ls``, ``read``, ``edit``, ``grep`` and ``glob`` from these methods."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

@@ -1,4 +1,4 @@
-"""The standard tests of LangChain for sandboxes, on a workspace with a machine."""
+"""LangChain's standard sandbox tests, on a workspace with a machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TestBerth(SandboxIntegrationTests):
     @pytest.fixture(scope="class")
     def sandbox(self) -> Iterator[BerthSandbox]:
         with Berth() as berth, berth.open(f"langchain-{uuid.uuid4().hex[:8]}", template="base") as workspace:
-            # Its scripts ask for `python`, which Debian calls python3.
+            # The tests call `python`; Debian only has python3.
             workspace.exec(["ln", "-sf", "python3", "/usr/bin/python"], user="root", check=True)
             yield BerthSandbox(workspace)
             workspace.delete()

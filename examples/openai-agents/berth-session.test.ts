@@ -10,7 +10,7 @@ setTracingDisabled(true)
 const ws = await new Berth().open('openai-agents', { template: 'base' })
 const session = berthSession(ws)
 
-test('an agent patches a file, runs it, and answers what it printed', async () => {
+test('an agent patches a file, runs it and reads its output', async () => {
   await ws.files.write('/home/user/primes.py', 'print("none")\n')
   const diff = '@@\n-print("none")\n+print([n for n in range(2, 12) if all(n % d for d in range(2, n))])'
   const operation = { type: 'update_file' as const, path: 'primes.py', diff }
@@ -27,7 +27,7 @@ test('an agent patches a file, runs it, and answers what it printed', async () =
   assert.equal((await ws.refresh()).observed_state, 'running')
 })
 
-test('a command that goes on is looked at again, and typed to, with and without a terminal', async () => {
+test('a running command can be polled and typed to, with and without a terminal', async () => {
   for (const tty of [false, true]) {
     const first = await session.execCommand({ cmd: 'read line; echo "got $line"; exit 5', tty, login: false, yieldTimeMs: 100 })
     const id = Number(/Process running with session ID (\d+)/.exec(first)?.[1])
@@ -43,17 +43,17 @@ test('a command is interrupted through its terminal', async () => {
   assert.match(await session.writeStdin({ sessionId: id, chars: '\u0003', yieldTimeMs: 30_000 }), /Process exited/)
 })
 
-test('exec tells both streams, the exit code, and the user that runs it', async () => {
+test('exec returns both streams and the exit code, and runs as the requested user', async () => {
   const { stdout, stderr, exitCode, output } = await session.exec({ cmd: 'id -un; echo err >&2; exit 2', runAs: 'root', workdir: '/tmp' })
   assert.deepEqual([stdout, stderr, exitCode, output], ['root\n', 'err\n', 2, 'root\nerr\n'])
 })
 
-test('output is as long as was asked for: its end', async () => {
+test('output is cut to the requested length and keeps its end', async () => {
   const { stdout } = await session.exec({ cmd: 'seq 100000', maxOutputTokens: 10 })
   assert.equal(stdout, '94\n99995\n99996\n99997\n99998\n99999\n100000\n')
 })
 
-test('files are read, listed and looked for below the home of the workspace', async () => {
+test("files are read, listed and checked relative to the workspace's home", async () => {
   await ws.files.write('/home/user/folder/file', 'content', { create_parents: true })
   assert.equal(Buffer.from(await session.readFile({ path: 'folder/file', maxBytes: 4 })).toString(), 'cont')
   assert.deepEqual(await session.listDir({ path: 'folder' }), [{ name: 'file', path: '/home/user/folder/file', type: 'file' }])
@@ -61,7 +61,7 @@ test('files are read, listed and looked for below the home of the workspace', as
   assert.deepEqual(exist, [true, false, true, false])
 })
 
-test('the editor creates, moves and deletes, and says what failed', async () => {
+test('the editor creates, moves and deletes, and reports failures', async () => {
   const editor = session.createEditor()
   await editor.createFile({ type: 'create_file', path: 'made/new', diff: '+one\n+two' })
   const moved = { type: 'update_file' as const, path: 'made/new', diff: '@@\n one\n-two\n+three', moveTo: 'made/moved' }

@@ -2,16 +2,15 @@ import type { Command, Terminal, Workspace } from '@berth/sdk'
 import { applyDiff, type ApplyPatchOperation, type Editor } from '@openai/agents'
 import { type ExecCommandArgs, Manifest, type SandboxSession, type SandboxSessionState } from '@openai/agents/sandbox'
 
-/** Where relative paths begin. */
 const ROOT = '/home/user'
 const YIELD_MS = 10_000
 const POLL_MS = 250
-/** Some four characters are a token. */
+/** A rough average. */
 const CHARACTERS_A_TOKEN = 4
 const OUTPUT_CHARACTERS_MAX = 60_000
 const IMAGE_BYTES_MAX = 10 << 20
 
-/** The parts of SandboxSession that this session has. They are optional there and required here, so that callers need no `?.` */
+/** Supported parts of SandboxSession, required here so that callers need no `?.` */
 export type BerthSession = Required<
   Pick<
     SandboxSession,
@@ -74,7 +73,7 @@ export function berthSession(ws: Workspace): BerthSession {
       const place = absolute(path)
       return (await ws.files.exists(place)) && (await ws.files.stat(place)).type === 'directory'
     },
-    /** A link that lets in whoever has it. */
+    /** Returns a link that needs no other credential. */
     async resolveExposedPort(port) {
       await ws.ports.expose(port)
       const { url } = await ws.ports.link(port)
@@ -85,7 +84,7 @@ export function berthSession(ws: Workspace): BerthSession {
   }
 }
 
-/** A command or a terminal that an agent looks at again and again. */
+/** A command or terminal that an agent polls. */
 class Running {
   exit_code: number | null = null
   is_over = false
@@ -97,7 +96,7 @@ class Running {
   constructor(source: Command | Terminal) {
     this.#source = source
     this.#over = this.#read()
-    this.#over.catch(() => undefined) // whoever asks next is told
+    this.#over.catch(() => undefined) // the next call reports the error
   }
 
   seconds(): number {
@@ -114,7 +113,7 @@ class Running {
     if (chars !== '') await this.#source.write(chars)
   }
 
-  /** What it has written since it was last asked: the end of it, where it is more than is wanted. */
+  /** Output since the last call, cut to its end. */
   taken(tokens_max: number | undefined): { stdout: string; stderr: string } {
     const most = Math.min(OUTPUT_CHARACTERS_MAX, (tokens_max ?? Infinity) * CHARACTERS_A_TOKEN)
     const { stdout, stderr } = this.#text
