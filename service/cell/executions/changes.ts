@@ -31,10 +31,7 @@ interface Open {
   base: DirectoryEntry | null
 }
 
-/**
- * Reads the changes of a command from the host's stream and stores their contents.
- * @param root the tree before the command
- */
+/** @param root the tree before the command */
 export async function readChanges(reader: EntryReader, reads: PageReads, root: DirectoryEntry, put: Put): Promise<TreeChange[]> {
   const changes: TreeChange[] = []
   const open: Open[] = []

@@ -61,7 +61,6 @@ export async function followToEnd(agent: AgentLink, session_id: string, limit_by
   }
 }
 
-/** Receives one output stream and counts its bytes. */
 export interface Taker {
   readonly bytes: number
   /** @param data is valid only during the call */

@@ -7,7 +7,7 @@ import { emptyOldResults, type ExecutionRow, readOwner } from './store.ts'
  * days.
  */
 export interface BoundedResults {
-  /** Call it after a result was written. Resolves when the bound holds again. */
+  /** Call it after a result was written. */
   note(workspace_id: string, row: Pick<ExecutionRow, 'stdout' | 'stderr' | 'changed'>): Promise<void>
 }
 

@@ -60,21 +60,18 @@ export interface Command {
   trusting?: {
     /** Installs the proxy's certificate authority in the guest. @returns false if the guest cannot use it; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: Bounds): Promise<boolean>
-    /** The command for a guest that trusts the authority. */
     exec: PlainExec
   }
 }
 
 type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
 
-/** A started machine with its copy of the tree. */
 export interface Begun {
   machine: Machine
   /** Digest of its tree; null: the tree was empty. */
   tree: Digest | null
 }
 
-/** Each machine runs a single command. */
 const SESSION_ID = 'execution'
 const REACH_AGAIN_MS = 250
 const REACH_TRIES_MAX = 20
@@ -107,7 +104,7 @@ export async function prepare(deps: ExecutionDeps, key: ExecutionKey, base_revis
   return { ...key, deps, operation_id: deps.ids.next(), timings: {}, base, row, fence: 0 }
 }
 
-/** Waits for capacity. @throws NoHost */
+/** @throws NoHost */
 export async function takeRoom(run: Run): Promise<void> {
   const { deps, row, operation_id } = run
   const { memory_mib, disk_gib } = row.ceilings
@@ -238,7 +235,6 @@ export async function clear(run: Run, begun: Begun | null): Promise<void> {
   }
 }
 
-/** Stops and removes the machine of an execution that failed. */
 export async function abandon(run: Run, begun: Begun | null): Promise<void> {
   const { deps } = run
   if (run.fence === 0) return // no machine was granted

@@ -61,7 +61,6 @@ export async function readExecutions(
   return query.orderBy('created_at', 'desc').orderBy('execution_id', 'desc').limit(limit).execute()
 }
 
-/** Command as lists show it. Not needed to run it. */
 export interface ShownCommand {
   argv: string[]
   argv_truncated: boolean

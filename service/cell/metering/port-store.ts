@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/** Bytes exchanged between visitors of ports and a workspace since the last report. */
 export interface PortBytes {
   workspace_id: string
   /** From visitors to the workspace. */

@@ -55,7 +55,7 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
     await rename(beside, placeOf(digest))
   }
   const store = async (digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> => {
-    // A damaged blob is written again: the caller will be told that it is stored.
+    // A damaged blob is written again, since the caller relies on it.
     if ((await use(digest)) && (await holds(placeOf(digest), content))) return
     await write(digest, content)
     stored(content)

@@ -12,7 +12,7 @@ export interface TreeDifference {
 
 export interface DiffCourse {
   skip: number
-  /** Whether the reader wants this path, paths below it, or both. */
+  /** Returns which of this path and the paths below it the reader wants. */
   wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
 }
 

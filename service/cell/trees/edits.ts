@@ -52,7 +52,6 @@ function isText(content: Buffer): boolean {
   }
 }
 
-/** Counts the occurrences from left to right, without overlaps. */
 function count(text: Buffer, old_text: Buffer, all: boolean, index: number): number {
   const next = occurrences(text, old_text, !all)
   if (next() < 0) throw fail('validation_failed', 'edit_not_found', 'The old text is not in the file', { details: { index } })

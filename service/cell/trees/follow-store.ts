@@ -17,7 +17,7 @@ export interface Forward {
   entries: number
   bytes: number
   now: Date
-  /** Whether the row's present revision becomes an earlier one. */
+  /** Keeps the row's present revision as an earlier one. */
   keeps_earlier: boolean
 }
 

@@ -16,7 +16,6 @@ export interface Following {
   now: Date
 }
 
-/** Advances the row of a tree to the last revision in its store, if the row is behind. */
 export async function followTree(db: Db, { workspace_id, store, blobs, lasts, now }: Following): Promise<Followed> {
   // Read before the row: a record is only made for an existing row.
   const last = await lasts.newest(workspace_id)

@@ -12,10 +12,7 @@ export async function holdStore(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)
 }
 
-/**
- * @returns the time (milliseconds) up to which unused blobs are kept; null if the store is not held. Removes a mark whose quarantine has
- * passed.
- */
+/** @returns the time of the mark (milliseconds): blobs last used until then are kept. null: no mark; an expired one is removed. */
 export async function heldSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
   const mark = path.join(store, BEHIND)
   const since = await timeOf(mark)

@@ -21,7 +21,6 @@ interface Leaf {
 }
 interface Branch {
   kind: 'branch'
-  /** Common prefix of all names below. */
   prefix: string
   /** Pages by the byte after the prefix, in order; '' for the name that equals the prefix. */
   children: readonly (readonly [key: string, page: Page])[]

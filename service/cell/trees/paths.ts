@@ -73,7 +73,7 @@ export async function resolvePath(
   return { kind: 'found', path: at.slice(ROOT_NAMES.length), entry }
 }
 
-/** Whether a path leads out of the tree by its text alone. A link in the tree may lead out as well. */
+/** Returns true if the text of a path leads out of the tree. A link in the tree may lead out as well. */
 export function leavesTree(path: string): boolean {
   const at: string[] = []
   for (const { name } of namesOf(path, false)) {

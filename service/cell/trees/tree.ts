@@ -10,7 +10,6 @@ export type TreeChange =
   /** Adds or replaces an entry. A directory brings all that its page references. */
   | { kind: 'put'; path: TreePath; entry: Entry }
   | { kind: 'remove'; path: TreePath }
-  /** Changes attributes of an existing entry. */
   | { kind: 'set'; path: TreePath; mode?: number; modified_ms?: number }
 
 /** The change does not fit: its path has no entry, or a parent is not a directory. */
@@ -33,7 +32,6 @@ export interface EditedTree {
   digest: Digest
   /** Blobs that the earlier tree may not have. */
   blobs: Buffer[]
-  /** Entries changed. */
   counts: Counts
 }
 

@@ -70,7 +70,6 @@ export interface PublishOptions {
 
 /** Preparation of a revision. The collector keeps its contents until it is disposed. */
 export interface Publication extends Disposable {
-  /** Stores contents ahead of the changes that reference them. */
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
    * Applies changes to the base and makes the next revision, atomically and durably. `options.contents` are stored only after the size
@@ -108,9 +107,7 @@ export interface Trees {
   readonly leftovers: Leftovers
   readonly reserve: DiskReserve
   lastRevisions(store_id: string): LastRevisions
-  /** Records the last revision next to the contents. Call it after the row has changed and before the caller gets its response. */
   note(workspace_id: string, last: LastRevision): Promise<void>
-  /** Advances the row to the recorded revision, if a restored database is behind. */
   follow(workspace_id: string): Promise<Followed>
   readonly kept: KeptRevisions
 }
@@ -191,7 +188,6 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     if (last !== null && last.revision > base_revision && (await follow(workspace_id)) === 'followed') throw new TreeMoved(last.revision)
     return base
   }
-  /** Stores the blobs of the next revision and advances the tree. */
   const commit = async (workspace_id: string, base: Revision, edited: EditedTree, said: Said): Promise<Revision> => {
     const { entries, bytes } = sizeUnder(base, edited.root)
     await failpoint('tree.T0')
