@@ -19,7 +19,6 @@ interface ProcessConfig {
   base_url: string
   /** Public address of this computer's cell, without a trailing slash. */
   cell_endpoint: string
-  /** Origins whose pages may read answers. */
   cors_origins: string[]
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
@@ -40,14 +39,14 @@ export interface ApiConfig extends ProcessConfig {
   caller_requests_per_minute: number
   /** Wrong credentials per address; 0: no limit. */
   wrong_credentials_per_minute: number
-  /** Whether new workspaces use layers if their template version supports them. */
+  /** Uses layers for new workspaces if their template version supports them. */
   layered_opens: boolean
   file_first: boolean
   /** Folder of upload contents; '': none. */
   uploads_dir: string
   /** Mirror of Debian packages; '': packages are not looked up. */
   package_mirror: string
-  /** Who may register: invited people, everybody, or people with these email domains. */
+  /** Registration for invited people, for everybody, or for these email domains. */
   registration: 'invitation' | 'open' | string[]
   /** Mail goes to the server, or into `directory` if `smtp_url` is empty. */
   mail: { smtp_url: string; from: string; directory: string }
@@ -56,10 +55,8 @@ export interface ApiConfig extends ProcessConfig {
 }
 
 export interface CellConfig extends ProcessConfig {
-  /** Name of this computer in the table `cells`. */
   cell_name: string
   hostd_socket: string
-  /** Socket for port proxies. */
   ports_socket: string
   /** Socket of the proxy that injects secrets; the cell connects to it and answers its requests. */
   secrets_socket: string
@@ -71,7 +68,6 @@ export interface CellConfig extends ProcessConfig {
   park_after: { freeze_after_seconds: number; hibernate_after_seconds: number }
   /** Folder of file-first trees. Only this process's user can enter it. */
   trees_dir: string
-  /** Folder of upload contents; '': none. */
   uploads_dir: string
   tree_revisions_kept: { seconds: number; count: number }
   /** Retention of resources without a row; 0: they are removed at once. */

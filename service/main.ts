@@ -1,6 +1,4 @@
-// Entry point of the processes, started by the supervisor: `main.ts api
-// cell
-// bootstrap --config FILE`.
+// Entry point of the processes, started by the supervisor: `main.ts api|cell|bootstrap --config FILE`.
 import { flushCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { readApiConfig, readCellConfig, readSetupConfig } from './config.ts'

@@ -9,7 +9,6 @@ export interface BerthConfig {
   template?: string
 }
 
-/** Key prefix of this provider's workspaces. */
 const PREFIX = 'computesdk-'
 
 /** Berth as a ComputeSDK provider. Each sandbox is a session workspace. */

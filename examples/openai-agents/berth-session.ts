@@ -84,7 +84,6 @@ export function berthSession(ws: Workspace): BerthSession {
   }
 }
 
-/** A command or terminal that an agent polls. */
 class Running {
   exit_code: number | null = null
   is_over = false

@@ -5,7 +5,6 @@ type Role = 'api' | 'cell'
 const ROLES = ['api', 'cell'] as const
 const LISTED = ['select', 'insert', 'update'] as const
 
-/** The rights of grants.ts, one by one. */
 export function wantedRights(): Right[] {
   return tables().flatMap(([table, roles]) => ROLES.flatMap((role) => rightsOf(table, role, roles[role])))
 }

@@ -14,7 +14,7 @@ const RECORDED = [
   'details',
 ] as const
 
-/** Records do not change until they are deleted for age. Writers cannot set a record's place in the chain; the api links it. */
+/** Records do not change until they are deleted for age. The api links them: a writer cannot choose its record's position in the chain. */
 export const AUDIT_GRANTS = {
   audit_events: {
     api: { select: 'all', insert: RECORDED, update: ['sequence', 'sha256'], delete: true },

@@ -1,6 +1,5 @@
 const NOTHING = {}
 
-/** Tables of the payment service, which only the api uses. */
 export const PAYMENT_GRANTS = {
   payment_accounts: {
     api: { select: 'all', insert: 'all', update: ['subscription_id', 'plan_id', 'plan_before_id', 'look_at'] },

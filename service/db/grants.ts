@@ -22,8 +22,8 @@ const READS = { select: 'all' } as const
 const NOTHING = {}
 
 /**
- * Rights of each process on every table: the columns that it reads, and those that it writes. `migrate` applies them, so a new column must
- * be listed here before a process can write it. The cell runs hostile guests: of people and credentials it reads only the columns that its
+ * Rights of each process on every table: the columns that it reads and the columns that it writes. `migrate` applies them, so a new column
+ * must be listed here before a process can write it. The cell runs hostile guests: of people and credentials it reads only what its
  * admission needs, never a credential.
  */
 export const GRANTS = {
@@ -81,7 +81,6 @@ export const GRANTS = {
     cell: { select: 'all', update: ['findings', 'version_id', 'log_bytes', 'spec'] },
   },
   template_drafts: { api: { select: 'all', insert: 'all', update: ['discarded_at'] }, cell: READS },
-  // The api creates a state, the cell makes its layer.
   template_draft_states: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', update: ['layers'] } },
   template_build_logs: { api: READS, cell: { select: 'all', insert: 'all', delete: true } },
   template_build_steps: { api: NOTHING, cell: { select: 'all', insert: 'all', update: ['layer', 'used_at'], delete: true } },
@@ -95,7 +94,6 @@ export const GRANTS = {
       delete: true,
     },
   },
-  // The api requests a list, the cell makes it.
   layer_lists: {
     api: { select: 'all', insert: 'all', update: ['state', 'updated_at'] },
     cell: { select: 'all', update: ['state', 'reached', 'updated_at'], delete: true },
@@ -310,7 +308,6 @@ export const GRANTS = {
     cell: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
   },
   spend_alert_settings: { api: { select: 'all', insert: 'all', update: ['thresholds_percent', 'changed_at'] }, cell: READS },
-  // The cell finds reached thresholds, the api sends the mails.
   spend_alerts: { api: { select: 'all', update: ['mailed_at'] }, cell: { select: 'all', insert: 'all' } },
   usage_hours: {
     api: READS,

@@ -2,7 +2,6 @@ import pg from 'pg'
 import { answers } from './answers.ts'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
-/** Channels of a process, by their names in the database. */
 export type Channels = ReadonlyMap<string, Channel>
 
 export type Channel =

@@ -12,7 +12,7 @@ const REMEMBER = `
 
 export interface MigrateOptions {
   files?: MigrationFile[]
-  /** How long a statement waits for a lock. Later statements queue behind it. */
+  /** Wait of a statement for a lock. Later statements queue behind it. */
   lock_wait_ms?: number
   tries?: number
 }
@@ -119,7 +119,7 @@ async function applyGroup(client: pg.Client, group: MigrationFile[]): Promise<vo
   })
 }
 
-const OUTSIDE_LOCK_WAIT_MS = 60_000 // nothing queues behind it
+const OUTSIDE_LOCK_WAIT_MS = 60_000 // ordinary statements do not queue behind it
 
 async function applyOutside(client: pg.Client, file: MigrationFile): Promise<void> {
   const { rows } = await client.query<{ lock_timeout: string }>('show lock_timeout')

@@ -76,7 +76,6 @@ function checkRepeatable(file: string, statement: string): void {
   throw new Error(`${file}: outside a transaction only statements that may run twice stand, and this may not: ${statement}`)
 }
 
-/** Statements of a file; each ends with a semicolon at the end of a line. */
 export function statementsOf({ text }: Pick<MigrationFile, 'text'>): string[] {
   const lines = text.split('\n').filter((line) => !line.startsWith('--'))
   return lines.join('\n').match(/\S[^;]*;$/gm) ?? []

@@ -6,7 +6,7 @@ export interface DatabaseOptions {
   role: 'berth_api' | 'berth_cell' | null
   connections_max: number
   application_name: string
-  /** How long a server may take to accept a connection, and to answer a probe, before it counts as down; default 1.5 s. */
+  /** Time for a server to accept a connection, or to answer a probe, before it counts as down; default 1.5 s. */
   answers_within_ms?: number
 }
 

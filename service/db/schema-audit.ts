@@ -25,7 +25,7 @@ export interface AuditEventsTable {
   request_id: string | null
   source_address: string | null
   details: Json<Record<string, unknown>>
-  /** Written once by the process that links the records, never by the one that inserts them. */
+  /** Written once, by the process that links the records. Inserts leave it null. */
   sequence: ColumnType<number | null, never, number>
   sha256: ColumnType<Buffer | null, never, Buffer>
 }

@@ -1,8 +1,6 @@
 import type { EgressMode, EgressPolicy } from '../../contract/egress/policy.ts'
 import type { Int8, Json } from './schema.ts'
 
-// Tables of 0023_egress.sql.
-
 export interface EgressVersionsTable {
   id: string
   organization_id: string

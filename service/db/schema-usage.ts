@@ -11,7 +11,6 @@ export interface UsageSamplesTable {
   memory_byte_ms: string
   disk_byte_ms: string
   checkpoint_byte_ms: string
-  /** Traffic of the guest. */
   rx_bytes: Int8
   tx_bytes: Int8
   /** Traffic of its ports: received from and sent to visitors. */
@@ -44,7 +43,7 @@ export interface UsageStorageTable {
   disk_monotonic_ms: ColumnType<number | null, number | null, number | null>
 }
 
-/** In whole units of each meter (App, "Usage and spend"). */
+/** Entries are whole units of each meter (App, "Usage and spend"). */
 export interface UsageEntriesTable {
   subject_kind: 'workspace' | 'volume'
   subject_id: string

@@ -4,7 +4,6 @@ import type { Clock } from '../lib/clock.ts'
 export interface Buckets {
   /** @returns 0 if a token was taken, else the seconds until the next one */
   take(name: string): number
-  /** Returns a token that was not needed. */
   giveBack(name: string): void
 }
 

@@ -60,7 +60,6 @@ export interface Arrival {
   headers: IncomingMessage['headers']
 }
 
-/** A parsed and checked request. */
 export interface Call<R extends Route = Route> extends Parsed<R> {
   route: R
   request_id: string

@@ -46,7 +46,6 @@ export function createCors(origins: readonly string[], routes: readonly Route[])
   }
 }
 
-/** Removes duplicates, ignoring case. */
 function listOf(names: readonly string[]): string {
   return [...new Map(names.map((name) => [name.toLowerCase(), name])).values()].join(', ')
 }

@@ -16,7 +16,7 @@ const UNAVAILABLE_ERRNO = new Set([
 const UNAVAILABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout|Client was closed)/
 
-/** Whether an error means that the database is unavailable, rather than that a query is wrong. */
+/** Returns true if the database is unavailable, false if for example the query is wrong. */
 export function databaseIsUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code, syscall } = error as { code?: unknown; syscall?: unknown }

@@ -31,7 +31,6 @@ export function idempotencyKey(headers: IncomingHttpHeaders): string | null {
 
 const FINGERPRINT_BYTES = 32
 
-/** Keyed digests of requests. */
 export interface Fingerprints {
   sign(bytes: number, text: string): Buffer
   verifies(signed: Buffer, bytes: number, text: string): boolean

@@ -58,7 +58,6 @@ export interface ServerOptions<Deps, Ticket> {
    * Called only for routes that depend on the role.
    */
   roleOf?(call: Call, who: PersonPrincipal): Promise<Role | null>
-  /** Refuses a caller over a rate limit. */
   rate?(arrival: Arrival, who: Who): Promise<void>
   /** Refusals that come before those of the parser. A disposable ticket is disposed when the answer and the handler have ended. */
   admit?(arrival: Arrival, who: Who): Promise<Ticket>
@@ -336,8 +335,8 @@ function arrivalOf(route: Route, request: FastifyRequest, now: Date): Arrival {
 }
 
 /**
- * Whether this refusal may be replayed for the same Idempotency-Key: only if it depends on the request alone. A plan's refusal may be paid
- * for a minute later. Refusals of the parser do not get here: without a call there is no key.
+ * Returns true if this refusal may be replayed for the same Idempotency-Key: it must depend on the request alone. A plan's refusal may be
+ * paid for a minute later. Refusals of the parser do not get here: without a call there is no key.
  */
 function isDecided(surface: Surface, failure: Failure): boolean {
   const { status, body } = refusal(surface, failure, '')

@@ -22,9 +22,9 @@ const CLOSE_WAIT_MS = 5000
 const CLOSE_BASE = 4000
 
 export interface WebSockets {
-  /** Whether a request asks for a WebSocket on a WebSocket route. */
+  /** Returns true for an upgrade request on a WebSocket route. */
   wants(request: IncomingMessage): boolean
-  /** Whether a request was upgraded and waits for the handshake. */
+  /** Returns true for an upgraded request that waits for the handshake. */
   upgraded(request: IncomingMessage): boolean
   /**
    * Completes the handshake. The socket is paused, so that no message is lost before a listener exists.

@@ -40,7 +40,6 @@ export interface DiskReserveOptions {
 /** Writes within this time share one statfs. `take` accounts for them. */
 const LOOK_MS = 250
 const RETRY_SECONDS = 10
-/** Smallest share of free inodes. */
 const FREE_FILES_MIN = 0.02
 
 export function createDiskReserve({ folder, reserve_bytes, clock, read = readDisk }: DiskReserveOptions): DiskReserve {

@@ -31,7 +31,6 @@ type Nothing = Readonly<Record<string, never>>
 /** Details that code and reason declare; any details if the code is known only at run time. */
 type DetailsFor<C extends AppCode | CellCode, R> = IsOne<C> extends true ? DetailsOf<C, R> : NonNullable<FailureOptions['details']>
 type OptionsOf<D> = Omit<FailureOptions, 'details'> & (Nothing extends D ? { details?: D } : { details: D })
-/** Options are optional if no detail is required. */
 type Given<C extends AppCode | CellCode, R> =
   Nothing extends DetailsFor<C, R> ? [options?: OptionsOf<DetailsFor<C, R>>] : [options: OptionsOf<DetailsFor<C, R>>]
 

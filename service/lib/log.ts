@@ -23,7 +23,6 @@ export function openLog({ level, base, write = toStandardOutput }: LogOptions): 
   let told = 0
   let is_torn = false
   const put = (line: string): boolean => {
-    // After a torn line, start a new line.
     let rest = Buffer.from(is_torn ? `\n${line}` : line)
     const all = rest.length
     try {

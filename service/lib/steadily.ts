@@ -7,8 +7,8 @@ const APART_MS = 3600_000
 const BELIEVED_MS = 24 * 3600_000
 
 /**
- * Returns false while the wall clock has jumped against the monotonic one. A clock set forward by days for some minutes must not delete
- * data or end a month, since neither can be undone.
+ * The returned function is false while the wall clock has jumped against the monotonic one. A clock set forward by days for some minutes
+ * must not delete data or end a month, since neither can be undone.
  */
 export function watchClock(clock: Clock): () => boolean {
   const offset = () => clock.now().getTime() - clock.monotonic_ms()

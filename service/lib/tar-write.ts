@@ -6,7 +6,6 @@ export interface TarEntry {
   modified_ms: number
   /** 0 for anything but a file. */
   size: number
-  /** Of a symlink. */
   target?: string
 }
 
