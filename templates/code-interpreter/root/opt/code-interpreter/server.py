@@ -1,17 +1,17 @@
 #!/usr/bin/python3
-"""Runs Python in kernels that keep their variables, and returns output, displays and results.
+"""Runs Python in kernels that keep their variables, and answers with what it prints, shows and returns.
 
     POST   /execute                     {"code", "context"?, "timeout_seconds"?}  -> events, one JSON a line; ?stream=false: one JSON
     GET    /contexts                    -> {"contexts": [...]}
-    POST   /contexts                    {"cwd"?}  -> 201, a new kernel
-    POST   /contexts/{id}/interrupt     the running code ends with KeyboardInterrupt
-    POST   /contexts/{id}/restart       the variables are lost
+    POST   /contexts                    {"cwd"?}  -> 201, a kernel of its own
+    POST   /contexts/{id}/interrupt     what runs in it ends with KeyboardInterrupt
+    POST   /contexts/{id}/restart       its variables are gone
     DELETE /contexts/{id}
     GET    /health
 
 Events are {"type": "stdout" | "stderr", "text"}, {"type": "display" | "result", "data": {mime type: value}}, {"type": "error", "name",
-"value", "traceback"}, and finally {"type": "end", "status", "execution_count"}; status is ok, error, timeout or died. There is no token,
-since the URL of a port needs a credential. A caller that reaches the port acts as the machine's user.
+"value", "traceback"}, and at last {"type": "end", "status", "execution_count"}; status is ok, error, timeout or died. Whoever has the port
+has the machine's user: there is no token, since the URL of a port asks for a credential.
 """
 import asyncio
 import json
@@ -37,7 +37,7 @@ GRACE_SECONDS = 10
 
 
 class Refused(Exception):
-    """An error response."""
+    """A request that is answered with an error."""
 
     def __init__(self, status, code, message):
         super().__init__(message)
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 class Context:
-    """One kernel. It runs requests one after the other."""
+    """One kernel. What is asked of it runs one after the other."""
 
     def __init__(self, name, cwd):
         self.id, self.cwd = name, cwd
@@ -54,7 +54,7 @@ class Context:
         self.manager = self.client = None
 
     async def start(self):
-        # Unix sockets in a private folder: other users of the machine could connect to loopback ports.
+        # Unix sockets: connections of the loopback would not be everybody's business, and a file's are seen by nobody else.
         folder = tempfile.mkdtemp(prefix="kernel-")
         self.manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=os.path.join(folder, "s"))
         await self.manager.start_kernel(cwd=self.cwd)
@@ -99,7 +99,7 @@ async def open_context(name, cwd):
 
 
 async def events_of(context, code, timeout_seconds):
-    """Runs code and yields its events as they arrive."""
+    """What one piece of code leads to, as it comes."""
     loop = asyncio.get_running_loop()
     request = context.client.execute(code, allow_stdin=False, store_history=True)
     deadline = loop.time() + timeout_seconds
@@ -117,7 +117,7 @@ async def events_of(context, code, timeout_seconds):
                 timed_out, deadline = True, loop.time() + GRACE_SECONDS
                 await context.interrupt()
             elif loop.time() >= deadline:
-                await context.restart()  # it ignored the interrupt
+                await context.restart()  # it does not listen
                 break
             continue
         if loop.time() >= deadline and not timed_out:
@@ -165,7 +165,7 @@ class Handler(web.RequestHandler):
         self.finish(json.dumps(body) + "\n")
 
     def body(self, **fields):
-        """Parses the JSON body. All fields are optional, and unknown ones are refused."""
+        """The JSON of the request, whose fields are those and no others."""
         try:
             given = json.loads(self.request.body or b"{}")
         except ValueError:
@@ -270,7 +270,7 @@ class Execute(Handler):
         try:
             async for event in events_of(context, code, timeout_seconds):
                 if self.context_in_use is None:
-                    continue  # the caller left and the kernel was interrupted: drain its events, so that the next call does not get them
+                    continue  # nobody reads; the kernel was interrupted, and its answers are not the next one's
                 self.write(json.dumps(event) + "\n")
                 await self.flush()
         except iostream.StreamClosedError:
@@ -278,20 +278,20 @@ class Execute(Handler):
         self.context_in_use = None
 
     def on_connection_close(self):
-        """Interrupts the code of a caller that disconnects."""
+        """Whoever leaves ends what they asked for."""
         context, self.context_in_use = self.context_in_use, None
         if context is not None:
             asyncio.get_running_loop().create_task(context.interrupt())
 
 
 async def settled(context):
-    """Waits until the kernel has finished the interrupted code."""
+    """Waits until the kernel has ended what nobody reads."""
     async for _ in events_of(context, "", GRACE_SECONDS):
         pass
 
 
 async def gathered(events):
-    """Collects all events into one response."""
+    """All events as one answer."""
     texts, results, error, end = {"stdout": [], "stderr": []}, [], None, {}
     async for event in events:
         kind = event["type"]
