@@ -1,5 +1,5 @@
-// Package bookmark says where a walk stood, as the text of a cursor, so that a caller goes on there. The walk takes the names of each
-// directory in the order of their bytes. It takes a directory, then what is in it, then its next sibling.
+// Package bookmark encodes the position of a directory walk as a cursor, so that a caller can continue from there. A
+// walk sorts the names of each directory by bytes. It visits a directory, then its entries, then its next sibling.
 package bookmark
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// cursorMax bounds a cursor: a path of 4,096 bytes fits.
+// cursorMax is in bytes: the cursor of a 4,096-byte path fits.
 const cursorMax = 6000
 
-// Place is a path below the start of the walk, in the names' own bytes, and a number that the walk gives a meaning.
+// Place is the position of a walk: a path below its start, in raw bytes, and a number whose meaning the walk defines.
 type Place struct {
 	Path   string
 	Number int
@@ -21,7 +21,7 @@ type Place struct {
 
 var encoding = base64.RawURLEncoding
 
-// Cursor is nil where the path is too long for one.
+// Cursor encodes the position; nil if the path is too long.
 func (p Place) Cursor() *string {
 	text := encoding.EncodeToString([]byte(strconv.Itoa(p.Number) + ":" + p.Path))
 	if len(text) > cursorMax {
@@ -30,7 +30,7 @@ func (p Place) Cursor() *string {
 	return &text
 }
 
-// Parse reads a cursor; "" is the beginning.
+// Parse decodes a cursor; "" is the start of the walk.
 func Parse(cursor string) (Place, error) {
 	if cursor == "" {
 		return Place{}, nil
@@ -44,7 +44,7 @@ func Parse(cursor string) (Place, error) {
 	return Place{Path: path, Number: n}, nil
 }
 
-// Steps are the names of the path, which a walk follows down.
+// Steps returns the components of the path.
 func (p Place) Steps() []string {
 	if p.Path == "" {
 		return nil
@@ -52,8 +52,8 @@ func (p Place) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next says how a name stands to the place that steps lead to. passed: the name comes before the place, and the walk skips it.
-// on: the place is at the name or below it, and rest are the steps below the name.
+// Next compares a name with the first step of a cursor's path. passed: the name sorts before it, so the walk skips the
+// name. on: the name is that step; rest holds the steps below it.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

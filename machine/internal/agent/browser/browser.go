@@ -1,5 +1,5 @@
-// Package browser keeps one headless Chromium of the guest warm. It runs as the guest's user, is started by the first call, used by
-// all that follow, and replaced when it died, hangs, or has shown enough pages.
+// Package browser keeps one headless Chromium of the guest running. It runs as the guest's user. The first call starts
+// it and later calls share it. It is replaced when it dies, hangs, or has opened pagesMax pages.
 package browser
 
 import (
@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// A browser grows with every page it has shown.
+	// A browser's memory grows with every page.
 	pagesMax   = 200
 	atOnceMax  = 4
 	waitingMax = 32
 	idleMax    = 10 * time.Minute
 	timeoutMax = 2 * time.Minute
-	// openMax is how long a living browser takes for an empty page, at the very worst.
+	// openMax bounds the time in which a healthy browser opens an empty page.
 	openMax = 20 * time.Second
 )
 
-// Guest is where the browser's files are looked for.
+// Guest gives the root in which the browser's binary is looked up.
 type Guest interface {
 	Root() (*guestroot.Root, error)
 }
 
-// Browser is the one of this machine, running or not.
+// Browser manages the machine's one browser process, running or not.
 type Browser struct {
 	guest  Guest
 	runner *helper.Runner
@@ -47,12 +47,11 @@ func New(guest Guest, runner *helper.Runner) *Browser {
 	return &Browser{guest: guest, runner: runner, slots: make(chan struct{}, atOnceMax), queue: make(chan struct{}, waitingMax)}
 }
 
-// Screenshot returns a PNG of a page.
 func (b *Browser) Screenshot(ctx context.Context, user string, req wire.BrowserRequest) ([]byte, error) {
 	return b.show(ctx, user, req, func(ctx context.Context, p *page) ([]byte, error) { return p.screenshot(ctx, req) })
 }
 
-// Content returns a rendered page as HTML or text.
+// Content returns the rendered page as HTML or text.
 func (b *Browser) Content(ctx context.Context, user string, req wire.BrowserRequest) ([]byte, error) {
 	return b.show(ctx, user, req, func(ctx context.Context, p *page) ([]byte, error) { return p.content(ctx, req.Format) })
 }
@@ -99,7 +98,7 @@ func check(req wire.BrowserRequest) error {
 	return nil
 }
 
-// admit bounds the pages that are open, and those who wait for one.
+// admit limits the open pages and the calls that wait for one.
 func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	select {
 	case b.queue <- struct{}{}:
@@ -115,7 +114,8 @@ func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// page opens a tab. A browser that died or hangs, in a suspend perhaps, is replaced once: nothing has been visited yet.
+// page opens a tab. A browser that died or hung, perhaps during a suspend, is replaced once: nothing has been visited
+// yet.
 func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest) (*page, *running, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := b.enter(user, req.Env)
@@ -138,7 +138,7 @@ func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest
 	}
 }
 
-// enter takes a place in the running browser, starting one where there is none.
+// enter counts a page in the running browser, or starts a new browser.
 func (b *Browser) enter(user string, env map[string]string) (*running, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +160,7 @@ func (b *Browser) enter(user string, env map[string]string) (*running, error) {
 	return r, nil
 }
 
-// retire lets the pages of the current browser end, and then it.
+// retire lets the open pages of the current browser finish and then stops it.
 func (b *Browser) retire() {
 	r := b.current
 	b.current = nil
@@ -190,7 +190,7 @@ func (b *Browser) leave(r *running) {
 	}
 }
 
-// rest ends a browser that nobody used for a while: its memory is worth more than the next start.
+// rest stops an idle browser to release its memory.
 func (b *Browser) rest(r *running) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,7 +199,7 @@ func (b *Browser) rest(r *running) {
 	}
 }
 
-// discard ends a browser that does not do what it is told, with all its pages.
+// discard stops a broken browser together with its open pages.
 func (b *Browser) discard(r *running, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

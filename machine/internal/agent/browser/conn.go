@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// messageBytesMax bounds one message of the browser: a picture in base64, and some.
+// messageBytesMax bounds one message; the largest is a screenshot in base64.
 const messageBytesMax = 24 << 20
 
 var (
@@ -18,8 +18,8 @@ var (
 	errTooLarge = errors.New("browser: a message is too large")
 )
 
-// conn speaks the DevTools protocol over a pair of pipes: JSON messages, each ended by NUL. The browser is the guest's, so anything
-// may come.
+// conn speaks the DevTools protocol over two pipes: JSON messages that end with NUL. The browser belongs to the guest,
+// so its messages are untrusted.
 type conn struct {
 	out    *os.File
 	in     *os.File
@@ -43,7 +43,7 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// refusedError is the browser's answer that it will not.
+// refusedError is an error that the browser returned for a call.
 type refusedError string
 
 func (e refusedError) Error() string { return "browser: " + string(e) }
@@ -102,7 +102,7 @@ func (c *conn) deliver(m message) {
 	}
 }
 
-// close ends every call; the first cause is kept.
+// close fails every pending call; the first cause is kept.
 func (c *conn) close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *conn) cause() error {
 	return c.err
 }
 
-// listen hands a session's events to handle, which may not wait for anything.
+// listen sets the handler of a session's events; nil removes it. The handler must not block.
 func (c *conn) listen(session string, handle func(method string, params json.RawMessage)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *conn) listen(session string, handle func(method string, params json.Raw
 	}
 }
 
-// send starts a call; its answer comes on the channel.
+// send starts a call; the channel receives its reply.
 func (c *conn) send(session, method string, params any) (int64, <-chan message, error) {
 	text, err := json.Marshal(params)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *conn) send(session, method string, params any) (int64, <-chan message, 
 	if err != nil {
 		return 0, nil, err
 	}
-	// One write is one message: files serialize them.
+	// One write per message: os.File serializes concurrent writes.
 	if _, err := c.out.Write(append(b, 0)); err != nil {
 		c.close(err)
 		return id, nil, errClosed
@@ -165,7 +165,6 @@ func (m message) resultInto(result any) error {
 	return json.Unmarshal(m.Result, result)
 }
 
-// call sends and waits for the answer.
 func (c *conn) call(ctx context.Context, session, method string, params, result any) error {
 	id, answer, err := c.send(session, method, params)
 	if err != nil {
@@ -176,7 +175,7 @@ func (c *conn) call(ctx context.Context, session, method string, params, result 
 		return m.resultInto(result)
 	case <-c.closed:
 		select {
-		case m := <-answer: // it came before the end did
+		case m := <-answer: // the reply arrived before the connection closed
 			return m.resultInto(result)
 		default:
 			return errors.Join(errClosed, c.cause())

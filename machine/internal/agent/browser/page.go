@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// The window of most calls: an empty page has it already.
+	// Most calls ask for this window size: an empty page starts with it.
 	usualWidth, usualHeight = 1280, 720
 
-	loadersMax = 100 // documents that one call follows from redirect to redirect
-	// A picture is bounded before it is made: the browser would need four bytes a pixel for it.
+	loadersMax = 100 // documents followed in one call, for example by redirects
+	// The size of a screenshot is clamped first: the browser needs four bytes a pixel for it.
 	fullPageHeightMax = 16_384
 	fullPagePixelsMax = 40_000_000
 )
 
-// lifecycle are the browser's names of what is waited for.
+// lifecycle maps our names of load states to the browser's.
 var lifecycle = map[string]string{"load": "load", "domcontentloaded": "DOMContentLoaded", "networkidle": "networkIdle"}
 
-// page is one tab in a browsing context of its own: no cookie, cache or storage goes from one call to the next.
+// page is one tab in its own browsing context: calls share no cookies, cache or storage.
 type page struct {
 	conn             *conn
 	context, session string
 
 	mu      sync.Mutex
-	loaders []loader // documents of the main frame, in their order
+	loaders []loader // documents of the main frame, oldest first
 	frame   string
 	crashed bool
 	changed chan struct{}
@@ -44,7 +44,7 @@ type loader struct {
 	names []string
 }
 
-// openPage makes an empty page; size it before it is visited.
+// openPage opens an empty page with the usual window; call size before visit.
 func openPage(ctx context.Context, c *conn) (*page, error) {
 	p := &page{conn: c, changed: make(chan struct{}, 1)}
 	var made struct {
@@ -65,7 +65,6 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 		p.close()
 		return nil, err
 	}
-	// A page's target and its main frame have the same id.
 	p.session, p.frame = made.SessionID, made.TargetID
 	c.listen(p.session, p.take)
 	return p, p.prepare()
@@ -73,7 +72,7 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 
 type values map[string]any
 
-// prepare sends without waiting: the answers come in order, before that of the navigation.
+// prepare sends without waiting: the browser handles messages in order, so these take effect before the navigation.
 func (p *page) prepare() error {
 	for _, each := range []struct {
 		session, method string
@@ -91,7 +90,7 @@ func (p *page) prepare() error {
 	return nil
 }
 
-// size sets the window. It waits for the answer: so a browser that died or hangs is found out before anything is visited.
+// size sets the window and waits for the reply. A dead or hung browser is thus detected before anything is visited.
 func (p *page) size(ctx context.Context, req wire.BrowserRequest) error {
 	return p.conn.call(ctx, p.session, "Emulation.setDeviceMetricsOverride", metricsOf(req.Width, req.Height), nil)
 }
@@ -104,10 +103,11 @@ func (p *page) close() {
 	if p.session != "" {
 		p.conn.listen(p.session, nil)
 	}
-	_, _, _ = p.conn.send("", "Target.disposeBrowserContext", values{"browserContextId": p.context}) // gone with its browser otherwise
+	// On error the browser is gone, and the context with it.
+	_, _, _ = p.conn.send("", "Target.disposeBrowserContext", values{"browserContextId": p.context})
 }
 
-// take handles one event. A dialog would stop the page until somebody answers.
+// take handles one event. It dismisses dialogs, which would block the page.
 func (p *page) take(method string, params json.RawMessage) {
 	switch method {
 	case "Page.lifecycleEvent":
@@ -156,7 +156,7 @@ func (p *page) wake() {
 	}
 }
 
-// visit goes to the URL and waits for what the request says.
+// visit navigates to the URL and waits for the load state in req.
 func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	var navigated struct {
 		LoaderID  string `json:"loaderId"`
@@ -188,7 +188,7 @@ func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	}
 }
 
-// arrived asks the newest document: the one that was navigated to may have led on to another.
+// arrived checks the newest document: the requested one may have redirected.
 func (p *page) arrived(loaderID, name string) bool {
 	first := slices.IndexFunc(p.loaders, func(l loader) bool { return l.id == loaderID })
 	return first >= 0 && slices.Contains(p.loaders[len(p.loaders)-1].names, name)
@@ -206,7 +206,6 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// screenshot returns a PNG.
 func (p *page) screenshot(ctx context.Context, req wire.BrowserRequest) ([]byte, error) {
 	params := values{"format": "png", "optimizeForSpeed": true}
 	if req.FullPage {
@@ -240,7 +239,7 @@ func (p *page) wholePage(ctx context.Context) (values, error) {
 	return values{"x": 0, "y": 0, "width": width, "height": height, "scale": 1}, nil
 }
 
-// expressions cut in the page: the bound of a message is not to be met by honest pages.
+// expressions are evaluated in the page to read its content.
 var expressions = map[string]string{
 	"html": `((d) => (d.doctype ? new XMLSerializer().serializeToString(d.doctype) + "\n" : "") + (d.documentElement?.outerHTML ?? ""))(document)`,
 	"text": `document.body?.innerText ?? document.documentElement?.textContent ?? ""`,

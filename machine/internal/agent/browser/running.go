@@ -14,16 +14,16 @@ import (
 
 const program = "/usr/bin/chromium"
 
-// launch gives the browser its two pipes as descriptors 3 and 4, where it looks for them. Its standard streams are /dev/null. Its directory
-// holds no page's data, since every page has a browser context of its own, in memory.
+// launch moves the two pipes to descriptors 3 and 4, where Chromium expects them. The standard streams become
+// /dev/null. The data directory holds no page data: every page has a browser context in memory.
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 
-// flags: the window that about:blank opens keeps the browser from ending with its last page.
+// flags end with about:blank: its window keeps the browser alive when the last page closes.
 var flags = []string{
 	"--headless", "--remote-debugging-pipe",
-	"--no-sandbox",            // the machine is the sandbox, and its kernel has none to offer inside
-	"--disable-dev-shm-usage", // /dev/shm is small
+	"--no-sandbox", // the machine is the sandbox; its kernel offers Chromium none inside
+	"--disable-dev-shm-usage",
 	"--disable-gpu", "--in-process-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run", "--no-default-browser-check",
 	"--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
 	"--disable-domain-reliability", "--disable-breakpad", "--disable-client-side-phishing-detection", "--disable-hang-monitor",
@@ -34,20 +34,20 @@ var flags = []string{
 	"--force-color-profile=srgb", "--window-size=1280,720", "about:blank",
 }
 
-// running is one process with its pages.
+// running is one browser process with its pages.
 type running struct {
 	process *helper.Process
 	conn    *conn
-	pages   int // opened so far
+	pages   int // opened in total
 	open    int
-	retired bool // no new pages; the last open one ends it
+	retired bool // no new pages; the browser stops with its last page
 	idle    *time.Timer
-	spare   chan *page    // one empty page, made ahead of the next call
-	opening chan struct{} // held by whoever makes a page
+	spare   chan *page    // one empty page, opened ahead of the next call
+	opening chan struct{} // semaphore: one page is opened at a time
 }
 
 func (r *running) stop(why error) {
-	r.conn.close(why) // it ends by itself when its pipe does
+	r.conn.close(why) // the browser exits when its pipe closes
 	r.process.Stop()
 }
 
@@ -77,9 +77,9 @@ func (b *Browser) start(user string, env map[string]string) (*running, error) {
 	return &running{process: process, conn: newConn(out, in), spare: make(chan *page, 1), opening: make(chan struct{}, 1)}, nil
 }
 
-// own makes a file of a descriptor whose reads and writes end when it is closed.
+// own wraps fd so that Close interrupts pending reads and writes.
 func own(fd int) *os.File {
-	_ = unix.SetNonblock(fd, true) // otherwise a blocked call costs a thread, and closing waits for it
+	_ = unix.SetNonblock(fd, true) // a blocking descriptor would hold a thread, and Close would wait for it
 	return os.NewFile(uintptr(fd), "browser")
 }
 
@@ -96,7 +96,6 @@ func (b *Browser) installed() error {
 	return unix.Close(fd)
 }
 
-// sized returns an empty page of the size that is asked for.
 func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, error) {
 	p, err := r.take(ctx)
 	if err != nil {
@@ -109,8 +108,8 @@ func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, er
 	return p, nil
 }
 
-// take returns an empty page: the spare one, or a new one. Pages are made one at a time: a call that comes while the spare one is
-// being made waits for that, since two at once would both be late.
+// take returns the spare page or opens one. Pages open one at a time: a call that comes while the spare page opens
+// waits for that, since two at once would both be late.
 func (r *running) take(ctx context.Context) (*page, error) {
 	if p := r.takeSpare(); p != nil {
 		return p, nil
@@ -139,13 +138,13 @@ func (r *running) takeSpare() *page {
 	return nil
 }
 
-// refill makes the spare page when there is none: half of a call's time goes into an empty page.
+// refill opens the spare page if there is none: half of a call's time goes into an empty page.
 func (r *running) refill() {
 	select {
 	case r.opening <- struct{}{}:
 		defer func() { <-r.opening }()
 	default:
-		return // a call is making its own
+		return // a call opens its own page
 	}
 	if len(r.spare) > 0 {
 		return
@@ -153,8 +152,8 @@ func (r *running) refill() {
 	ctx, cancel := context.WithTimeout(context.Background(), openMax)
 	defer cancel()
 	if p, err := openPage(ctx, r.conn); err == nil {
-		r.spare <- p // whoever holds opening alone fills it
-	} // otherwise the next call finds out what is wrong
+		r.spare <- p // does not block: the semaphore is held, and spare was empty
+	} // on error the next call reports the cause
 }
 
 func (r *running) alive() bool {

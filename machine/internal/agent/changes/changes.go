@@ -1,6 +1,6 @@
-// Package changes says how a workspace's disk differs from its template. Only directories that lie in the disk's upper layer
-// are looked at, and in each of them what the workspace sees is compared with what the template has: so whiteouts, opaque
-// and renamed directories need no knowledge of their marks, which no guest can read.
+// Package changes lists how a workspace's disk differs from its template. It walks only directories in the overlay's
+// upper layer, and compares the merged view with the template there. It needs no knowledge of whiteouts and opaque
+// markers, which a guest cannot read.
 package changes
 
 import (
@@ -30,34 +30,33 @@ const (
 	limitMax       = 1000
 	hashBytesMax   = 256 << 20
 	depthMax       = 1024
-	namesMax       = 200_000 // of one directory
+	namesMax       = 200_000 // per directory
 	pathBytesMax   = 4096
-	compareBudget  = 256 << 20 // bytes of files that differ in nothing but perhaps their content
+	compareBudget  = 256 << 20 // bytes read per call to compare files of equal size
 	summaryTimeMax = 20 * time.Second
 	pageTimeMax    = 5 * time.Second
 )
 
-// Request is one page, or the summary, of a filter.
+// Request asks for one page, or for the summary.
 type Request struct {
-	Workspace  string // cursors of another workspace are refused
+	Workspace  string // part of the cursor's checksum
 	PathPrefix string
 	Limit      int
 	Cursor     string
 	Hash       bool
 	Summary    bool
-	// OnDiskFrom leaves the facts of so many new files, or more, to whoever reads the disk; 0: of none.
+	// OnDiskFrom: if a page has at least this many new files, the disk reader fills in their facts. 0 means never.
 	OnDiskFrom int
-	Own        map[string]identity.File // what the service writes, by path: no change while it is so
+	Own        map[string]identity.File // files that the service writes, by path; no change while unmodified
 }
 
-// Trees are the three views of one disk.
 type Trees struct {
-	Merged   string // what the workspace sees, without what is mounted over it
+	Merged   string // the guest's view, without its mounts
 	Upper    string
 	Template string
 }
 
-// Run lists one page, or counts.
+// Run returns one page, or the counts. A closed gone ends it early.
 func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	result := wire.Changes{Changes: []wire.Change{}}
 	if req.Limit < 1 || req.Limit > limitMax {
@@ -71,7 +70,7 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 		return result, err
 	}
 	if req.Hash || req.Summary {
-		req.OnDiskFrom = 0 // the first reads what it looks at, the second looks at nothing
+		req.OnDiskFrom = 0 // Hash reads the files anyway; a summary needs no facts
 	}
 	if req.Summary {
 		return summarize(at, req, gone)
@@ -86,7 +85,7 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	}
 	err = w.run(at)
 	if errors.Is(err, errLost) {
-		// What the cursor stood at is no more: go on by its place.
+		// The cursor's entry no longer exists: continue by its index in the directory.
 		from.found, from.seen = byCount, 0
 		err = w.run(at)
 	}
@@ -100,7 +99,7 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	return result, err
 }
 
-// filled has the facts that were left out; what has gone meanwhile is no change.
+// filled adds the facts that the walk left out, and drops files that no longer exist.
 func filled(merged string, changes []wire.Change) ([]wire.Change, error) {
 	root, err := guestroot.OpenDir(merged)
 	if err != nil {
@@ -145,7 +144,7 @@ func summarize(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error
 }
 
 var (
-	// errPageFull: the page has what it may hold, or took as long as it may.
+	// errPageFull: the page has reached its limit of entries or time.
 	errPageFull = errors.New("changes: page full")
 	errLost     = errors.New("changes: the cursor's place is gone")
 )

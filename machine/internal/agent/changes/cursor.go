@@ -11,10 +11,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// A cursor says after which path to go on. Paths may be longer than cursors: then it holds a directory above the path, the
-// path's digest, and how many entries of that directory were passed, for the case that the path is gone by then.
+// A cursor names the last path of a page. For a path that is too long it holds an ancestor directory, the path's
+// digest, and the number of entries below that directory already listed. The number is used if the path no longer
+// exists.
 //
-//	check of everything and of the filter (8) | digest of the path (8) | count (4) | path, or the directory
+//	checksum of the rest and the filter (8) | digest of the path (8) | count (4) | path or ancestor
 const (
 	checkBytes      = 8
 	digestBytes     = 8
@@ -24,22 +25,22 @@ const (
 	cursorLengthMax = 200
 )
 
-// How the place within a cut path's directory is found again.
+// States of the search for a cut path below its ancestor.
 const (
-	whole    = iota // the path is not cut
-	byDigest        // not found yet
+	whole    = iota // the path is not cut: no search
+	byDigest        // searching by digest
 	byCount
 	found
 )
 
-// position is where a page begins: after it.
+// position is the place after which a page begins.
 type position struct {
-	path   string // "" for the beginning
+	path   string // "" is the beginning
 	digest [digestBytes]byte
 	count  uint32
 	found  int
 	seen   uint32
-	dir    string // path as the cursor has it
+	dir    string // the path in the cursor
 }
 
 var encoding = base64.RawURLEncoding.Strict()
@@ -54,7 +55,7 @@ func makeCursor(req Request, path string, count uint32) string {
 	return encoding.EncodeToString(b)
 }
 
-// cursorDir cuts a path to what a cursor holds.
+// cursorDir returns the longest ancestor that fits into a cursor.
 func cursorDir(path string) string {
 	for len(path) > cursorPathMax {
 		path = path[:strings.LastIndexByte(path, '/')]
@@ -92,7 +93,8 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// after says whether a walk meets path later than other. A walk meets a directory first, then what is in it, then its next sibling.
+// after reports whether a walk visits path later than other. A walk visits a directory, then its entries, then its next
+// sibling.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]
@@ -106,17 +108,17 @@ func after(path, other string) bool {
 
 func below(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// reaches: something at or below the path comes after the position.
+// reaches reports whether path, or something below it, may come after the position.
 func (p *position) reaches(path string) bool {
 	return p.path == "" && p.found == whole || path == p.path || below(p.path, path) || after(path, p.path)
 }
 
-// before says whether the position lies before the path. It is false while the place of the position is not found yet.
+// before reports whether path comes after the position; false while a cut path is still searched for.
 func (p *position) before(path string) bool {
 	return p.found != byDigest && p.found != byCount && (p.path == "" || after(path, p.path))
 }
 
-// entriesOf is how many entries of a directory earlier pages had.
+// entriesOf returns how many entries of dir were listed by earlier pages.
 func (p *position) entriesOf(dir string) uint32 {
 	if dir == p.dir {
 		return p.seen
@@ -124,14 +126,15 @@ func (p *position) entriesOf(dir string) uint32 {
 	return 0
 }
 
-// passed says whether the walk has passed the position, so that the entry comes after it. It is asked for each entry in order.
+// passed reports whether the entry at path comes after the position. The walk must call it for every entry, in order:
+// it counts the entries below a cut path's ancestor.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
 		return p.path == "" && p.found == whole || after(path, p.path)
 	}
 	if !below(path, p.path) {
 		if after(path, p.path) && p.found == byCount {
-			p.found = found // the directory has fewer entries than it had
+			p.found = found // the directory now has fewer entries than the cursor counted
 			return true
 		}
 		return false

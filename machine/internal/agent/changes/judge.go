@@ -10,15 +10,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 )
 
-// alike: nothing that a stat shows is different. What does not lie in the upper layer is then taken for the template's own;
-// inode numbers would tell for certain, but the engine makes up those that a guest sees.
+// alike compares what stat shows. An entry outside the upper layer that is alike counts as the template's own. Inode
+// numbers would be exact, but the engine invents those that a guest sees.
 func alike(a, b *side) bool {
 	return sameOwner(a, b) && a.Mtim == b.Mtim && a.Rdev == b.Rdev && (a.kind() == unix.S_IFDIR || a.Size == b.Size)
 }
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// judge compares two of one type. A directory's time changes with each entry, which is no change of its own.
+// judge compares two entries of one type; "" means no change. A directory's mtime changes with each entry, so it is
+// ignored.
 func (w *walk) judge(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:
@@ -45,7 +46,7 @@ func (w *walk) judge(now, before *side) string {
 	return metadata
 }
 
-// isOwn: the service wrote it so, and nobody has touched it since.
+// isOwn reports whether the file is still exactly as the service wrote it.
 func (w *walk) isOwn(now *side, path string) bool {
 	own, ok := w.req.Own[path]
 	if !ok || now.Mode != unix.S_IFREG|own.Mode || now.Uid != 0 || now.Gid != 0 || now.Size != int64(len(own.Content)) {
@@ -68,7 +69,7 @@ func target(s *side) string {
 	return string(buffer[:n])
 }
 
-// sameContent reads both, as long as the call's budget lasts; then the time of change decides.
+// sameContent compares the bytes while the call's read budget lasts, then only the mtimes.
 func (w *walk) sameContent(now, before *side) bool {
 	if now.Size != before.Size {
 		return false
@@ -87,7 +88,7 @@ func (w *walk) sameContent(now, before *side) bool {
 	return a != nil && b != nil && sameBytes(a, b)
 }
 
-// file opens a regular file, which it was when it was looked at; nil when it cannot.
+// file opens a regular file; nil on failure. It checks the type again, since the file may have been replaced.
 func (s *side) file() *os.File {
 	fd, err := unix.Openat(int(s.dir.Fd()), s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -115,7 +116,7 @@ func sameBytes(a, b io.Reader) bool {
 	}
 }
 
-// digest is "" for what is too large or cannot be read.
+// digest returns "" if the file is too large or unreadable.
 func (s *side) digest() string {
 	f := s.file()
 	if f == nil {

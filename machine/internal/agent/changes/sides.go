@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/dirents"
 )
 
-// side is one name in one view.
+// side is one entry in one view (merged or template).
 type side struct {
 	dir  *os.File
 	name string
-	bare bool // only its type is known
+	bare bool // only the type is known
 	unix.Stat_t
 }
 
-// open opens a directory of a view; nil when it has gone meanwhile.
+// open opens a directory; nil if it no longer exists.
 func (s *side) open() *os.File {
 	fd, err := unix.Openat(int(s.dir.Fd()), s.name, directoryFlags, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *side) open() *os.File {
 
 func (s *side) kind() uint32 { return s.Mode & unix.S_IFMT }
 
-// look returns nil for what is not there.
+// look returns nil if the name does not exist.
 func look(dir *os.File, name string) *side {
 	s := &side{dir: dir, name: name}
 	if unix.Fstatat(int(dir.Fd()), name, &s.Stat_t, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -39,24 +39,24 @@ func look(dir *os.File, name string) *side {
 }
 
 const (
-	// aheadNames of a directory are looked at by lookers beside each other, before it is their turn: each call of a guest waits for its
-	// kernel, and that for the disk.
+	// sides prefetches lstat of aheadNames names with several goroutines: each call is a round trip into gVisor, and
+	// may wait for the disk.
 	aheadNames = 32
 	lookers    = 4
 )
 
-// sides looks at the names of one directory in their order.
+// sides looks up the names of one directory in order.
 type sides struct {
 	w     *walk
 	dir   *os.File
 	path  string
-	begun int     // names before it were looked at
-	ahead []*side // those before begun, the last ones
+	begun int     // index after the last prefetched name
+	ahead []*side // prefetched sides that end before begun; nil: missing or not on this page
 }
 
 func (w *walk) sides(dir *os.File, path string) *sides { return &sides{w: w, dir: dir, path: path} }
 
-// at is the side of a name that concerns this page, in a list that is asked from its first to its last; nil: it is not there.
+// at returns the side of list[i], nil if it is missing or cannot be on this page. Callers ask in ascending order.
 func (s *sides) at(list []string, i int) *side {
 	if i >= s.begun {
 		end := min(i+aheadNames, len(list))
@@ -81,7 +81,7 @@ func (s *sides) look(list []string) []*side {
 	return found
 }
 
-// names of a directory, sorted; what cannot be read is empty.
+// names lists a directory, sorted; an unreadable one is empty.
 func (w *walk) names(dir *os.File) []dirents.Item {
 	if w.dirents == nil {
 		w.dirents = make([]byte, dirents.BufferBytes)
@@ -89,9 +89,8 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// named is what is known of a new name from its directory alone; nil where it has to be looked at. For a summary the type is enough. For a page
-// it is enough of regular files and links, whose facts the disk has. All else has facts that only the guest knows, and a path that is not
-// UTF-8 cannot be asked for.
+// named builds a side from the directory entry alone, or returns nil if the entry needs an lstat. A summary needs only
+// the type. A page can leave regular files and links to the disk reader, if their path is UTF-8.
 func (w *walk) named(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// mountPoints of the machine: nothing of the disk is seen below them.
+// mountPoints hide the disk below them.
 var mountPoints = []string{"/dev", "/proc", "/sys", "/tmp", "/volumes"}
 
 type walk struct {
@@ -24,12 +24,12 @@ type walk struct {
 	budget   int64
 	upper    *guestroot.Root
 	dirents  []byte
-	bare     int // entries without their facts
+	bare     int // entries without facts
 	take     func(wire.Change) error
 
-	last     string // what the next page begins after
-	countDir string // where last is cut to
-	count    uint32 // entries below it
+	last     string // the next page begins after it
+	countDir string // cursorDir of last
+	count    uint32 // entries listed below countDir
 }
 
 func openRoot(path string) (*os.File, error) {
@@ -40,8 +40,8 @@ func openRoot(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// upperNames holds the upper directory open no longer than it takes to read it: the guest removes it without the engine
-// noticing by this way, and a checkpoint of an open directory that is gone does not restore.
+// upperNames closes the upper directory right after reading it. The guest can remove the directory without the engine
+// noticing, and a checkpoint with an open, removed directory cannot be restored.
 func (w *walk) upperNames(path string) map[string]bool {
 	fd, err := w.upper.Open("/"+path, directoryFlags, 0)
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *walk) upperNames(path string) map[string]bool {
 	return set
 }
 
-// compared walks a directory that both have. path is "" for the root, "/etc" and so on.
+// compared walks a directory that exists in both views. path is "" for the root, else like "/etc".
 func (w *walk) compared(merged, template *os.File, path string, depth int) error {
 	inUpper := w.upperNames(path)
 	var list []string
@@ -83,11 +83,11 @@ func (w *walk) compared(merged, template *os.File, path string, depth int) error
 	return nil
 }
 
-// pair judges one name. now and before are nil where there is nothing.
+// pair compares one name; now or before is nil if the name is missing in that view.
 func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) error {
 	switch {
 	case now == nil && before == nil:
-		return nil // came and went
+		return nil // vanished since it was listed
 	case now != nil && w.isOwn(now, path):
 		return nil
 	case now == nil:
@@ -120,7 +120,7 @@ func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) err
 	return w.compared(merged, template, path, depth+1)
 }
 
-// all emits something new, and what is below it as added.
+// all emits a new or replaced entry, and everything below it as added.
 func (w *walk) all(kind string, now *side, path string, depth int) error {
 	if err := w.emit(kind, now, path, true); err != nil {
 		return err
@@ -136,7 +136,6 @@ func (w *walk) all(kind string, now *side, path string, depth int) error {
 	return w.below(dir, path, depth)
 }
 
-// below emits what is in a new directory.
 func (w *walk) below(dir *os.File, path string, depth int) error {
 	items := w.names(dir)
 	var unknown []string
@@ -163,7 +162,7 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 			s = sides.at(unknown, n)
 		}
 		if s == nil {
-			continue // gone
+			continue // vanished
 		}
 		if err := w.all(added, s, child, depth+1); err != nil {
 			return err
@@ -172,12 +171,12 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// concerns: something at or below a path can be of this page.
+// concerns reports whether path, or something below it, may be on this page.
 func (w *walk) concerns(path, name string) bool {
 	return !slices.Contains(mountPoints, path) && !files.Hidden(name) && related(path, w.req.PathPrefix) && w.from.reaches(path)
 }
 
-// visit says whether anything at or below a path can be of this page, and ends a page that takes too long.
+// visit is concerns with a deadline: it ends a page that takes too long.
 func (w *walk) visit(path, name string) (bool, error) {
 	if !w.concerns(path, name) {
 		return false, nil
@@ -187,7 +186,7 @@ func (w *walk) visit(path, name string) (bool, error) {
 		return false, errPageFull
 	default:
 	}
-	// No page without progress, or there would be no end.
+	// Every page must progress, or paging would never end.
 	if w.last != "" && time.Now().After(w.deadline) {
 		return false, errPageFull
 	}
@@ -197,7 +196,7 @@ func (w *walk) visit(path, name string) (bool, error) {
 	return true, nil
 }
 
-// related: the path has the prefix, or something below it may.
+// related reports whether path, or something below it, may have the prefix.
 func related(path, prefix string) bool {
 	return strings.HasPrefix(path, prefix) || strings.HasPrefix(prefix, path+"/")
 }
@@ -219,7 +218,7 @@ func (w *walk) emit(kind string, s *side, path string, current bool) error {
 	return w.take(c)
 }
 
-// note keeps what a cursor after this entry needs.
+// note records the state of a cursor after this entry.
 func (w *walk) note(path string) {
 	dir := cursorDir(path)
 	if dir != w.countDir {

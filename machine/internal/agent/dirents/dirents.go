@@ -1,4 +1,4 @@
-// Package dirents reads the names of directories, with what each directory says that they are.
+// Package dirents reads directory entries with their types.
 package dirents
 
 import (
@@ -10,29 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Item is a name of a directory, and what the directory says that it is.
 type Item struct {
 	Name string
-	Kind uint8 // unix.DT_*; DT_UNKNOWN where the file system does not say
+	Kind uint8 // unix.DT_*; DT_UNKNOWN if the file system does not report it
 }
 
 const (
-	// BufferBytes: a directory of a thousand names is read in one call.
+	// BufferBytes fits a directory of a thousand names in one call.
 	BufferBytes = 64 << 10
-	// Of struct linux_dirent64: inode, offset, length, type, name.
+	// Offsets in struct linux_dirent64.
 	direntLengthAt = 16
 	direntTypeAt   = 18
 	direntNameAt   = 19
 )
 
-// Read returns the names of a directory in their order, namesMax at most. The kind of each comes with it, which spares a call for each file:
-// package os drops it. What cannot be read is empty.
+// Read returns at most namesMax entries, sorted by name; none if dir is unreadable. The type saves a stat per file;
+// package os drops it.
 func Read(dir int, buffer []byte, namesMax int) []Item {
 	var items []Item
 	for len(items) < namesMax {
 		n, err := unix.Getdents(dir, buffer)
 		if err != nil || n <= 0 {
-			break // the end, or gone meanwhile
+			break // the end, or the directory was removed
 		}
 		items = appendNames(items, buffer[:n], namesMax)
 	}

@@ -1,4 +1,4 @@
-// Package fail is the one table of the agent's refusals: code, HTTP status and how each is made.
+// Package fail defines the agent's errors: code, reason and HTTP status.
 package fail
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Error is a refusal with the status of the gateway's own error table.
+// Error is an error reply with its HTTP status, as in the gateway's error table.
 type Error struct {
 	Status int
 	wire.AgentError
@@ -54,18 +54,17 @@ func Timeout(message string) *Error {
 	return refuse(http.StatusGatewayTimeout, "timeout", "", message)
 }
 
-// TooLarge is 413 with the bound in details.max_bytes.
+// TooLarge is a 413 with the limit in details.max_bytes.
 func TooLarge(message string, maxBytes int64) *Error {
 	return refuse(http.StatusRequestEntityTooLarge, "payload_too_large", "", message).With("max_bytes", maxBytes)
 }
 
-// RangeNotSatisfiable is 416 with the file's size in details.size.
+// RangeNotSatisfiable is a 416 with the file's size in details.size.
 func RangeNotSatisfiable(sizeBytes int64) *Error {
 	return refuse(http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", "", "The range starts past the end of the file").
 		With("size", sizeBytes)
 }
 
-// With adds one detail.
 func (e *Error) With(name string, value any) *Error {
 	if e.Details == nil {
 		e.Details = map[string]any{}
@@ -74,8 +73,8 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// From turns any error into a refusal. A full disk and an exhausted resource are the workspace's. All else that is no refusal yet is the
-// agent's own fault.
+// From converts any error. A full disk and exhausted resources are the workspace's; any other unknown error is the
+// agent's fault.
 func From(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {
