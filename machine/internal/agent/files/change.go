@@ -15,13 +15,13 @@ import (
 
 const (
 	componentsMax = 1024
-	// depthMax bounds a recursive delete: each level holds a descriptor.
+	// depthMax limits recursive deletes: each level keeps a descriptor open.
 	depthMax = 2048
-	// roundsMax: a guest may fill a directory as fast as it is emptied.
+	// roundsMax limits rounds per directory: a guest may refill it as fast as it is emptied.
 	roundsMax = 100000
 )
 
-// Mkdir makes a directory. With parents an existing directory is fine.
+// Mkdir creates a directory. With parents it creates missing ancestors and accepts an existing directory.
 func Mkdir(r *guestroot.Root, req wire.MkdirRequest, owner Owner) (wire.FileInfo, error) {
 	if err := CheckPath(req.Path); err != nil {
 		return wire.FileInfo{}, err
@@ -76,7 +76,7 @@ func isDirectory(r *guestroot.Root, path string) bool {
 	return err == nil
 }
 
-// makeParents makes what is missing of dir, from the top.
+// makeParents creates dir and its missing ancestors.
 func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	if isDirectory(r, dir) {
 		return nil
@@ -103,7 +103,7 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	return nil
 }
 
-// Delete removes a file, a link, or a directory with all that is in it when recursive.
+// Delete removes a file, a link or a directory; recursive allows a directory that is not empty.
 func Delete(r *guestroot.Root, path string, recursive bool) error {
 	if err := CheckPath(path); err != nil {
 		return err
@@ -132,7 +132,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	return nil
 }
 
-// removeTree holds a descriptor for each level, so a directory that is swapped for a link meanwhile leads nowhere.
+// removeTree keeps a descriptor per level, so replacing a directory by a link cannot redirect the deletion.
 func removeTree(dir int, name string, depth int) error {
 	if depth == 0 {
 		return unix.ENAMETOOLONG
@@ -140,7 +140,7 @@ func removeTree(dir int, name string, depth int) error {
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(dir, name, how)
 	if errors.Is(err, unix.EXDEV) {
-		return unix.EBUSY // as leaveMountPoint
+		return unix.EBUSY // a mount point, as in leaveMountPoint
 	}
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func removeTree(dir int, name string, depth int) error {
 				return err
 			}
 		}
-		// Entries vanished under the position: start over until the directory is empty.
+		// Deletions shift the read position: rewind until the directory is empty.
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}

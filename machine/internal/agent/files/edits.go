@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// applyEdits applies each edit to the text that the one before left.
+// applyEdits applies the edits in order, each to the result of the one before.
 func applyEdits(text []byte, edits []wire.TextEdit) (next []byte, replacements int, err error) {
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
 		return nil, 0, fail.Invalid("edit_not_text", "The file is not UTF-8 text")
@@ -40,7 +40,7 @@ func occurrences(text []byte, e wire.TextEdit, index int) (int, error) {
 	if at < 0 {
 		return 0, fail.Invalid("edit_not_found", "The old text is not in the file").With("index", index)
 	}
-	// Occurrences that overlap are two as well: which one was meant is not known.
+	// Overlapping occurrences are ambiguous too.
 	if bytes.Contains(text[at+1:], old) {
 		return 0, fail.Invalid("edit_ambiguous", "The old text occurs more than once: add context, or set replace_all").With("index", index)
 	}

@@ -9,10 +9,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// FactsMax is how many paths are looked at in one call.
+// FactsMax limits the paths of one call.
 const FactsMax = 1000
 
-// FactsOf looks at paths below the root, and follows no link. Neighbours share their directory, which is opened once. What is not there is nil.
+// FactsOf stats paths below the root without following links; nil means missing. Consecutive paths of one directory
+// share one open.
 func FactsOf(root *guestroot.Root, paths []string) []*wire.Fact {
 	facts := make([]*wire.Fact, len(paths))
 	opened, dir := "", -1

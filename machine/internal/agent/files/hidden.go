@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file is written under a hidden name in its directory, and renamed when it is whole. The machine may die meanwhile, and the hidden file
-// stays. The next agent that writes into the directory removes it.
+// A write goes to a hidden file in the target's directory, which is then renamed. If the machine dies before the
+// rename, the hidden file remains. The next agent that writes to the directory removes it.
 
 const (
 	hiddenPrefix = ".berth-"
@@ -19,11 +19,11 @@ const (
 )
 
 const (
-	sweptMax      = 4096  // directories that are known to be looked through; beyond it some are looked through again
-	sweepNamesMax = 50000 // names of one directory that are looked at
+	sweptMax      = 4096  // directories remembered as swept; when full, all are forgotten
+	sweepNamesMax = 50000 // names read per directory
 )
 
-// Hidden is a file that a write has not finished.
+// Hidden reports whether name is that of an unfinished write.
 func Hidden(name string) bool {
 	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
 }
@@ -32,11 +32,11 @@ var hidden = hiddenFiles{ours: map[string]bool{}, swept: map[[2]uint64]bool{}}
 
 type hiddenFiles struct {
 	mu    sync.Mutex
-	ours  map[string]bool    // names that this agent is writing under
-	swept map[[2]uint64]bool // device and inode of the directories that were looked through
+	ours  map[string]bool    // names in use by this agent
+	swept map[[2]uint64]bool // by device and inode
 }
 
-// hiddenIn gives a name in an open directory for a file that is about to be written, until done is called.
+// hiddenIn returns a new hidden name for a file in dir. The name counts as in use until done is called.
 func hiddenIn(dir int) (name string, done func(), err error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -54,11 +54,11 @@ func hiddenIn(dir int) (name string, done func(), err error) {
 	}, nil
 }
 
-// sweepOnce removes, beside the write that goes on, what agents before this one left in the directory.
+// sweepOnce removes hidden files that earlier agents left in dir, in the background.
 func (h *hiddenFiles) sweepOnce(dir int) {
 	var st unix.Stat_t
 	if unix.Fstat(dir, &st) != nil {
-		return // whoever writes there meets it as well
+		return // the write itself will report the error
 	}
 	key := [2]uint64{uint64(st.Dev), st.Ino}
 	h.mu.Lock()
@@ -73,7 +73,7 @@ func (h *hiddenFiles) sweepOnce(dir int) {
 	}
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // the files stay, hidden
+		return // the hidden files remain
 	}
 	go func() {
 		f := os.NewFile(uintptr(fd), "directory")
@@ -87,7 +87,7 @@ func (h *hiddenFiles) sweep(dir *os.File) {
 		names, err := dir.Readdirnames(1024)
 		for _, name := range names {
 			if Hidden(name) && !h.isOurs(name) {
-				_ = removeEntry(int(dir.Fd()), name, depthMax) // a file, or a directory that a tar was unpacked in
+				_ = removeEntry(int(dir.Fd()), name, depthMax) // a file, or the directory of an unfinished unpack
 			}
 		}
 		if err != nil {

@@ -19,11 +19,11 @@ import (
 
 const (
 	statRevisionBytesMax = 256 << 20
-	// directoryNamesMax bounds what one list reads before it sorts.
+	// directoryNamesMax limits the names read per directory, since they are sorted in memory.
 	directoryNamesMax = 200000
 )
 
-// Stat describes a path without following a last link; withRevision adds the content's digest.
+// Stat describes a path and does not follow a final link. withRevision adds the SHA-256 of the content.
 func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.FileInfo{}, err
@@ -47,7 +47,7 @@ func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, err
 	return info, err
 }
 
-// StatTarget describes the regular file that a path leads to, with its revision.
+// StatTarget follows links to a regular file and describes it, with its revision.
 func StatTarget(r *guestroot.Root, path string) (wire.FileInfo, error) {
 	f, st, err := openRegular(r, path)
 	if err != nil {
@@ -74,10 +74,10 @@ func describe(path, name string, st *unix.Stat_t) wire.FileInfo {
 	}
 }
 
-// Octal is the wire's form of a mode.
+// Octal formats the permission bits as the wire does.
 func Octal(mode uint32) string { return fmt.Sprintf("%04o", mode&0o7777) }
 
-// TypeOf is the wire's word for a mode.
+// TypeOf returns the wire's name of a file type.
 func TypeOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -90,7 +90,7 @@ func TypeOf(mode uint32) string {
 	return "other"
 }
 
-// readLink returns a link's target when it can be said in JSON.
+// readLink returns a link's target, "" if it is not UTF-8.
 func readLink(dir int, name string) string {
 	var buffer [pathBytesMax]byte
 	n, err := unix.Readlinkat(dir, name, buffer[:])
@@ -100,10 +100,10 @@ func readLink(dir int, name string) string {
 	return string(buffer[:n])
 }
 
-// openRegular opens a regular file for reading. It never waits for a FIFO's writer and never touches a device.
+// openRegular opens a regular file for reading, and neither blocks on a FIFO nor opens a device.
 func openRegular(r *guestroot.Root, path string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
-	// O_PATH first: opening a device can have effects, and a FIFO would count as its reader.
+	// O_PATH first: opening a device can have side effects, and opening a FIFO makes the agent its reader.
 	probe, err := r.Open(path, unix.O_PATH, 0)
 	if err != nil {
 		return nil, st, Explain(err, path)
@@ -132,7 +132,7 @@ func notAFile(path string) error {
 	return fail.Conflict("not_a_file", "The path is not a regular file").With("path", path)
 }
 
-// revisionOf is the SHA-256 of a regular file, "" when it is or grows larger than bytesMax.
+// revisionOf returns the SHA-256 of a regular file, "" if it is larger than bytesMax.
 func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) {
 	f, st, err := openRegular(r, path)
 	if err != nil {
@@ -142,7 +142,7 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 	return Digest(f, &st, bytesMax)
 }
 
-// Digest hashes an open file, "" when it is or grows larger than bytesMax. That of an unchanged file is remembered.
+// Digest returns the SHA-256 of an open file, "" if it is larger than bytesMax. Digests of unchanged files are cached.
 func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil
@@ -163,7 +163,8 @@ func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	return sum, nil
 }
 
-// entryOf skips what vanished meanwhile, and shows bytes that are no UTF-8 escaped: such a name cannot be asked for again.
+// entryOf describes a directory entry; false if it no longer exists. Bytes that are not UTF-8 are escaped, so such a
+// name cannot be used in another call.
 func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool) {
 	if unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false
@@ -176,7 +177,7 @@ func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool
 	return info, true
 }
 
-// Shown is a name as JSON can say it: bytes that are no UTF-8 are escaped.
+// Shown escapes bytes of a name that are not UTF-8, for JSON.
 func Shown(name string) string {
 	if utf8.ValidString(name) {
 		return name

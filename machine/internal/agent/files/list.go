@@ -18,14 +18,14 @@ import (
 const (
 	listLimitDefault = 1000
 	listLimitMax     = 10000
-	// listDepthMax bounds the directories that are open at once: what lies in deeper ones is left out.
+	// listDepthMax limits the directories open at once; deeper ones are left out.
 	listDepthMax = 1024
-	// listBytesMax bounds an answer: the names and paths of its entries.
+	// listBytesMax limits a page by the bytes of its names, paths and link targets.
 	listBytesMax = 8 << 20
 )
 
-// ListOptions say which part of a directory is listed. Recursive takes what is below it, too: a directory, then what is in it. No link is
-// followed, and what is mounted below is listed and not entered.
+// ListOptions select a page. Recursive lists each directory, then its entries. It follows no links and does not enter
+// mounts.
 type ListOptions struct {
 	Limit     int
 	Cursor    string
@@ -33,7 +33,7 @@ type ListOptions struct {
 	Gone      <-chan struct{}
 }
 
-// List reads a directory, sorted by name. Above limit entries it is cut off, and says where to go on.
+// List returns one page of a directory, sorted by name, with a cursor if there are more entries.
 func List(r *guestroot.Root, path string, o ListOptions) (wire.FileList, error) {
 	l := &lister{o: o, list: wire.FileList{Entries: []wire.FileInfo{}}}
 	if err := CheckPath(path); err != nil {
@@ -67,7 +67,7 @@ func List(r *guestroot.Root, path string, o ListOptions) (wire.FileList, error) 
 	return l.list, Explain(err, path)
 }
 
-// errFull ends the walk.
+// errFull ends the walk when the page is full.
 var errFull = errors.New("files: the list is full")
 
 type lister struct {
@@ -75,10 +75,11 @@ type lister struct {
 	list   wire.FileList
 	device uint64
 	bytes  int
-	last   string // what was listed last, below the start
+	last   string // path of the last entry, relative to the start
 }
 
-// directory takes over fd. shown and relative end with a slash or are empty; steps lead to where the page before ended.
+// directory takes over fd. shown and relative are prefixes that end with a slash or are empty. steps lead to the last
+// entry of the previous page.
 func (l *lister) directory(fd int, shown, relative string, steps []string, depth int) error {
 	dir := os.NewFile(uintptr(fd), "directory")
 	defer dir.Close()
@@ -100,7 +101,7 @@ func (l *lister) directory(fd int, shown, relative string, steps []string, depth
 	return nil
 }
 
-// entry lists one name and what is below it. on: it was the last of the page before, or is above that.
+// entry lists one name and, if Recursive, the entries below. on: the previous page already listed this name.
 func (l *lister) entry(dir int, name, shown, relative string, on bool, rest []string, depth int) error {
 	var st unix.Stat_t
 	info, ok := entryOf(dir, shown, name, &st)
@@ -123,7 +124,7 @@ func (l *lister) entry(dir int, name, shown, relative string, on bool, rest []st
 	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_XDEV})
 	if err != nil {
-		return nil // gone meanwhile
+		return nil // vanished, or a mount
 	}
 	return l.directory(fd, shown+Shown(name)+"/", relative+name+"/", rest, depth+1)
 }

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remembered digests: hashing is most of the price of reading a file, and most files that are read are read again.
+// remembered caches digests: hashing is most of the cost of a read, and most files are read again.
 var remembered = digests{of: map[version]string{}}
 
 const (
 	digestsMax = 1024
-	// settledFor: a file written this recently may change again under the same time stamp.
+	// settledFor: a file changed this recently could change again without a new time stamp.
 	settledFor = 2 * time.Second
 )
 
@@ -37,7 +37,7 @@ func (d *digests) find(st *unix.Stat_t) (string, bool) {
 	return sum, ok
 }
 
-// keep remembers only what stood still while it was hashed and for a while before.
+// keep stores the digest only if the file did not change while it was hashed or shortly before.
 func (d *digests) keep(before, after *unix.Stat_t, sum string) {
 	v := versionOf(before)
 	changed := time.Unix(before.Ctim.Unix())

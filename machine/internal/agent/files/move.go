@@ -12,8 +12,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Move renames. Without overwrite an existing target is refused, atomically. What lies on another file system is copied, as mv does;
-// of directories that is refused, since nobody would see only the whole of one. The copy ends when the caller has gone.
+// Move renames a path. Without overwrite an existing target is refused atomically. A file or link is copied to another
+// file system, as mv does. A directory is not, since such a copy cannot appear all at once. A closed gone stops the
+// copy.
 func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.FileInfo, error) {
 	for _, path := range []string{req.From, req.To} {
 		if err := CheckPath(path); err != nil {
@@ -47,7 +48,7 @@ func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.F
 	if err != nil {
 		return wire.FileInfo{}, Explain(err, req.To)
 	}
-	// Durable when it answers, as a write is; a file system without fsync of directories has moved it all the same.
+	// The reply means durable. Some file systems cannot fsync directories; the move has still happened.
 	_ = errors.Join(unix.Fsync(to.dir), unix.Fsync(from.dir))
 	return Stat(r, req.To, false)
 }
@@ -60,14 +61,15 @@ func rename(from, to *place, overwrite bool) error {
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	// File systems shared with other machines cannot rename without replacing: look first, which others may race.
+	// Some shared file systems lack RENAME_NOREPLACE: check first, although another writer can win the race.
 	if _, missing := to.stat(); missing == nil {
 		return unix.EEXIST
 	}
 	return unix.Renameat(from.dir, from.name, to.dir, to.name)
 }
 
-// crossing moves a file or a link to another file system: the target appears whole, and the source goes when it is durable.
+// crossing moves a file or link to another file system. The target appears whole; the source is removed once the target
+// is durable.
 type crossing struct {
 	from, to *place
 	old      unix.Stat_t
@@ -95,7 +97,7 @@ func (c *crossing) run(overwrite bool) error {
 	return unix.Unlinkat(c.from.dir, c.from.name, 0)
 }
 
-// refused spares a copy that could not take its place; the rename looks again.
+// refused fails early, before the copy; the rename checks again.
 func (c *crossing) refused(overwrite bool) error {
 	st, err := c.to.stat()
 	switch {
@@ -150,7 +152,7 @@ func (c *crossing) copyFile(name string) error {
 		return err
 	}
 	if c.old.Mode&unix.S_IFMT != unix.S_IFREG {
-		return unix.EXDEV // swapped meanwhile
+		return unix.EXDEV // replaced since the stat
 	}
 	fd, err = unix.Openat(c.to.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -170,7 +172,7 @@ func (c *crossing) copyFile(name string) error {
 	return target.Sync()
 }
 
-// whileWanted ends when the caller has gone: a file may be as large as it says it is.
+// whileWanted stops reading when the caller has gone.
 type whileWanted struct {
 	io.Reader
 	gone <-chan struct{}

@@ -20,7 +20,7 @@ const (
 	tarDepthMax   = 1024
 )
 
-// Pack is a directory that is about to be sent as a tar.
+// Pack sends a directory as a tar.
 type Pack struct {
 	dir     *os.File
 	holes   bool
@@ -30,8 +30,8 @@ type Pack struct {
 	buffer  []byte
 }
 
-// OpenPack opens the directory: what cannot be packed at all is refused here, while that can still be said. Without holes they are sent as
-// zeros, for readers that do not know them.
+// OpenPack opens the directory, while an error can still be reported. Without holes, sparse files are sent with zeros,
+// for readers that do not support them.
 func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) (*Pack, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) 
 
 func (p *Pack) Close() { p.dir.Close() }
 
-// Send sends what is in the directory, by the bytes of its names: files, directories and links, with their owners, modes and times. A
-// hard link is a file of its own. What is mounted below, and what is neither of these, is left out. An error means that the tar is not whole.
+// Send writes files, directories and links with owners, modes and times, sorted by the bytes of their names. Hard links
+// become separate files. Mounts and other types are left out. After an error the tar is incomplete.
 func (p *Pack) Send(w io.Writer) error {
 	p.out = w
 	archive := tar.NewWriter(w)
@@ -117,7 +117,7 @@ func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Head
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(dir, name, how)
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil // mounted there, or swapped meanwhile
+		return nil // a mount, or replaced since the stat
 	}
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Head
 	return p.directory(archive, f, prefix, depth+1)
 }
 
-// file sends as many bytes as the file had when it was opened. One that shrinks meanwhile breaks the tar off.
+// file sends exactly as many bytes as the file had when opened. A file that shrinks makes the tar fail.
 func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Header) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil // swapped meanwhile
+		return nil // replaced since the stat
 	}
 	header.Typeflag, header.Size = tar.TypeReg, st.Size
 	if p.holes && st.Size >= holesBytesMin {
@@ -159,7 +159,7 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 	return p.send(archive, f, piece{0, st.Size})
 }
 
-// stillThere looks whether a file is as large as it was: what lies behind the end of one that is smaller was taken for a hole.
+// stillThere fails if the file has shrunk: its lost end would have been read as a hole.
 func stillThere(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// holesBytesMin is what the holes of a file must save before it is sent with them: programs that do not know holes read all else.
+	// holesBytesMin is the saving from which a file is sent as sparse; fewer programs read that format.
 	holesBytesMin = 1 << 20
-	// A hole that is smaller is sent as the zeros that it is read as.
+	// Smaller holes are sent as zeros.
 	holeBytesMin = 64 << 10
-	// sparsePiecesMax keeps the map of a file below the mebibyte that Go's reader of tars takes.
+	// sparsePiecesMax keeps the sparse map below 1 MiB, the limit of Go's tar reader.
 	sparsePiecesMax = 16 << 10
-	// holesLookedAtMax bounds the looks at a file that was made to have many holes. What lies behind them counts as data.
+	// holesLookedAtMax limits the seeks in a file with many holes; the rest counts as data.
 	holesLookedAtMax = 64 << 10
 
 	tarBlock = 512
 )
 
-// piece is a range of a file that is data.
+// piece is a range of data.
 type piece struct{ at, size int64 }
 
-// dataOf says where the data of a file is, in a form that GNU tar takes: a hole at the end is followed by an empty piece. It is nil where
-// the holes are not worth it, or the file system tells none.
+// dataOf returns the data ranges of a file, nil if holes save too little or are not reported. GNU tar expects an empty
+// piece after a hole at the end.
 func dataOf(f *os.File, size int64) []piece {
 	var pieces []piece
 	holes := int64(0)
@@ -56,7 +56,7 @@ func dataOf(f *os.File, size int64) []piece {
 	return pieces
 }
 
-// nextData is the data from a place on: empty, and at the end, where there is none.
+// nextData returns the next data range from at on, empty and at the end if there is none.
 func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	from, err = unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -67,13 +67,13 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	}
 	to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
 	if err == nil && to <= from {
-		err = unix.EINVAL // a file system that says so would have us look for ever
+		err = unix.EINVAL // such a file system would make the loop endless
 	}
 	return from, min(to, size), err
 }
 
-// sparse sends a file with holes, as GNU tar does in the posix format: its size, its name and the map of its data are in what only readers that
-// know holes look at. Any other finds a file of another name, and does not take it for this one.
+// sparse writes a file in GNU tar's PAX sparse format 1.0. Readers without support see a file of another name instead
+// of wrong content.
 func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
 	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
 	sparseMap = append(sparseMap, '\n')
@@ -84,7 +84,7 @@ func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, piece
 	}
 	sparseMap = padded(sparseMap)
 	archived += int64(len(sparseMap))
-	if err := archive.Flush(); err != nil { // what follows goes past it
+	if err := archive.Flush(); err != nil { // later bytes bypass the tar writer
 		return err
 	}
 	if _, err := p.out.Write(append(sparseHead(header, archived), sparseMap...)); err != nil {
@@ -101,12 +101,12 @@ func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, piece
 
 func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&(tarBlock-1))...) }
 
-// sparseHead is the head of a file with holes. Go's writer of tars makes none.
+// sparseHead writes the headers by hand, since Go's tar writer does not support sparse files.
 func sparseHead(h *tar.Header, archived int64) []byte {
 	dir, base := path.Split(h.Name)
 	var records []byte
 	for _, r := range [][2]string{
-		{"path", dir + "GNUSparseFile.0/" + base}, // Python takes the last name that it reads
+		{"path", dir + "GNUSparseFile.0/" + base}, // Python uses the last name in the records
 		{"mtime", seconds(h.ModTime)},
 		{"uid", strconv.Itoa(h.Uid)},
 		{"gid", strconv.Itoa(h.Gid)},
@@ -122,7 +122,7 @@ func sparseHead(h *tar.Header, archived int64) []byte {
 	return append(head, plainHead(tar.TypeReg, "GNUSparseFile.0/"+base, h.Mode, archived)...)
 }
 
-// record is "<length of all of it> <key>=<value>\n".
+// record formats a PAX record: "<length of the whole record> <key>=<value>\n".
 func record(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	size := len(rest) + len(strconv.Itoa(len(rest)))
@@ -130,7 +130,7 @@ func record(key, value string) string {
 	return strconv.Itoa(size) + rest
 }
 
-// seconds has three digits behind the point where they say something.
+// seconds formats the time, with milliseconds if there are any.
 func seconds(t time.Time) string {
 	ms, sign := t.UnixMilli(), ""
 	if ms < 0 {
@@ -142,7 +142,7 @@ func seconds(t time.Time) string {
 	return fmt.Sprintf("%s%d.%03d", sign, ms/1000, ms%1000)
 }
 
-// plainHead has what no record says.
+// plainHead writes a ustar header; owner and time are in the PAX records.
 func plainHead(kind byte, name string, mode, size int64) []byte {
 	b := make([]byte, tarBlock)
 	copy(b[:100], name)
@@ -161,7 +161,8 @@ func plainHead(kind byte, name string, mode, size int64) []byte {
 	return b
 }
 
-// sizeField is octal, and from 8 GiB on in the base of 256. A record "size" would not do: Python takes it for the size with the holes.
+// sizeField is octal, or base 256 from 8 GiB on. A PAX record "size" would be wrong: Python takes it for the size with
+// the holes.
 func sizeField(size int64) []byte {
 	if size < 1<<33 {
 		return fmt.Appendf(nil, "%011o\x00", size)
@@ -174,7 +175,7 @@ func sizeField(size int64) []byte {
 	return field
 }
 
-// send sends a range of a file; one that ends before is not whole.
+// send copies a range and fails if the file ends before it.
 func (p *Pack) send(w io.Writer, f *os.File, part piece) error {
 	from := whileWanted{io.NewSectionReader(f, part.at, part.size), p.gone}
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, from, p.buffer)

@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	// PatchFileBytesMax is the largest file that edits apply to, and that they may make.
+	// PatchFileBytesMax limits the file before and after the edits.
 	PatchFileBytesMax = 16 << 20
 	patchEditsMax     = 1000
 )
 
-// largePatches bounds memory: each holds the file twice.
+// largePatches limits memory: each patch holds the file twice.
 var largePatches = make(chan struct{}, 2)
 
 const largePatchBytes = 1 << 20
 
-// PatchOptions of one patch.
 type PatchOptions struct {
 	Owner Owner
-	// Announce is told what is about to be written, as in WriteOptions.
+	// Announce is called before the file changes, as in WriteOptions.
 	Announce func(wire.PatchResult) error
 }
 
-// Patch replaces a file by an edited or a whole new one, in its turn among all changes that come through here.
+// Patch edits a file or replaces its content, under the agent's lock of that file.
 func Patch(r *guestroot.Root, req wire.PatchRequest, o PatchOptions) (wire.PatchResult, error) {
 	if err := checkPatch(req); err != nil {
 		return wire.PatchResult{}, err
@@ -114,7 +113,7 @@ func (p *patching) run() error {
 	return nil
 }
 
-// room waits until the file may be held in memory.
+// room waits for the memory that a large edit needs.
 func (p *patching) room() (func(), error) {
 	if p.old == nil || p.req.Content != nil || p.old.Size <= largePatchBytes {
 		return func() {}, nil
@@ -130,7 +129,7 @@ func tooLargeToEdit() error {
 	return fail.TooLarge("The file is too large to edit", PatchFileBytesMax)
 }
 
-// next is the file's new content.
+// next returns the new content.
 func (p *patching) next() ([]byte, error) {
 	old, err := p.read()
 	if err != nil {
@@ -150,7 +149,7 @@ func (p *patching) next() ([]byte, error) {
 	return next, err
 }
 
-// read finds the current revision, and the content where edits need it.
+// read sets the previous revision, and returns the content if edits need it.
 func (p *patching) read() ([]byte, error) {
 	if p.old == nil {
 		p.result.PreviousRevision = wire.RevisionAbsent

@@ -1,5 +1,5 @@
-// Package files is the file service of the guest's tree. Paths are resolved by the kernel below a root (guestroot), so the
-// same code serves a living guest and the mounted disk of a sleeping one.
+// Package files implements the file calls. The kernel resolves every path below a root (guestroot), so the same code
+// serves a running guest and the mounted disk of a hibernated workspace.
 package files
 
 import (
@@ -20,7 +20,6 @@ const (
 	linksMax     = 40
 )
 
-// CheckPath refuses what cannot be a path of the guest.
 func CheckPath(path string) error {
 	switch {
 	case path == "" || path[0] != '/':
@@ -33,7 +32,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// place is a name in an open directory: where a path's last component lies, whatever it is.
+// place is a name in an open directory; the name need not exist.
 type place struct {
 	dir  int
 	name string
@@ -47,8 +46,8 @@ func (p *place) stat() (unix.Stat_t, error) {
 	return st, err
 }
 
-// leaveMountPoint is EBUSY where something is mounted. The guest's mounts are not of the agent's mount namespace: for the agent the
-// kernel would not refuse to remove or move such a directory but take the mount away with it, the machine's own /tmp as well.
+// leaveMountPoint returns EBUSY for a mount point. The guest's mounts are in another mount namespace. So the kernel
+// would not refuse to remove or move the directory: it would drop the mount, even the machine's /tmp.
 func (p *place) leaveMountPoint() error {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(p.dir, p.name, how)
@@ -58,10 +57,10 @@ func (p *place) leaveMountPoint() error {
 	if errors.Is(err, unix.EXDEV) {
 		return unix.EBUSY
 	}
-	return nil // whoever asked meets it as well
+	return nil // the caller's operation reports the error
 }
 
-// split cuts the last component off, textually: the rest is for the kernel, ".." and links included.
+// split cuts off the last component by text alone; the kernel resolves ".." and links in the rest.
 func split(path string) (dir, name string) {
 	trimmed := strings.TrimRight(path, "/")
 	i := strings.LastIndexByte(trimmed, '/')
@@ -71,7 +70,8 @@ func split(path string) (dir, name string) {
 	return trimmed[:i+1], trimmed[i+1:]
 }
 
-// locate opens the directory of path's last component. The root, "." and ".." are no names to create, move or delete.
+// locate opens the directory of the last component. It refuses the root, "." and "..", which cannot be created, moved
+// or deleted.
 func locate(r *guestroot.Root, path string) (*place, error) {
 	dir, name := split(path)
 	if name == "" || name == "." || name == ".." {
@@ -84,7 +84,7 @@ func locate(r *guestroot.Root, path string) (*place, error) {
 	return &place{dir: fd, name: name}, nil
 }
 
-// locateTarget follows links in the last component too, so that a write through a link replaces what it points at.
+// locateTarget follows links in the last component too, so that a write through a link changes its target.
 func locateTarget(r *guestroot.Root, path string) (*place, error) {
 	for range linksMax {
 		p, err := locate(r, path)
@@ -94,7 +94,7 @@ func locateTarget(r *guestroot.Root, path string) (*place, error) {
 		var buffer [pathBytesMax]byte
 		n, err := unix.Readlinkat(p.dir, p.name, buffer[:])
 		if err != nil {
-			return p, nil // not a link, or nothing there
+			return p, nil // no link, or nothing there
 		}
 		p.close()
 		target := string(buffer[:n])
@@ -110,7 +110,7 @@ func locateTarget(r *guestroot.Root, path string) (*place, error) {
 	return nil, Explain(unix.ELOOP, path)
 }
 
-// Explain names what the guest's tree answered.
+// Explain converts errnos to the errors of fail.
 func Explain(err error, path string) error {
 	if errors.Is(err, guestroot.ErrInMemory) {
 		return fail.Conflict("in_memory", "The path lies in the memory of the machine").With(wire.DetailInMemory, true)

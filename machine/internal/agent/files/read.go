@@ -9,20 +9,20 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// ReadRevisionBytesMax is the largest file whose digest goes with a read.
+// ReadRevisionBytesMax limits the files whose digest is sent with a read.
 const ReadRevisionBytesMax = 16 << 20
 
-// Content is an open file, or a part of it.
+// Content is an open file, or a range of it.
 type Content struct {
 	io.Reader
 	File      *os.File
-	SizeBytes int64  // of the whole file
-	Length    int64  // of this part; -1 is "until it ends", for files such as those of /proc that tell no size
-	Partial   bool   // offset or length was asked for
-	Revision  string // of the whole file
+	SizeBytes int64
+	Length    int64 // of the range; -1 is until the end, for files without a size, such as those in /proc
+	Partial   bool  // the caller asked for an offset or a length
+	Revision  string
 }
 
-// Read opens a regular file from offset on; length -1 is the rest. The caller closes File.
+// Read opens a regular file at offset; length -1 is the rest. The caller closes File.
 func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Content) limit(offset, length int64) error {
 	return nil
 }
 
-// limitUnknown tells an empty file from one that only says so, as those of /proc do: by what it gives.
+// limitUnknown reads from a file of size 0: files in /proc report 0 but have content.
 func (c *Content) limitUnknown() error {
 	first := make([]byte, 4<<10)
 	n, err := io.ReadAtLeast(c.File, first, 1)
@@ -77,5 +77,5 @@ func (c *Content) limitUnknown() error {
 	return nil
 }
 
-// unknownBytesMax bounds a file that tells no size.
+// unknownBytesMax limits a file that reports no size.
 const unknownBytesMax = 16 << 20

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turns puts changes of one file in a row: what a patch read is still there when it renames. Processes of the guest take no
-// part in it.
+// turns serializes the agent's changes of one file, so that a patch replaces the content that it read. Guest processes
+// do not take part.
 var turns = fileTurns{of: map[fileName]*turn{}}
 
-// fileName is where a name lies, whichever path led there.
+// fileName identifies a name, whichever path led to it.
 type fileName struct {
 	dev, ino uint64 // of the directory
 	name     string
@@ -26,7 +26,7 @@ type turn struct {
 	users int
 }
 
-// take waits for the turn of the file at a place.
+// take waits for the lock of the name at.
 func (t *fileTurns) take(at *place) (release func(), err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(at.dir, &st); err != nil {

@@ -17,18 +17,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// TarBytesMax is the largest tar that is taken.
 const TarBytesMax = wire.TarBytesMax
 
-// UnpackOptions of one tar.
 type UnpackOptions struct {
 	CreateParents bool
-	LinksOut      bool // keeps symbolic links that lead out of the directory
+	LinksOut      bool // allows symbolic links that lead out of the directory
 	Owner         Owner
 }
 
-// Unpack puts what is in a tar below a directory. Nothing of it is seen before all of it is there and durable: it is unpacked in a hidden
-// directory beside, then renamed into its place, entry by entry. Only a machine that ends in the middle of that leaves a part.
+// Unpack extracts a tar into target. It extracts everything into a hidden subdirectory, syncs it, and renames the
+// entries into place. Only a machine that dies during the renames leaves a part.
 func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (result wire.TarResult, err error) {
 	if err := CheckPath(target); err != nil {
 		return result, err
@@ -77,7 +75,7 @@ func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (
 	return u.result, nil
 }
 
-// bounded ends a body that is longer than it may be.
+// bounded fails a body that exceeds its limit.
 type bounded struct {
 	io.Reader
 	left int64
@@ -102,7 +100,7 @@ type unpacking struct {
 	dirs    []dressed
 }
 
-// dressed is what a directory is given when nothing is put into it any more.
+// dressed is a directory's metadata, applied once all entries are extracted.
 type dressed struct {
 	name string
 	mode uint32
@@ -130,7 +128,7 @@ func (u *unpacking) all(archive *tar.Reader) error {
 	}
 }
 
-// invalidTar is what is no tar: a refusal and an errno of the disk come from elsewhere.
+// invalidTar reports a malformed tar; refusals and the disk's errnos pass through.
 func invalidTar(err error) error {
 	var refusal *fail.Error
 	var errno unix.Errno
@@ -144,7 +142,7 @@ func refusedEntry(name, why string) error {
 	return fail.Invalid("invalid_path", "An entry of the tar is refused: "+why).With("path", strings.ToValidUTF8(name, "\uFFFD"))
 }
 
-// nameOf is the path of an entry below the directory; "" is the directory itself.
+// nameOf returns the clean relative path of an entry; "" is the directory itself.
 func nameOf(name string) (string, error) {
 	switch {
 	case strings.HasPrefix(name, "/"):
@@ -183,7 +181,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 		if h.Typeflag != tar.TypeDir {
 			return refusedEntry(h.Name, "its path names nothing")
 		}
-		return nil // the directory is there, as it is
+		return nil // the existing directory keeps its metadata
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -202,7 +200,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 	return refusedEntry(h.Name, "only files, directories and links are unpacked")
 }
 
-// parent opens the directory that an entry is put into, and makes it where it is missing. No link is followed.
+// parent opens the directory of an entry and creates it if missing. It follows no links.
 func (u *unpacking) parent(name string) (*place, error) {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
@@ -261,7 +259,7 @@ func (u *unpacking) makeAll(dir string) error {
 	return unix.Fchownat(fd, base, u.options.Owner.UID, u.options.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// clear takes an earlier entry of the same name away: the last one stands.
+// clearPlace removes an earlier entry of the same name: the last one wins.
 func clearPlace(at *place, name string) error {
 	err := unix.Unlinkat(at.dir, at.name, 0)
 	if err == nil || isNotExist(err) {
@@ -311,7 +309,7 @@ func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode u
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// dress gives directories their modes and times, from below: what was put into them has changed the times.
+// dress sets modes and times, children first: adding an entry changes its parent's time.
 func (u *unpacking) dress() error {
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		d := u.dirs[i]

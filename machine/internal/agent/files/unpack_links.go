@@ -34,7 +34,7 @@ func (u *unpacking) symlink(name string, h *tar.Header) error {
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// leadsOut looks at the text: nothing of it is ever followed.
+// leadsOut checks the text alone: the agent never follows these links.
 func leadsOut(name, target string) bool {
 	if strings.HasPrefix(target, "/") {
 		return true
@@ -54,7 +54,7 @@ func leadsOut(name, target string) bool {
 	return false
 }
 
-// link is another name of a file that the tar has put before.
+// link extracts a hard link to a file that the tar contained before.
 func (u *unpacking) link(name string, h *tar.Header) error {
 	source, err := nameOf(h.Linkname)
 	if err != nil {

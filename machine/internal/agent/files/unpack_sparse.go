@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// sparseBytesMax bounds the files of a tar with their holes: Go's reader gives holes as zeros, which takes time.
+	// sparseBytesMax limits the total size with holes: Go's tar reader returns holes as zeros, which takes time.
 	sparseBytesMax = 64 << 30
-	// zeros of as many bytes, where they begin at a multiple of them, become a hole.
+	// An aligned block of zerosBytes zeros becomes a hole.
 	zerosBytes = 4 << 10
 )
 
@@ -27,7 +27,7 @@ func hasHoles(h *tar.Header) bool {
 	return false
 }
 
-// copyData writes what is not zero.
+// copyData skips blocks of zeros, which leaves holes.
 func (u *unpacking) copyData(f *os.File, from io.Reader, size int64) (int64, error) {
 	for at := int64(0); at < size; {
 		part := u.buffer[:min(int64(len(u.buffer)), size-at)]

@@ -16,24 +16,23 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// WriteBytesMax is the largest body of a write.
 const WriteBytesMax = 7 << 20
 
-// Owner is to whom new files belong.
+// Owner owns the files and directories that a call creates.
 type Owner struct{ UID, GID int }
 
-// WriteOptions of one write.
 type WriteOptions struct {
 	Append        bool
 	CreateParents bool
-	Mode          string // octal; "" keeps an existing file's, 0644 for a new one
+	Mode          string // octal; "" keeps the mode of an existing file, and is 0644 for a new one
 	Owner         Owner
-	// Announce is told what is about to be written, at the last moment before it takes effect; its error stops the write.
-	// sizeBefore is of the file that an append extends.
+	// Announce is called right before the change takes effect; its error stops the write. sizeBefore is the size that
+	// an append starts from.
 	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
-// Write puts body at path: whole and durable, or not at all. body ends with an error when the sender went away.
+// Write stores body at path, whole and durable, or changes nothing. body must return an error if the sender
+// disconnects.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.WriteResult{}, err
@@ -60,7 +59,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	if o.Announce != nil {
 		w.announce = func(sizeBefore int64) error { return o.Announce(w.result, sizeBefore) }
 	}
-	// Refused before the body is read; looked at again when it is the file's turn.
+	// Check before the body is read; checked again under the file's lock.
 	if w.old, err = w.existing(); err != nil {
 		return wire.WriteResult{}, err
 	}
@@ -72,7 +71,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	return w.result, Explain(err, path)
 }
 
-// asFile refuses a path that ends with a slash. The reason is that a directory is there, or that such a path is none of a new file.
+// asFile refuses a path with a final slash: either a directory is there, or it is no valid name of a file.
 func asFile(r *guestroot.Root, path string) error {
 	if !strings.HasSuffix(path, "/") {
 		return nil
@@ -92,12 +91,12 @@ type writing struct {
 	at     *place
 	path   string
 	owner  Owner
-	mode   int64        // -1: not given
+	mode   int64        // -1: keep, or the default
 	old    *unix.Stat_t // nil: a new file
 	result wire.WriteResult
 
-	announce func(sizeBefore int64) error // nil: nobody wants to know
-	locked   bool                         // the caller holds the file's turn
+	announce func(sizeBefore int64) error // nil: not announced
+	locked   bool                         // the caller holds the file's lock
 	bytesMax int64                        // 0: WriteBytesMax
 }
 
@@ -115,7 +114,7 @@ func (w *writing) existing() (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// replace writes a hidden neighbour and renames it over the name.
+// replace writes a hidden file in the same directory and renames it over the target.
 func (w *writing) replace(body io.Reader) (err error) {
 	name, done, err := hiddenIn(w.at.dir)
 	if err != nil {
@@ -170,9 +169,9 @@ func (w *writing) tell(sizeBefore int64) error {
 	return w.announce(sizeBefore)
 }
 
-// append adds to the file in place, and takes back what did not become whole.
+// append extends the file in place, and truncates it again on failure.
 func (w *writing) append(body io.Reader) error {
-	// The whole body first: bytes that are appended can be read by others at once.
+	// Read the whole body first: appended bytes are visible at once.
 	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
 	if err != nil {
 		return bodyError(err)
@@ -254,14 +253,14 @@ func (w *writing) finishAppend(f *os.File) error {
 	return err
 }
 
-// copy streams the body into the file and its digest.
+// copy streams the body into f and computes its SHA-256.
 func (w *writing) copy(f *os.File, body io.Reader) error {
 	bytesMax := w.bytesMax
 	if bytesMax == 0 {
 		bytesMax = WriteBytesMax
 	}
 	hash := sha256.New()
-	// A plain struct around the file keeps io.Copy from looking for a faster way that bypasses the buffer.
+	// The struct hides os.File's ReadFrom, which would bypass the buffer.
 	to := io.MultiWriter(struct{ io.Writer }{f}, hash)
 	n, err := io.CopyBuffer(to, struct{ io.Reader }{io.LimitReader(body, bytesMax+1)}, make([]byte, 256<<10))
 	if err != nil {
@@ -274,7 +273,7 @@ func (w *writing) copy(f *os.File, body io.Reader) error {
 	return nil
 }
 
-// bodyError: what is not the disk's errno is the sender that went away.
+// bodyError maps an error of the copy: errnos of the disk pass through, all else means that the sender disconnected.
 func bodyError(err error) error {
 	var errno unix.Errno
 	var refusal *fail.Error
@@ -284,7 +283,7 @@ func bodyError(err error) error {
 	return fail.BadRequest("body_incomplete", "The body ended early")
 }
 
-// dress gives the new file its owner and mode: those of the file it replaces, or the default ones.
+// dress sets owner and mode: those of the replaced file, or the defaults.
 func (w *writing) dress(fd int) error {
 	uid, gid, mode := w.owner.UID, w.owner.GID, uint32(0o644)
 	if w.old != nil {
@@ -299,7 +298,7 @@ func (w *writing) dress(fd int) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// parseMode returns -1 for none.
+// parseMode returns -1 for "".
 func parseMode(text string) (int64, error) {
 	if text == "" {
 		return -1, nil

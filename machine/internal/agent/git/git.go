@@ -1,5 +1,5 @@
-// Package git clones, looks and commits by the guest's own git, as the guest's user, under the guest's network policy. The program may
-// be anything: it can lie to its own workspace and to nobody else.
+// Package git runs the guest's own git, as the guest's user and under the guest's network policy. The program is
+// untrusted: it can lie, but only to its own workspace.
 package git
 
 import (
@@ -19,17 +19,16 @@ const (
 	statusBytesMax = 4 << 20
 	outputBytesMax = 64 << 10
 	stderrBytesMax = 16 << 10
-	shownBytesMax  = 2000 // of what git said, in a refusal
+	shownBytesMax  = 2000 // of git's output in an error
 	timeoutMax     = 10 * time.Minute
 )
 
-// Git runs the guest's git.
 type Git struct {
 	Runner *helper.Runner
 	User   string
 }
 
-// job is one call: a few runs of git with one deadline.
+// job is one call: several runs of git under one deadline.
 type job struct {
 	git Git
 	ctx context.Context
@@ -46,20 +45,20 @@ func (g Git) begin(ctx context.Context, req wire.GitRequest, settings ...setting
 	return &job{git: g, ctx: ctx, req: req, env: environment(req.Env, settings)}, cancel
 }
 
-// setting is one line of configuration that wins over every file.
+// setting is a configuration value that overrides every file.
 type setting struct{ name, value string }
 
-// always: no program of a repository's choice runs, nothing asks, nothing stays behind in the background.
+// always: no program chosen by the repository runs, nothing prompts, nothing continues in the background.
 var always = []setting{
 	{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"core.pager", "cat"}, {"core.editor", "false"},
 	{"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"}, {"commit.gpgSign", "false"}, {"gc.auto", "0"},
 	{"maintenance.auto", "false"}, {"color.ui", "false"},
 }
 
-// passed are the GIT_ variables that the workspace's own environment may set; others could redirect git or log its headers.
+// passed lists prefixes of GIT_ variables that the workspace may set; others could redirect git or log its headers.
 var passed = []string{"GIT_SSL_", "GIT_HTTP_", "GIT_AUTHOR_", "GIT_COMMITTER_"}
 
-// environment holds the settings by GIT_CONFIG_COUNT: neither arguments nor files ever hold them.
+// environment passes settings by GIT_CONFIG_COUNT, so that credentials are never in arguments or files.
 func environment(from map[string]string, settings []setting) map[string]string {
 	env := map[string]string{}
 	for name, value := range from {
@@ -89,7 +88,7 @@ func hasAnyPrefix(name string, prefixes []string) bool {
 	return false
 }
 
-// run starts git once. A git that ran and failed is a Result, not an error.
+// run starts git once. A non-zero exit code is a Result, not an error.
 func (j *job) run(cwd string, stdin []byte, stdoutMax int, arguments ...string) (helper.Result, error) {
 	result, err := j.git.Runner.Run(j.ctx, helper.Command{
 		User: j.git.User, Argv: append([]string{"git"}, arguments...), Env: j.env, Cwd: cwd, Stdin: stdin,
@@ -104,7 +103,6 @@ func (j *job) run(cwd string, stdin []byte, stdoutMax int, arguments ...string) 
 	return result, err
 }
 
-// Clone makes a new repository at Path.
 func (g Git) Clone(ctx context.Context, req wire.GitCloneRequest) (wire.GitHead, error) {
 	credentials, err := credentialSettings(req)
 	if err != nil {
@@ -129,7 +127,8 @@ func (g Git) Clone(ctx context.Context, req wire.GitCloneRequest) (wire.GitHead,
 	return j.head()
 }
 
-// credentialSettings scope the header to the URL's own host. A redirect would carry it further, so none is followed then.
+// credentialSettings limits the header to the URL's host. Redirects are off, since git would send the header on to
+// their target.
 func credentialSettings(req wire.GitCloneRequest) ([]setting, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -159,7 +158,7 @@ func (j *job) head() (wire.GitHead, error) {
 	return head, err
 }
 
-// lineOf is what a run printed, nothing when it failed.
+// lineOf returns the output of a successful run; nil if it failed or printed nothing.
 func lineOf(result helper.Result) *string {
 	text := strings.ToValidUTF8(strings.TrimSuffix(string(result.Stdout), "\n"), "\uFFFD")
 	if result.ExitCode != 0 || text == "" {
@@ -168,7 +167,7 @@ func lineOf(result helper.Result) *string {
 	return &text
 }
 
-// Status describes the working tree that Path lies in.
+// Status describes the working tree that contains Path.
 func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, error) {
 	j, cancel := g.begin(ctx, req)
 	defer cancel()
@@ -198,7 +197,7 @@ func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, e
 	return status, nil
 }
 
-// Commit adds and commits.
+// Commit stages the paths (all changes if there are none) and commits.
 func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHead, error) {
 	j, cancel := g.begin(ctx, req.GitRequest)
 	defer cancel()
@@ -220,7 +219,7 @@ func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHea
 	return j.head()
 }
 
-// add takes paths through stdin: they may be many, and begin with anything.
+// add passes paths by stdin: they may be many, and begin with any character.
 func (j *job) add(paths []string) error {
 	arguments := []string{"add", "--all"}
 	var stdin []byte
@@ -229,7 +228,7 @@ func (j *job) add(paths []string) error {
 		stdin = []byte(strings.Join(paths, "\x00") + "\x00")
 	} else {
 		arguments = append(arguments, "--", ":/")
-		j.env["GIT_LITERAL_PATHSPECS"] = "0" // for the one above, which means the top of the working tree
+		j.env["GIT_LITERAL_PATHSPECS"] = "0" // ":/" means the top of the working tree
 	}
 	result, err := j.run(j.req.Path, stdin, outputBytesMax, arguments...)
 	j.env["GIT_LITERAL_PATHSPECS"] = "1"

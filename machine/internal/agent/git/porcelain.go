@@ -11,7 +11,7 @@ import (
 
 var errMalformed = errors.New("git: its answer is not what git writes")
 
-// parseStatus reads `git status --porcelain=v2 --branch -z`. cut says that the output ends early, and so does not end with a record.
+// parseStatus reads `git status --porcelain=v2 --branch -z`. cut: the output was truncated, perhaps inside a record.
 func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	s := wire.GitStatus{Files: []wire.GitFile{}, Truncated: cut}
 	r := records{rest: out}
@@ -35,7 +35,7 @@ func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	return s, nil
 }
 
-// records are ended by NUL; an unfinished last one is left in rest.
+// records splits at NUL; an unfinished last record stays in rest.
 type records struct{ rest []byte }
 
 func (r *records) next() (string, bool) {
@@ -47,7 +47,7 @@ func (r *records) next() (string, bool) {
 	return string(record), true
 }
 
-// status adds one record after the other.
+// status collects the records.
 type status wire.GitStatus
 
 func (s *status) take(record string, r *records, cut bool) error {
@@ -75,7 +75,7 @@ func (s *status) take(record string, r *records, cut bool) error {
 		s.add(wire.GitFile{Path: rest, Index: "untracked", Worktree: "untracked"}, "")
 		return nil
 	case "!":
-		return nil // ignored files are not asked for
+		return nil // ignored files are not requested
 	}
 	return errMalformed
 }
@@ -97,10 +97,9 @@ func (s *status) header(text string) error {
 	case "branch.ab":
 		return s.distance(value)
 	}
-	return nil // newer versions may say more
+	return nil // newer versions may add headers
 }
 
-// distance reads "+1 -2".
 func (s *status) distance(value string) error {
 	ahead, behind, found := strings.Cut(value, " ")
 	a, err1 := strconv.ParseInt(ahead, 10, 32)
@@ -113,7 +112,7 @@ func (s *status) distance(value string) error {
 	return nil
 }
 
-// file reads the fields of a changed path: the path is the last of them, spaces and all.
+// file reads a changed path's fields. The path comes last and may contain spaces.
 func (s *status) file(text string, fields int, conflicted bool, from string) error {
 	parts := strings.SplitN(text, " ", fields)
 	if len(parts) != fields || len(parts[0]) != 2 || parts[fields-1] == "" {

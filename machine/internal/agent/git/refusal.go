@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/helper"
 )
 
-// causes: what git says (in English, since LC_ALL is set), and what that is called here. The first that fits wins.
+// causes maps git's messages (English, by LC_ALL) to our errors; the first match wins.
 var causes = []struct {
 	said   string
 	refuse func(message string) *fail.Error
@@ -38,7 +38,7 @@ func conflict(reason string) func(string) *fail.Error {
 	return func(message string) *fail.Error { return fail.Conflict(reason, message) }
 }
 
-// refusal says why git failed, in its own words.
+// refusal converts git's output to an error.
 func refusal(result helper.Result) error {
 	said := strings.ToValidUTF8(string(result.Stderr)+string(result.Stdout), "\uFFFD")
 	shown := strings.TrimSpace(said)
@@ -53,7 +53,7 @@ func refusal(result helper.Result) error {
 	return fail.Conflict("git_failed", messageOf(said)).With("exit_code", result.ExitCode).With("output", shown)
 }
 
-// messageOf is git's line that says what is wrong, as a sentence of one line.
+// messageOf returns git's first line with "fatal: ", else with "error: ", else any line.
 func messageOf(said string) string {
 	for _, prefix := range []string{"fatal: ", "error: ", ""} {
 		for _, line := range strings.Split(said, "\n") {

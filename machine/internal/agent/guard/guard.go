@@ -1,5 +1,5 @@
-// Package guard ends processes before the machine runs out of memory: past the cgroup's limit the kernel would kill the
-// whole sandbox, with everything in it.
+// Package guard kills processes before the machine runs out of memory. Beyond the cgroup's limit the kernel would kill
+// the whole sandbox.
 package guard
 
 import (
@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Thresholds in thousandths of the told memory, and how often to look there. The told memory is the size that the agent was given for its
-// guest. One runaway allocator at full speed is caught between 880 and the limit with 2 ms; below 600 a fast poll would only cost CPU.
+// Thresholds in thousandths of the configured memory, and poll intervals. With 2 ms, one allocator at full speed is
+// caught between killAbove and the limit. Below relaxedBelow a fast poll would only cost CPU.
 const (
 	relaxedBelow = 600
 	nearAbove    = 820
 	killAbove    = 880
 	endAllAbove  = 970
 
-	// These hold when memory grows so fast that the next look may come too late. What the engine says of its memory is up to some
-	// hundred milliseconds old, so what many processes allocate at once may be twice that already.
+	// Lower thresholds for fast growth, where the next poll may come too late. The engine's numbers are up to some
+	// hundred milliseconds old. Many processes together may use twice as much by then.
 	killAboveMin   = 800
 	endAllAboveMin = 940
 
@@ -30,49 +30,48 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// A guest in which nothing was started and memory stood still for stillAfter looks is looked at less often: twenty looks a second
-// are 3 to 8 % of a processor, four are 1 to 2, in every guest of the computer. What then begins to grow at 2 GB/s is seen at the
-// latest when it has taken 512 MiB, for which there is headroom.
+// After stillAfter polls without a start or a change of memory, the guard polls every stillEvery. Twenty polls a second
+// cost 3 to 8 % of a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected after at most 512 MiB,
+// for which there is headroom.
 const (
 	stillEvery  = 250 * time.Millisecond
 	stillAfter  = 40
-	stillChange = 1 // thousandths of the told memory
+	stillChange = 1 // thousandths of the configured memory
 )
 
-// After a kill the memory comes back in steps, on a busy computer much later than the next look. What does not grow does no
-// harm, so the next kill waits for growth: by these thousandths of the told memory.
+// After a kill the memory is released in steps, on a busy host much later than the next poll. So the next kill waits
+// for growth by these thousandths of the configured memory.
 const (
 	killAgainGrowth = 20
 	endAllGrowth    = 30
 )
 
-// tasksSlack is what the agent itself has in tasks, and more: above the limit and this, the limit in the kernel has been
-// got round, and everything of the guest is ended.
+// tasksSlack allows for the agent's own tasks. More tasks than limit and slack mean that the guest evaded the kernel's
+// limit: the guard kills all its processes.
 const tasksSlack = 128
 
-// Guest is what the guard may do. Neither may wait for anything that the guest or the disk holds up: memory grows meanwhile.
+// Guest is controlled by the guard. Its methods must not wait for the guest or the disk: memory grows during the wait.
 type Guest interface {
-	Own() []int // processes that are not the guest's
+	Own() []int // pids that must not be killed
 	EndAll(why string)
 }
 
-// Guard polls one machine.
 type Guard struct {
 	guest  Guest
 	memory atomic.Int64
 	tasks  atomic.Int64
-	used   atomic.Int64 // at the last look
-	// killedAt is what was in use when a process was last ended; 0 once it fell below killAboveMin.
+	used   atomic.Int64 // at the last poll
+	// killedAt is the memory in use at the last kill; 0 once usage fell below killAboveMin.
 	killedAt atomic.Int64
-	victims  chan struct{} // one request to end the largest
-	// Relaxed looks in turn at which nothing had changed, and the tasks at the last one.
+	victims  chan struct{} // request to kill the largest process
+	// Consecutive polls without a change, and the number of tasks at the last poll.
 	still atomic.Int64
 	procs uint16
 	onEnd atomic.Pointer[func(pid int, reason string)]
-	stir  int // an event that ends the wait for the next look; -1: there is none, looks stay frequent
+	stir  int // eventfd that ends the current pause; -1: none, and polls stay frequent
 }
 
-// Start polls for the life of the agent.
+// Start polls until the agent exits.
 func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
 	g := &Guard{guest: guest, victims: make(chan struct{}), stir: -1}
 	if event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
@@ -84,19 +83,19 @@ func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
 	return g
 }
 
-// SetLimits takes the told size of memory (0: what the machine shows) and the number of tasks (0: not limited).
+// SetLimits sets the memory in bytes (0: as the machine reports) and the number of tasks (0: unlimited).
 func (g *Guard) SetLimits(memoryBytes int64, tasks int) {
 	g.memory.Store(memoryBytes)
 	g.tasks.Store(int64(tasks))
 }
 
-// Why the guard ends processes.
+// Reasons for a kill.
 const (
 	OutOfMemory  = "out_of_memory"
 	ProcessLimit = "process_limit"
 )
 
-// OnEnd is told of each process before it is ended, and why; pid 0 stands for all of the guest's. It may not wait for anything.
+// OnEnd sets a function that is called before each kill; pid 0 means all processes of the guest. It must not block.
 func (g *Guard) OnEnd(told func(pid int, reason string)) { g.onEnd.Store(&told) }
 
 func (g *Guard) tell(pid int, reason string) {
@@ -105,27 +104,27 @@ func (g *Guard) tell(pid int, reason string) {
 	}
 }
 
-// Stir says that something was started: the looks are frequent again, from now on.
+// Stir reports that a process was started: polls become frequent at once.
 func (g *Guard) Stir() {
 	if g.still.Swap(0) >= stillAfter {
 		_, _ = unix.Write(g.stir, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
-// loop owns a thread that sleeps in the kernel: with dozens of runnable processes each hand-over between threads may cost
-// more than the whole interval.
+// loop locks its thread and sleeps in the kernel: with dozens of runnable processes a goroutine switch between threads
+// may take longer than the interval.
 func (g *Guard) loop() {
 	runtime.LockOSThread()
-	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // a negative one is passed over
+	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor
 	for {
 		pause := unix.NsecToTimespec(g.look().Nanoseconds())
-		if n, _ := unix.Ppoll(stirred, &pause, nil); n > 0 { // woken early is as good
+		if n, _ := unix.Ppoll(stirred, &pause, nil); n > 0 { // an early wake-up is harmless
 			_, _ = unix.Read(g.stir, make([]byte, 8))
 		}
 	}
 }
 
-// look acts once and says when to look again.
+// look polls once and returns the time until the next poll.
 func (g *Guard) look() time.Duration {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -153,7 +152,8 @@ func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
 	if total <= 0 {
 		return relaxedEvery
 	}
-	// A busy computer delays the looks: what grew since the last one may grow again before the next, so act earlier by it.
+	// A busy host delays polls. The growth since the last poll may repeat before the next one, so lower the thresholds
+	// by it.
 	change := used - g.used.Swap(used)
 	growth := max(0, change) * 1000 / total
 	share := used * 1000 / total
@@ -173,7 +173,7 @@ func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
 	}
 }
 
-// relaxed is how long the next look may wait where there is plenty.
+// relaxed returns the pause while memory is plentiful.
 func (g *Guard) relaxed(changed bool) time.Duration {
 	if changed {
 		g.still.Store(0)
@@ -183,9 +183,9 @@ func (g *Guard) relaxed(changed bool) time.Duration {
 	return relaxedEvery
 }
 
-// full asks for the end of the largest process, or ends everything when that has not been enough. It may not wait for
-// anything: to learn the size of a process takes a lock that its page faults hold, for seconds at the worst. Files that
-// are read and written do not count here: they are the host's page cache, not the machine's memory.
+// full requests a kill of the largest process, or kills all processes if kills did not help. It must not block. Reading
+// the size of a process takes a lock that page faults hold, for seconds at worst. File pages do not count here: they
+// are in the host's page cache.
 func (g *Guard) full(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total
@@ -198,7 +198,7 @@ func (g *Guard) full(used, total, endAll int64) {
 	if killedAt == 0 || grown > killAgainGrowth {
 		select {
 		case g.victims <- struct{}{}:
-		default: // still looking for the last one
+		default: // the last request is still being served
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (g *Guard) full(used, total, endAll int64) {
 func (g *Guard) endLargest() {
 	for range g.victims {
 		if pid, bytes := largest(g.guest.Own()); pid > 0 {
-			used := g.used.Load() // it grew while the largest was looked for
+			used := g.used.Load() // memory grew during the search
 			g.killedAt.Store(used)
 			g.tell(pid, OutOfMemory)
 			_ = unix.Kill(pid, unix.SIGKILL)

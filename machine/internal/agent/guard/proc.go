@@ -10,7 +10,7 @@ import (
 
 const pageBytes = 4096
 
-// largest is the process with most resident memory among those that may be ended.
+// largest returns the process with the most resident memory, except own.
 func largest(own []int) (pid int, residentBytes int64) {
 	procfs.Visit(func(candidate int, read func(file string) ([]byte, error)) {
 		if slices.Contains(own, candidate) {
@@ -19,7 +19,7 @@ func largest(own []int) (pid int, residentBytes int64) {
 		b, err := read("statm")
 		fields := bytes.Fields(b)
 		if err != nil || len(fields) < 2 {
-			return // ended meanwhile
+			return // exited
 		}
 		pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
 		if err == nil && pages*pageBytes > residentBytes {

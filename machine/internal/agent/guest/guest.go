@@ -1,4 +1,4 @@
-// Package guest is the adopted claim: its root as the guest sees it, its accounts, and how processes are started in it.
+// Package guest holds the adopted workspace: its root, its accounts, and the start of its processes.
 package guest
 
 import (
@@ -20,31 +20,31 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// letGoAfter is when nobody waits for the adopted machine any more, and what is rehearsed has been.
+// letGoAfter delays the unmount of /proc until callers no longer wait for the adopted machine.
 const letGoAfter = time.Second
 
-// Guest has a lifetime: waiting (a spawner process is there), adopted, and for moments broken, when the guest killed its
-// own init: then every process of it is dead, and a new spawner adopts the same tree again.
+// Guest is waiting (a spawner is ready), adopted, or briefly broken. It breaks when the guest kills its own init, which
+// kills all its processes. A new spawner then adopts the same tree again.
 type Guest struct {
 	binary string
 	layout spawn.Layout
 	reaper *reap.Reaper
 	users  guestroot.Users
-	tasks  *taskLimit // nil: the sandbox's kernel cannot limit them
+	tasks  *taskLimit // nil: the sandbox's kernel cannot limit tasks
 
 	mu      sync.Mutex
-	stir    func()         // nil: nobody is told of starts
-	next    *spawn.Spawner // launched, has not adopted
+	stir    func()         // called after each start; may be nil
+	next    *spawn.Spawner // launched, not adopted yet
 	current *incumbent
-	volumes []wire.Volume // that are mounted in the guest
+	volumes []wire.Volume // mounted in the guest
 
-	// The guard may not wait for mu, which a whole adoption holds. endable is current, from its adoption until its processes were killed;
-	// what holds this lock waits for nothing.
+	// The guard must not wait for mu, which an adoption holds throughout. endable is current from its adoption until
+	// its processes are killed. Holders of this lock never block.
 	ending  sync.Mutex
 	endable *incumbent
 }
 
-// incumbent is one spawner with the guest's root that it entered.
+// incumbent is an adopted spawner with its root.
 type incumbent struct {
 	spawner *spawn.Spawner
 	root    *guestroot.Root
@@ -52,7 +52,7 @@ type incumbent struct {
 	ended   bool // by EndAll; guarded by ending
 }
 
-// New launches the first spawner, so that a claim does not wait for a process.
+// New launches the first spawner ahead, so that a claim does not wait for it.
 func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
 	g := &Guest{binary: binary, layout: layout, reaper: reaper}
 	tasks, err := newTaskLimit()
@@ -60,12 +60,12 @@ func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error
 		log.Printf("the number of tasks is not limited: %v", err)
 	}
 	g.tasks = tasks
-	g.mu.Lock() // whoever needs the spawner waits for it; the agent may answer meanwhile
+	g.mu.Lock() // calls that need the spawner wait; the agent can answer others
 	go func() {
 		defer g.mu.Unlock()
 		next, err := g.launch()
 		if err != nil {
-			log.Fatalf("the first spawner: %v", err) // a slot without one is none
+			log.Fatalf("the first spawner: %v", err) // without a spawner the sandbox is useless
 		}
 		g.next = next
 	}()
@@ -85,7 +85,7 @@ func (g *Guest) launch() (*spawn.Spawner, error) {
 	return s, errors.Join(err, s.Prepare())
 }
 
-// SetTasks bounds how many tasks the guest may have.
+// SetTasks limits the guest's tasks.
 func (g *Guest) SetTasks(tasks int) {
 	if g.tasks == nil {
 		return
@@ -95,14 +95,14 @@ func (g *Guest) SetTasks(tasks int) {
 	}
 }
 
-// OnStart names who is told, after each start of a process in the guest.
+// OnStart sets a function that is called after each start of a process.
 func (g *Guest) OnStart(stir func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stir = stir
 }
 
-// Adopt takes the claim.
+// Adopt takes over the claimed tree. Later calls do nothing.
 func (g *Guest) Adopt() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,12 +144,12 @@ func (g *Guest) adopt() error {
 	g.ending.Lock()
 	g.endable = g.current
 	g.ending.Unlock()
-	// After a break: namespaces that were made anew have none.
+	// New namespaces have no volumes mounted: mount them again.
 	g.volumes, _ = g.mountVolumes(g.current, nil, g.volumes)
 	return nil
 }
 
-// Root is the guest's root, to be released by the caller.
+// Root returns the guest's root; the caller releases it.
 func (g *Guest) Root() (*guestroot.Root, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,10 +159,10 @@ func (g *Guest) Root() (*guestroot.Root, error) {
 	return g.current.root.Acquire(), nil
 }
 
-// ErrUnclaimed: nothing of the guest exists yet.
+// ErrUnclaimed means that no tree has been adopted yet.
 var ErrUnclaimed = errors.New("guest: not claimed")
 
-// ready adopts again after a break.
+// ready adopts the tree again after the guest broke.
 func (g *Guest) ready() error {
 	if g.current != nil {
 		return nil
@@ -173,7 +173,7 @@ func (g *Guest) ready() error {
 	return g.adopt()
 }
 
-// User finds an account of the guest.
+// User looks up an account by name or uid.
 func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -184,8 +184,9 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start runs a command in the guest. A guest whose init died is repaired, and the start tried once more: the kernel had
-// refused it, so nothing can run twice. Where a command's descriptors may be gone by then, trying again after ErrRefused is the caller's.
+// Start runs a command. If the guest's init has died, Start repairs the guest and tries once more. The kernel refused
+// the first start, so nothing runs twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after
+// ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.hold()
@@ -229,9 +230,9 @@ func (g *Guest) hold() (*incumbent, error) {
 	return g.current, nil
 }
 
-// endLate ends a process whose start was given up before it began.
+// endLate kills a process whose start was abandoned before it ran.
 func (g *Guest) endLate(pid int) {
-	// Taken before the reaper is asked: if it has not waited for the process by then, this is the process.
+	// Open the pidfd before asking the reaper: if it has not reaped the process by then, the pidfd refers to it.
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer unix.Close(pidfd)
@@ -248,7 +249,7 @@ func (g *Guest) endLate(pid int) {
 	}
 }
 
-// retire ends an incumbent and whatever still runs in its namespaces; the next caller adopts anew.
+// retire ends an incumbent and every process in its namespaces; the next caller adopts the tree again.
 func (g *Guest) retire(in *incumbent) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -259,9 +260,9 @@ func (g *Guest) retire(in *incumbent) {
 	g.ending.Lock()
 	g.endable = nil
 	g.ending.Unlock()
-	// Init is a worker's child, and no worker waits for any: its pid is not used again.
+	// Init's parent is a worker, which does not reap: the pid cannot be reused.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
-	// Before they are told to end: as long as nobody has waited for them, their pids are theirs.
+	// Kill the workers before Close: their pids are not reused until they are reaped.
 	for _, pid := range in.spawner.Workers {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -273,7 +274,7 @@ func (g *Guest) retire(in *incumbent) {
 	}()
 }
 
-// EndAll kills every process of the guest at once, by way of its init. It waits for nothing.
+// EndAll kills every process of the guest by killing its init. It does not block.
 func (g *Guest) EndAll(why string) {
 	g.ending.Lock()
 	in := g.endable
@@ -282,7 +283,7 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL) // still its pid: retire has not begun to kill the workers, who have it as a child
+		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL) // the pid is not reused: init's parent, a worker, lives until retire has cleared endable
 	}
 	g.ending.Unlock()
 	if in != nil {
@@ -291,7 +292,7 @@ func (g *Guest) EndAll(why string) {
 	}
 }
 
-// Own lists the agent's processes beside the guest's: they are never to be killed. It waits for nothing.
+// Own returns the pids that must never be killed: the agent, the guest's init and the workers. It does not block.
 func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	g.ending.Lock()

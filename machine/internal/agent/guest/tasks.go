@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tasksDir is where the agent mounts the sandbox kernel's own pids controller. The guest's /sys is bound without what is
-// mounted below it, so the guest does not see it there. It may not lie on the slot's disk: a restore looks for the mount
-// point in another slot.
+// tasksDir is where the agent mounts the sandbox kernel's pids controller. The guest does not see it, since its /sys is
+// bound without submounts. It must not be on the sandbox's disk: a restore runs in another sandbox and would not find
+// the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
-// spawnerTasks is how many threads of a spawner and its workers count against the guest.
+// spawnerTasks is added to the limit for the threads of a spawner and its workers.
 const spawnerTasks = 24
 
-// taskLimit bounds the number of the guest's tasks in the sandbox's kernel. Nothing that polls can: five hundred runnable
-// tasks leave the agent hardly any processor, and each costs memory that the guest's own accounting does not show.
+// taskLimit limits the guest's tasks in the sandbox's kernel. Polling is too slow: five hundred runnable tasks leave
+// the agent hardly any CPU. Each task also costs memory that the guest's accounting does not show.
 type taskLimit struct{ group string }
 
-// newTaskLimit makes the group. Commands belong to it because the spawner does.
+// newTaskLimit creates the group. Commands join it because the spawner has.
 func newTaskLimit() (*taskLimit, error) {
 	if err := unix.Mount("none", tasksDir, "cgroup", 0, "pids"); err != nil {
 		return nil, &os.PathError{Op: "mount", Path: tasksDir, Err: err}

@@ -17,22 +17,22 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Unmounting says what is done about who uses a volume that is to go.
+// Unmounting selects the treatment of processes that use a volume.
 type Unmounting int
 
 const (
-	// LeaveBusy keeps the volume.
+	// LeaveBusy keeps a volume that is in use.
 	LeaveBusy Unmounting = iota
-	// EndUsers kills them.
+	// EndUsers kills the processes that use it.
 	EndUsers
-	// LetGo takes the volume from its path: whatever is open stays open. The host has taken it away already.
+	// LetGo detaches the volume from its path; open files stay open. The host has already removed the volume.
 	LetGo
 )
 
-// endedTime is how long what was killed may take to let go.
+// endedTime bounds the wait for killed processes to release the volume.
 const endedTime = 5 * time.Second
 
-// SetVolumes makes the guest's volumes those. The caller sees to it that it is called once at a time.
+// SetVolumes mounts and unmounts until the guest has exactly the wanted volumes. Calls must not overlap.
 func (g *Guest) SetVolumes(wanted []wire.Volume, how Unmounting) (wire.GuestVolumes, error) {
 	answer := wire.GuestVolumes{Busy: []int{}, Refused: []wire.RefusedVolume{}}
 	if len(wanted) == 0 && len(g.mounted()) == 0 {
@@ -84,7 +84,7 @@ func (g *Guest) mountVolumes(in *incumbent, had, wanted []wire.Volume) (mounted 
 	return mounted, refused
 }
 
-// mountVolume says why it did not, or "".
+// mountVolume returns the reason of a failure, or "".
 func (g *Guest) mountVolume(in *incumbent, v wire.Volume) (why string) {
 	directory, err := makeDirectory(in.root, v.MountPath)
 	if err == nil {
@@ -105,7 +105,7 @@ func (g *Guest) mountVolume(in *incumbent, v wire.Volume) (why string) {
 	}
 }
 
-// ran leaves the process of a mount to the reaper.
+// ran hands the mount's process to the reaper and returns its errno.
 func (g *Guest) ran(started spawn.Started, err error) error {
 	var failed *spawn.StartError
 	switch {
@@ -120,7 +120,7 @@ func (g *Guest) ran(started spawn.Started, err error) error {
 	return err
 }
 
-// makeDirectory opens a directory of the guest and makes what is missing of its path. No link is followed.
+// makeDirectory opens a directory of the guest and creates missing components. It follows no links.
 func makeDirectory(root *guestroot.Root, at string) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY
 	parent, err := root.OpenPlain("/", flags)
@@ -151,8 +151,8 @@ func isLink(parent int, name string) bool {
 	return unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// unmountVolume says whether the guest is rid of it. What is not found where it was mounted was moved or unmounted by the guest's root: only
-// the host can tell whether it is in use.
+// unmountVolume reports whether the volume is gone from the guest. If it is not at its path, the guest's root moved or
+// unmounted it: only the host can then tell whether it is in use.
 func (g *Guest) unmountVolume(in *incumbent, v wire.Volume, how Unmounting) bool {
 	if how == LetGo {
 		return g.unmountAt(in, v, true) == nil
@@ -181,7 +181,7 @@ func (g *Guest) unmountAt(in *incumbent, v wire.Volume, detach bool) error {
 	defer unix.Close(parent)
 	err = g.ran(in.spawner.UnmountVolume(parent, path.Base(v.MountPath), detach))
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
-		return nil // nothing is mounted there
+		return nil // not mounted there
 	}
 	return err
 }
@@ -199,7 +199,7 @@ func isVolumeAt(root *guestroot.Root, at string) bool {
 	return unix.Fstat(fd, &found) == nil && found.Dev == base.Dev
 }
 
-// endUsers kills every process of the guest that has something of the volume open, by the names that the kernel knows.
+// endUsers kills every process with an open file on the volume, by the paths in /proc.
 func endUsers(v wire.Volume) {
 	below := []string{v.MountPath, "/volumes/" + strconv.Itoa(v.Place)}
 	for _, pid := range procfs.Users(below) {

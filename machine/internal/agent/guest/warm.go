@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// touched is what nearly every first command looks at. A program has its loader and C library in one of these places.
+// touched are files that nearly every first command reads. A program's loader and C library are at one of these paths.
 var touched = []string{
 	"/etc/ld.so.cache", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
 	"/bin/true", "/bin/sh", "/bin/bash", "/home/user",
 }
 
-// Warm reads what the first command will, so that it is in the sandbox's memory by then. Nothing of the guest runs for it.
+// Warm reads the files that the first command needs into the sandbox's memory. It runs no program of the guest.
 func (g *Guest) Warm() {
 	root, err := g.Root()
 	if err != nil {
@@ -31,6 +31,6 @@ func warm(root *guestroot.Root, path string) {
 		return
 	}
 	var page [4096]byte
-	_, _ = unix.Read(fd, page[:]) // a directory refuses, and is known by then
+	_, _ = unix.Read(fd, page[:]) // fails for a directory, which open has already loaded
 	unix.Close(fd)
 }

@@ -9,21 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is read from the guest's account files.
+// Limits of the guest's account files.
 const (
 	accountBytesMax = 1 << 20
 	accountLinesMax = 20000
 	groupsMax       = 64
 )
 
-// User is one account of the guest.
 type User struct {
 	Name, Home, Shell string
 	UID, GID          uint32
-	Groups            []uint32 // supplementary, the primary one included
+	Groups            []uint32 // supplementary, with the primary group
 }
 
-// Users answers from /etc/passwd and /etc/group, which are read again when they changed.
+// Users looks up accounts in /etc/passwd and /etc/group, and caches both files until they change.
 type Users struct {
 	mu            sync.Mutex
 	passwd, group cached
@@ -34,7 +33,7 @@ type cached struct {
 	data []byte
 }
 
-// Find looks an account up by name, or by decimal uid.
+// Find looks up an account by name or decimal uid.
 func (u *Users) Find(r *Root, name string) (User, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,7 +46,7 @@ func (u *Users) Find(r *Root, name string) (User, bool) {
 	return user, true
 }
 
-// read returns the file's bytes, empty when there is no such file.
+// read returns the file's bytes, nil if it cannot be read.
 func (c *cached) read(r *Root, path string) []byte {
 	if c.fresh(r, path) {
 		return c.data
@@ -63,13 +62,13 @@ func (c *cached) read(r *Root, path string) []byte {
 		return nil
 	}
 	data := make([]byte, st.Size)
-	n, _ := f.ReadAt(data, 0) // a file that shrank meanwhile is as long as it is now
+	n, _ := f.ReadAt(data, 0) // a file that has shrunk is read up to its new end
 	c.key, c.data = keyOf(&st), data[:n]
 	return c.data
 }
 
-// fresh compares the cached file with what is there, by one system call. A link below /etc would be followed in the
-// agent's own view here, which can at most make the comparison fail: nothing but numbers is taken from it.
+// fresh compares the cached stat with the file's, by one system call. A link at /etc would resolve in the agent's view.
+// That can only make the comparison fail, since nothing but numbers is read.
 func (c *cached) fresh(r *Root, path string) bool {
 	var st unix.Stat_t
 	return c.data != nil && unix.Fstatat(r.fd, path[1:], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && keyOf(&st) == c.key
@@ -79,7 +78,7 @@ func keyOf(st *unix.Stat_t) [6]int64 {
 	return [6]int64{int64(st.Ino), st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec}
 }
 
-// lines calls each with the colon-separated fields of every line until it returns true.
+// lines calls each with the colon-separated fields of every line, until it returns true.
 func lines(data []byte, fieldsMin int, each func(fields []string) bool) {
 	for range accountLinesMax {
 		line, rest, more := bytes.Cut(data, []byte{'\n'})
@@ -108,7 +107,7 @@ func findUser(passwd []byte, name string) (User, bool) {
 		}
 		uid, err1 := strconv.ParseUint(f[2], 10, 32)
 		gid, err2 := strconv.ParseUint(f[3], 10, 32)
-		// uid -1 means "leave it" to setresuid: such a line would start the command as root.
+		// setresuid ignores uid -1: such a line would run the command as root.
 		if err1 != nil || err2 != nil || uid == 1<<32-1 || gid == 1<<32-1 {
 			return false
 		}
