@@ -1,5 +1,5 @@
-// Package helper runs a program of the guest for the agent's own purposes, from start to end. The program is the guest's and may lie
-// or hang: its output is bounded, and its whole process group ends at the deadline.
+// Package helper runs a program of the guest for the agent. The program is untrusted and may hang: its output is
+// limited, and its process group is killed at the deadline.
 package helper
 
 import (
@@ -22,16 +22,14 @@ import (
 const (
 	atOnceMax  = 16
 	killGrace  = 2 * time.Second
-	drainGrace = 500 * time.Millisecond // for what a background process keeps open
+	drainGrace = 500 * time.Millisecond // drainGrace limits the wait for output that a background process keeps open
 )
 
-// Guest is where programs run.
 type Guest interface {
 	User(name string) (guestroot.User, bool, error)
 	Start(*spawn.Command) (spawn.Started, error)
 }
 
-// Runner starts helpers.
 type Runner struct {
 	guest  Guest
 	reaper *reap.Reaper
@@ -42,28 +40,27 @@ func New(guest Guest, reaper *reap.Reaper) *Runner {
 	return &Runner{guest: guest, reaper: reaper, slots: make(chan struct{}, atOnceMax)}
 }
 
-// Command is one program. Env lies over what any login of the user has.
+// Command is one program. Env overrides the user's login environment.
 type Command struct {
 	User      string
 	Argv      []string
 	Env       map[string]string
 	Cwd       string
 	Stdin     []byte
-	StdoutMax int // more ends the command: Result.Truncated
-	StderrMax int // more is dropped
+	StdoutMax int // more output stops the program and sets Result.Truncated
+	StderrMax int // more output is dropped
 }
 
-// Result is how a program ended and what it wrote.
 type Result struct {
 	Stdout, Stderr []byte
 	Truncated      bool
-	ExitCode       int // -1: a signal ended it
+	ExitCode       int // -1: killed by a signal
 }
 
-// ErrMissing says that the guest has no such program.
+// ErrMissing means that the guest has no such program.
 var ErrMissing = errors.New("helper: the guest has no such program")
 
-// Run returns when the program has ended. The context's end is the deadline; then the error is the context's.
+// Run returns once the program has ended. If ctx ends first, Run stops the program and returns ctx's error.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -84,17 +81,16 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	return supervise(ctx, process, p, c)
 }
 
-// Process is a started helper.
 type Process struct {
 	PID   int
-	Ended chan struct{} // closed when it has been waited for
+	Ended chan struct{} // closed once the process is reaped
 
 	mu     sync.Mutex
 	status unix.WaitStatus
 	gone   bool
 }
 
-// Start runs a program on descriptors of the caller's, which stay the caller's.
+// Start runs a program on the caller's descriptors, which the caller still closes.
 func (r *Runner) Start(c Command, stdin, stdout, stderr int) (*Process, error) {
 	user, ok, err := r.guest.User(c.User)
 	if err != nil {
@@ -123,7 +119,7 @@ func (p *Process) ended(status unix.WaitStatus) {
 	close(p.Ended)
 }
 
-// Signal reaches the process group while the leader has not been waited for: afterwards its number may be another's.
+// Signal signals the process group unless the leader has been reaped: its number may then be another process.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +128,7 @@ func (p *Process) Signal(signal syscall.Signal) {
 	}
 }
 
-// Stop ends the process group and returns when its leader is gone.
+// Stop ends the process group and waits until its leader is reaped.
 func (p *Process) Stop() {
 	p.Signal(unix.SIGTERM)
 	select {

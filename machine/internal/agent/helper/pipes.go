@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe has an end that the agent keeps and one that the program gets. The latter blocks, as programs expect.
+// pipe has the agent's end, and the program's end, which blocks as programs expect.
 type pipe struct {
 	ours   *os.File
 	theirs int
@@ -30,7 +30,7 @@ func newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// open makes the pipe; kept says which of its ends is the agent's.
+// open creates the pipe; kept is the index of the agent's end.
 func (p *pipe) open(kept int) error {
 	p.theirs = -1
 	var fds [2]int
@@ -65,13 +65,12 @@ func (p *pipes) closeOurs() {
 	})
 }
 
-// feed writes stdin and closes it.
 func (p *pipes) feed(data []byte) {
-	_, _ = p.stdin.ours.Write(data) // EPIPE: the program did not want it all
+	_, _ = p.stdin.ours.Write(data) // EPIPE: the program did not read it all
 	p.stdin.ours.Close()
 }
 
-// collect reads to the end. The first bytesMax bytes are kept, the rest is read and dropped, and full is told once.
+// collect reads to the end. It keeps bytesMax bytes, drops the rest, and then signals full once.
 func collect(from *os.File, bytesMax int, full chan<- struct{}) <-chan []byte {
 	done := make(chan []byte, 1)
 	go func() {

@@ -14,20 +14,20 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Names in the state directory that a boot makes anew. They lie beside the guest's tree, on the disk of the workspace, and adoption
-// binds them into the guest (spawn/adopt.go).
+// Names in the state directory that each boot creates again. The directory is on the workspace's disk, outside of the
+// guest's tree. Adoption binds them into the guest (spawn/adopt.go).
 const (
 	Tmp    = "tmp"
 	BootID = "boot_id"
 
-	oldTmp       = "tmp.old-" // before what it was renamed to
+	oldTmp       = "tmp.old-" // prefix of a renamed tmp
 	tmpMode      = 0o1777
 	bootIDMode   = 0o444
 	stateListMax = 4096
 )
 
-// Boot gives a guest that begins without memory an empty /tmp and a boot id of its own. Whatever an earlier boot left in /tmp is removed
-// beside the guest's work: nobody waits for a million small files.
+// Boot gives a guest that starts without memory an empty /tmp and a new boot id. Files of earlier boots are deleted in
+// the background: there may be a million.
 func Boot(stateDir string) error {
 	if err := emptyTmp(stateDir); err != nil {
 		return fmt.Errorf("/tmp: %w", err)
@@ -48,10 +48,10 @@ func emptyTmp(stateDir string) error {
 	if err := unix.Mkdir(tmp, 0o700); err != nil {
 		return &os.PathError{Op: "mkdir", Path: tmp, Err: err}
 	}
-	return unix.Chmod(tmp, tmpMode) // mkdir's mode is less by the umask
+	return unix.Chmod(tmp, tmpMode) // mkdir applies the umask
 }
 
-// removeOldTmp also finds what a boot before did not come to.
+// removeOldTmp also deletes what an earlier boot did not finish.
 func removeOldTmp(stateDir string) {
 	dir, err := os.Open(stateDir)
 	if err != nil {
@@ -69,8 +69,8 @@ func removeOldTmp(stateDir string) {
 	}
 }
 
-// renewBootID writes into the file that is there: the guest has it mounted. A disk of an older agent has none, and its guest shows the
-// kernel's.
+// renewBootID overwrites the file in place, since the guest has it mounted. Disks of older agents lack it; their guests
+// see the kernel's id.
 func renewBootID(stateDir string, in wire.Incarnation) error {
 	if !in.RenewIdentity {
 		return nil
@@ -87,7 +87,7 @@ func renewBootID(stateDir string, in wire.Incarnation) error {
 	return err
 }
 
-// newBootID is a random UUID (version 4), as the kernel writes its own.
+// newBootID returns a random UUID (version 4), in the kernel's format.
 func newBootID() []byte {
 	var id [16]byte
 	rand.Read(id[:])

@@ -1,5 +1,5 @@
-// Package identity writes what the service owns in the guest's tree, hostname, hosts, resolver and machine-id, and what a boot makes anew
-// beside it: /tmp and the boot id.
+// Package identity writes the service's files in the guest's /etc (hostname, hosts, resolv.conf, machine-id), and
+// creates /tmp and the boot id at each boot.
 package identity
 
 import (
@@ -24,8 +24,8 @@ const (
 	etcEntriesMax = 4096
 )
 
-// Apply makes the tree say who this machine is. A guest may have made any of these names unwritable: that is its own
-// business, so failures are returned together and stop nothing.
+// Apply writes the machine's identity into the tree. The guest may have made any of these files unwritable, so Apply
+// tries all of them and returns the errors together.
 func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	var failed []error
 	if in.Hostname != "" {
@@ -43,10 +43,10 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	return errors.Join(failed...)
 }
 
-// Continue is for a machine that goes on as the same workspace's: its disk says who it is already, and only the kernel has forgotten.
+// Continue sets the kernel's host name for a machine of the same workspace; its disk already has its identity.
 func Continue(in wire.Incarnation) error { return unix.Sethostname([]byte(in.Hostname)) }
 
-// marker remembers for which workspace the machine-id was made: a template's own id must not be shared by everyone.
+// marker records the workspace that the machine-id was made for: workspaces must not share their template's id.
 type marker struct {
 	WorkspaceID string `json:"workspace_id"`
 	MachineID   string `json:"machine_id"`
@@ -71,7 +71,7 @@ func newMachineID() string {
 }
 
 func (m marker) text() []byte {
-	b, _ := json.Marshal(m) // two strings
+	b, _ := json.Marshal(m) // two strings cannot fail
 	return b
 }
 
@@ -81,7 +81,7 @@ func markerPath(stateDir string) string { return filepath.Join(stateDir, "identi
 
 func readMarker(stateDir string) (seen marker) {
 	if b, err := os.ReadFile(markerPath(stateDir)); err == nil {
-		// A torn marker counts as none: the id is made anew.
+		// A torn marker counts as none: a new id is made.
 		_ = json.Unmarshal(b, &seen)
 	}
 	return seen
@@ -98,7 +98,7 @@ func hostname(in wire.Incarnation) []byte { return []byte(in.Hostname + "\n") }
 
 func resolver(in wire.Incarnation) []byte { return []byte("nameserver " + in.Nameserver + "\n") }
 
-// hosts keeps the tree's own lines and owns the one of 127.0.1.1, so that sudo needs no resolver for its own name.
+// hosts keeps the tree's other lines and sets 127.0.1.1, so that sudo resolves its own host name without DNS.
 func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
 	return append(otherHosts(r), ownHost(in)...)
 }
@@ -128,7 +128,7 @@ func otherHosts(r *guestroot.Root) []byte {
 	return []byte(strings.Join(kept, "\n") + "\n")
 }
 
-// replace puts content at /etc/name. A link there is replaced, never followed; the same content is left alone.
+// replace writes /etc/name unless it has this content. It replaces a link and never follows it.
 func replace(r *guestroot.Root, name string, content []byte, mode uint32) error {
 	etc, err := openEtc(r)
 	if err != nil {
@@ -155,11 +155,11 @@ func openEtc(r *guestroot.Root) (int, error) {
 	return etc, nil
 }
 
-// create makes a new file in the place of whatever is there.
+// create makes a new file and removes an existing one first.
 func create(etc int, name string, mode uint32) (*os.File, error) {
 	fd, err := unix.Openat(etc, name, createFlags, mode)
 	if errors.Is(err, unix.EEXIST) {
-		// Never written through: it may be a hard link to a file of the guest's, or a device.
+		// Do not write into it: it may be a device, or a hard link to another file of the guest.
 		if err := unix.Unlinkat(etc, name, 0); err != nil {
 			return nil, &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
 		}
@@ -184,7 +184,7 @@ func same(dir int, name string, content []byte) bool {
 	return err == nil && string(buffer[:n]) == string(content)
 }
 
-// removeHostKeys: two machines with one SSH host key could answer for each other.
+// removeHostKeys deletes SSH host keys: with the same keys a fork could impersonate its source.
 func removeHostKeys(r *guestroot.Root) error {
 	fd, err := r.Open("/etc/ssh", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ENOENT) {

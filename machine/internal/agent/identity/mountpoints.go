@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoints makes the directories that adoption mounts over. A template that has a link there would have the mount land
-// elsewhere. It may run only while no process of the guest lives.
+// MountPoints creates the directories that adoption mounts over. It replaces links, which would redirect a mount. It
+// must run before any guest process.
 func MountPoints(claimRoot string, names []string) error {
 	root, err := unix.Open(claimRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

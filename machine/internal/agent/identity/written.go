@@ -5,13 +5,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// File is one that the service writes, as it is written.
+// File is the content and mode that the service writes.
 type File struct {
 	Content []byte
 	Mode    uint32
 }
 
-// Written is what Apply makes of a template, by path: a file that is still so is none that the workspace has changed.
+// Written returns the files that Apply writes over a template, by path. A file that still matches is no change of the
+// workspace.
 func Written(template *guestroot.Root, stateDir string, in wire.Incarnation) map[string]File {
 	files := map[string]File{}
 	if in.Hostname != "" {

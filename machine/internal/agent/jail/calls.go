@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls is all that is left: reading files and directories, a listening socket's connections, and Go's scheduler and memory. Nothing
-// here makes, changes, mounts, executes, traces, signals another process, or opens a socket.
+// calls allows reading files and directories, serving a listening socket, and Go's scheduler and memory. None of them
+// creates, changes, mounts, executes, traces, signals another process, or opens a socket.
 var calls = append([]uint32{
 	unix.SYS_READ, unix.SYS_READV, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_CLOSE, unix.SYS_LSEEK,
 	unix.SYS_FSTAT, fstatat, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_OPENAT2, unix.SYS_FADVISE64,
@@ -23,7 +23,7 @@ var calls = append([]uint32{
 	unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_TGKILL, unix.SYS_GETRANDOM, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }, olderCalls...)
 
-// networkCalls are what asking somebody else takes beside them.
+// networkCalls are added for a process that connects to others.
 var networkCalls = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND}
 
 // Offsets in struct seccomp_data, little-endian.
@@ -35,17 +35,18 @@ const (
 
 const (
 	threadFlag = unix.CLONE_THREAD
-	atCwd      = 1<<32 - 100 // AT_FDCWD as the kernel sees its lower half
+	atCwd      = 1<<32 - 100 // the low 32 bits of AT_FDCWD
 )
 
-// filterCalls answers every call with EPERM that is not in the list. A thread may be made and a process not; openat opens below an open directory.
+// filterCalls fails every other call with EPERM. clone may create threads but no processes. openat needs an open
+// directory.
 func filterCalls(allowed []uint32) error {
 	program := []unix.SockFilter{
 		load(architectureAt),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: architecture, Jt: 1},
 		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		load(callAt),
-		// clone3 keeps its flags in memory, where a filter cannot look: as missing as on an old kernel.
+		// clone3 keeps its flags in memory, which a filter cannot read: ENOSYS makes callers fall back to clone.
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
 		refuse(unix.ENOSYS),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},

@@ -1,6 +1,6 @@
-// Package jail shuts processes in that read what guests write. The one that reads a sleeping workspace's disk is alone with that disk. hostd has given it
-// namespaces of its own (user, mount, PID, network, IPC, UTS, cgroup); here it leaves the host's files behind, and every right but
-// that of reading and searching whatever the files' modes say.
+// Package jail confines processes that read guests' data. The reader of a hibernated workspace's disk has only that
+// disk. hostd starts it in its own namespaces (user, mount, PID, network, IPC, UTS, cgroup). Here it leaves the host's
+// root, and keeps only the right to read and search regardless of modes.
 package jail
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// nobody is whom the process runs as: even outside of its jail it would own nothing.
+// nobody is the uid and gid of the process: even outside of the jail it owns nothing.
 const nobody = 65534
 
 const openFilesMax = 2048
 
-// EnterDisk makes the mounted disk behind fd the root of this process's world. The host's files are gone with the old root.
+// EnterDisk makes the mounted disk behind fd the root of this process; the host's files become unreachable.
 func EnterDisk(fd int, mountPoint string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -47,8 +47,8 @@ func EnterDisk(fd int, mountPoint string) error {
 	return standIn()
 }
 
-// standIn makes mounts of the directories that a machine mounts something else on, so that the kernel can tell which paths lead there. It
-// leaves a link alone: a template has such a link only where no machine has run on the disk, and the link leads to the disk.
+// standIn bind-mounts each directory that a machine covers with a mount, so that the kernel can tell which paths lead
+// there. Links stay: they exist only if no machine has run on the disk yet, and they lead to the disk.
 func standIn() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t
@@ -62,7 +62,8 @@ func standIn() error {
 	return nil
 }
 
-// GiveUpRights leaves CAP_DAC_READ_SEARCH, in the process's own user namespace, and the calls of serving files. It cannot be undone.
+// GiveUpRights keeps only CAP_DAC_READ_SEARCH, in the process's user namespace, and the system calls of serving files.
+// It cannot be undone.
 func GiveUpRights() error {
 	for resource, bound := range map[int]uint64{unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFilesMax} {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
@@ -78,7 +79,7 @@ func GiveUpRights() error {
 		keepReading(),
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0),
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0),
-		// The change of user has cleared what hostd asked for.
+		// The change of user cleared the setting of hostd.
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0),
 	); err != nil {
 		return fmt.Errorf("giving up rights: %w", err)
@@ -86,8 +87,8 @@ func GiveUpRights() error {
 	return filterCalls(calls)
 }
 
-// OnlyNetwork leaves a process that is without privileges the calls of serving and asking over the network, and of reading what lies in
-// directories that it has open. It cannot be undone.
+// OnlyNetwork limits an unprivileged process to the system calls of network clients and servers, and of reading in open
+// directories. It cannot be undone.
 func OnlyNetwork(openFiles uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -99,7 +100,7 @@ func OnlyNetwork(openFiles uint64) error {
 			return fmt.Errorf("limit %d: %w", resource, err)
 		}
 	}
-	// One thread is enough for both. The filter carries no_new_privs from this thread to all others, and dumpable is of the whole process.
+	// Setting one thread suffices: the filter's TSYNC copies no_new_privs to all threads, and dumpable is per process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, option := range [][2]uintptr{{unix.PR_SET_NO_NEW_PRIVS, 1}, {unix.PR_SET_DUMPABLE, 0}} {
@@ -115,7 +116,7 @@ func dropBoundingSet() error {
 		if capability == unix.CAP_DAC_READ_SEARCH {
 			continue
 		}
-		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != nil && err != unix.EINVAL { // an older kernel has fewer
+		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != nil && err != unix.EINVAL { // unknown to an older kernel
 			return fmt.Errorf("capability %d: %w", capability, err)
 		}
 	}
@@ -129,7 +130,7 @@ func keepReading() error {
 	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
 }
 
-// everyThread is for what the kernel keeps for each thread: Go has several, and makes more from any of them.
+// everyThread applies a per-thread setting to all of Go's threads; threads created later inherit it.
 func everyThread(call, a, b, c uintptr) error {
 	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, c); errno != 0 {
 		return errno

@@ -1,4 +1,4 @@
-// Package listeners says on which addresses of the guest's network something listens on a port.
+// Package listeners finds the addresses of the guest's network that listen on a port.
 package listeners
 
 import (
@@ -19,14 +19,14 @@ import (
 
 const (
 	listening = "0A"
-	// tableBytesMax is about 50,000 sockets. What is behind is not read.
+	// tableBytesMax is about 50,000 sockets; the rest is not read.
 	tableBytesMax = 8 << 20
 	lineBytesMax  = 4 << 10
 )
 
-var one sync.Mutex // the kernel writes a whole table for each look
+var one sync.Mutex // the kernel formats the whole table for each read
 
-// On lists the addresses on which something listens on this port. Wildcards come first, so that no other address displaces them.
+// On returns the listening addresses of a port. Wildcards come first, so that the limit cannot cut them off.
 func On(port uint16) (wire.Listeners, error) {
 	one.Lock()
 	defer one.Unlock()
@@ -37,7 +37,7 @@ func On(port uint16) (wire.Listeners, error) {
 			found = append(found, addresses...)
 			return err
 		})
-		if err != nil && table == "net/tcp" { // a kernel without IPv6 has no other
+		if err != nil && table == "net/tcp" { // a kernel without IPv6 has no tcp6
 			return wire.Listeners{}, fail.From(err)
 		}
 	}
@@ -62,7 +62,7 @@ func short(found []netip.Addr) []string {
 	return texts
 }
 
-// parse reads a table of /proc/net. A line that is no socket is passed over.
+// parse reads a table of /proc/net and skips lines that are not sockets.
 func parse(from io.Reader, port uint16) ([]netip.Addr, error) {
 	var found []netip.Addr
 	lines := bufio.NewScanner(from)
@@ -79,7 +79,7 @@ func parse(from io.Reader, port uint16) ([]netip.Addr, error) {
 	return found, lines.Err()
 }
 
-// parseLocal reads an address as /proc has it: words of 32 bits, each in the byte order of the processor.
+// parseLocal reads an address of /proc: 32-bit words in the processor's byte order.
 func parseLocal(text string) (netip.Addr, uint16, bool) {
 	words, number, _ := strings.Cut(text, ":")
 	port, err := strconv.ParseUint(number, 16, 16)
@@ -94,5 +94,5 @@ func parseLocal(text string) (netip.Addr, uint16, bool) {
 		binary.NativeEndian.PutUint32(bytes[at:], binary.BigEndian.Uint32(bytes[at:]))
 	}
 	address, ok := netip.AddrFromSlice(bytes)
-	return address.Unmap(), uint16(port), ok // a program of IPv6 may listen on an address of IPv4
+	return address.Unmap(), uint16(port), ok // an IPv6 socket may listen on an IPv4 address
 }

@@ -1,4 +1,4 @@
-// Package listing is what lists of commands and of terminals have in common: the order, the pages, and how much is told of one.
+// Package listing pages lists of commands and terminals, and shortens their entries.
 package listing
 
 import (
@@ -17,32 +17,31 @@ import (
 
 const (
 	limitMax = 200
-	// argvBytesMax and errorBytesMax bound the answer, which the cell reads with a limit of bytes and of values.
+	// argvBytesMax and errorBytesMax limit the answer: the cell limits its bytes and values.
 	argvBytesMax  = 512
 	errorBytesMax = 512
 	nameBytes     = 32
 )
 
-// Which are wanted. No word: all of them.
+// Values of Query.State; "" means all.
 const (
 	Running = "running"
 	Ended   = "ended"
 )
 
-// Place is where one stands in the list: when it began, and a name for those of the same millisecond.
+// Place is a position in the list: the start time, and a name to order entries of one millisecond.
 type Place struct {
-	At   int64 // milliseconds
+	At   int64 // Unix milliseconds
 	Name string
 }
 
-// Query is one page of the list, newest first.
 type Query struct {
 	State string
 	Limit int
 	after *Place
 }
 
-// Parse reads a request. A cursor is the place of the last one of the page before.
+// Parse reads a request. A cursor is the Place of the last entry of the previous page.
 func Parse(state, cursor string, limit int64) (Query, error) {
 	if state != "" && state != Running && state != Ended {
 		return Query{}, fail.BadRequest("invalid_query", "state is running or ended")
@@ -61,13 +60,13 @@ func Parse(state, cursor string, limit int64) (Query, error) {
 	return q, nil
 }
 
-// Wants says whether one in this state is asked for.
+// Wants reports whether the query includes a record in this state.
 func (q Query) Wants(state string) bool {
 	return q.State == "" || (q.State == Running) == (state == record.Running)
 }
 
-// Page shows places of the list in their order. show leaves out what is not wanted, or is gone by then. next: the cursor of the page that
-// follows, nil after the last.
+// Page returns one page, newest first. show returns false for an entry that is filtered out or gone. next is the next
+// page's cursor, nil after the last page.
 func Page[R any](q Query, places []Place, show func(Place) (R, bool)) (rows []R, next *string) {
 	rows = []R{}
 	slices.SortFunc(places, newestFirst)
@@ -92,7 +91,8 @@ func newestFirst(a, b Place) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Name, a.Name))
 }
 
-// At is when something began, by its record. What never ran began when it failed. 0: the record does not say.
+// At returns the start time of a record in Unix milliseconds. If it never ran, the end time counts; 0 if the record has
+// neither.
 func At(startedAt, endedAt *string) int64 {
 	for _, stamp := range []*string{startedAt, endedAt} {
 		if stamp == nil {
@@ -105,12 +105,12 @@ func At(startedAt, endedAt *string) int64 {
 	return 0
 }
 
-// CutArgv is as much of the words as a list tells.
+// CutArgv shortens the arguments for a list.
 func CutArgv(argv []string) (told []string, isCut bool) {
 	told = []string{}
 	left := argvBytesMax
 	for _, word := range argv {
-		left-- // or empty words would be without number
+		left-- // so that empty arguments are limited too
 		if left <= 0 {
 			return told, true
 		}
@@ -123,7 +123,7 @@ func CutArgv(argv []string) (told []string, isCut bool) {
 	return told, false
 }
 
-// CutError is the same of a sentence.
+// CutError shortens an error for a list.
 func CutError(text *string) *string {
 	if text == nil || len(*text) <= errorBytesMax {
 		return text
@@ -131,7 +131,7 @@ func CutError(text *string) *string {
 	return new(cut(*text, errorBytesMax) + "…")
 }
 
-// cut ends between two characters.
+// cut does not split a UTF-8 character.
 func cut(text string, bytes int) string {
 	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
 		bytes--

@@ -9,18 +9,17 @@ import (
 	"os"
 )
 
-// lineBytesMax is far above the longest record: two paths of 4,096 bytes, escaped.
+// lineBytesMax exceeds the longest record: two paths of 4,096 bytes, escaped.
 const lineBytesMax = 256 << 10
 
-// logFile is JSON lines, the last of a key counts: one file and one append a note, because each file costs a quarter of a
-// millisecond.
+// logFile has JSON lines; the last line of a key counts. It is one file with one append per record: each new file would
+// cost 0.25 ms.
 type logFile struct {
 	file  *os.File
 	bytes int64
 }
 
-// openLog reads the lines that are whole. A torn last one is what a machine was writing when it ended; it is cut off, so
-// that the next line does not run into it.
+// openLog reads the whole lines and cuts off a torn last line, so that the next append does not continue it.
 func openLog(path string, each func(Record, int64)) (*logFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -35,7 +34,7 @@ func openLog(path string, each func(Record, int64)) (*logFile, error) {
 	return l, nil
 }
 
-// readLines returns how many bytes were whole lines.
+// readLines returns the length of all whole lines.
 func readLines(r io.Reader, each func(Record, int64)) (bytesRead int64) {
 	scan := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -70,7 +69,7 @@ func (l *logFile) append(r Record, durable bool) (int64, error) {
 	return int64(len(line)), nil
 }
 
-// rewrite keeps only the given records.
+// rewrite replaces the log by the given records.
 func (l *logFile) rewrite(path string, records []Record) error {
 	f, err := os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

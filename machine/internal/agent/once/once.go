@@ -1,6 +1,6 @@
-// Package once remembers what became of changes that came under a key, so that a repeat is answered and not done again. It
-// lives in the state directory beside the guest's disk: it outlives the gateway, a suspend and a fork, and what was being
-// done when the machine's computer died is told apart from what was done.
+// Package once is the idempotency log of changes with a key: a repeated call gets the first result and changes nothing.
+// It is in the state directory, outside of the guest's tree, so it survives the gateway, a suspend and a fork. After a
+// crash it tells finished changes from unfinished ones.
 package once
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// Bounds of what is remembered; the oldest go first, and a repeat under their key is done again.
+// Limits of the log. The oldest records are dropped; a repeat of their key then runs again.
 const (
 	recordsMax      = 10_000
 	recordsBytesMax = 4 << 20
@@ -18,23 +18,23 @@ const (
 
 // States of a record.
 const (
-	announced = "announced" // about to take effect; a later start finds out whether it did
+	announced = "announced" // about to take effect; after a crash the caller checks whether it did
 	done      = "done"
 	dropped   = "dropped" // it did not take effect
 )
 
-// Record is one change. The fields beside Key and State are the caller's.
+// Record is one change. The caller defines all fields but Key and State.
 type Record struct {
 	Key     string          `json:"key"`
 	State   string          `json:"state"`
-	Request string          `json:"request,omitempty"` // what was asked; another request under the key is refused
-	Before  string          `json:"before,omitempty"`  // how to tell that it did not take effect
-	After   string          `json:"after,omitempty"`   // how to tell that it did
+	Request string          `json:"request,omitempty"` // fingerprint of the request; another request with this key is refused
+	Before  string          `json:"before,omitempty"`  // the state that shows that the change did not take effect
+	After   string          `json:"after,omitempty"`   // the state that shows that it did
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// Done says that Result is what was answered; otherwise the machine ended while the change was under way, and Before and
-// After tell whether it took effect.
+// Done reports whether Result is final. Otherwise the machine died during the change: Before and After tell whether it
+// took effect.
 func (r *Record) Done() bool { return r.State == done }
 
 type entry struct {
@@ -43,20 +43,20 @@ type entry struct {
 	at     int64 // position in order
 }
 
-// Memory is what was remembered under keys. It lives as long as one claim of a machine.
+// Memory is the log of one claim of a machine.
 type Memory struct {
 	path string
 
 	mu      sync.Mutex
 	log     *logFile
 	entries map[string]*entry
-	order   []string // keys, oldest first; a key that was remembered again stands there twice
+	order   []string // keys, oldest first; a rewritten key appears twice
 	first   int64    // position of order[0]
 	bytes   int64
 	busy    map[string]chan struct{}
 }
 
-// Open reads what earlier boots remembered.
+// Open reads the records of earlier boots.
 func Open(path string) (*Memory, error) {
 	m := &Memory{path: path, entries: map[string]*entry{}, busy: map[string]chan struct{}{}}
 	log, err := openLog(path, m.remember)
@@ -64,15 +64,15 @@ func Open(path string) (*Memory, error) {
 	return m, err
 }
 
-// Turn is the right to act under a key, until End.
+// Turn is the lock of a key, held until End.
 type Turn struct {
 	memory *Memory
 	key    string
 	record *Record
-	open   bool // announced by this turn, and not settled
+	open   bool // announced under this lock and not settled
 }
 
-// Begin waits until nobody else acts under the key. gone ends the wait.
+// Begin waits for the lock of the key; a closed gone ends the wait.
 func (m *Memory) Begin(key string, gone <-chan struct{}) (*Turn, error) {
 	for {
 		m.mu.Lock()
@@ -96,10 +96,11 @@ func (m *Memory) Begin(key string, gone <-chan struct{}) (*Turn, error) {
 	}
 }
 
-// Known is what the key stands for; nil: nothing yet.
+// Known returns the key's earlier record, or nil.
 func (t *Turn) Known() *Record { return t.record }
 
-// Announce notes, durably, what is about to take effect, how to tell whether it did, and as much of the answer as is known.
+// Announce durably records a change that is about to take effect, how to check whether it did, and a provisional
+// result.
 func (t *Turn) Announce(request, before, after string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -109,21 +110,22 @@ func (t *Turn) Announce(request, before, after string, result any) error {
 	return t.memory.note(Record{Key: t.key, State: announced, Request: request, Before: before, After: after, Result: text}, true)
 }
 
-// Settle notes the answer.
+// Settle records the final result.
 func (t *Turn) Settle(request string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
 	t.open = false
-	// Not synced: the announcement is, and tells the rest.
+	// Not synced: the durable announcement is enough to recover.
 	return t.memory.note(Record{Key: t.key, State: done, Request: request, Result: text}, false)
 }
 
-// End lets the next one act. The caller must settle a change that took effect: End notes one that was announced and not settled as dropped.
+// End releases the lock. A change that was announced but not settled is recorded as dropped, so callers must settle a
+// change that took effect.
 func (t *Turn) End() {
 	if t.open {
-		// A record that cannot be taken back says "announced", and the next caller finds out.
+		// On failure the record stays announced, and the next caller checks.
 		_ = t.memory.note(Record{Key: t.key, State: dropped}, false)
 	}
 	t.memory.mu.Lock()
@@ -146,7 +148,7 @@ func (m *Memory) note(r Record, durable bool) error {
 	return nil
 }
 
-// remember runs with mu held, or before anybody else knows m.
+// remember needs mu, except in Open.
 func (m *Memory) remember(r Record, bytes int64) {
 	if old := m.entries[r.Key]; old != nil {
 		m.bytes -= old.bytes

@@ -7,8 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// FrameWriter writes the frames of wire/agent.go. Its buffer holds one frame, whatever the stream's size, and is made for the first
-// that carries output.
+// FrameWriter writes the frames of wire/agent.go. It reuses a buffer of one frame, allocated when first needed.
 type FrameWriter struct {
 	w      io.Writer
 	buffer []byte
@@ -16,7 +15,7 @@ type FrameWriter struct {
 
 func NewFrameWriter(w io.Writer) *FrameWriter { return &FrameWriter{w: w} }
 
-// Room is where the data of the next frame may be read into, so that it is not copied.
+// Room returns the buffer of the next frame's data, so that data is not copied.
 func (f *FrameWriter) Room() []byte {
 	if f.buffer == nil {
 		f.buffer = make([]byte, wire.FrameHeader+wire.FrameDataMax)
@@ -24,7 +23,7 @@ func (f *FrameWriter) Room() []byte {
 	return f.buffer[wire.FrameHeader:]
 }
 
-// Send writes a frame of the first n bytes of Room.
+// Send writes a frame with the first n bytes of Room.
 func (f *FrameWriter) Send(kind byte, offset int64, n int) error {
 	if f.buffer == nil {
 		return f.send(make([]byte, wire.FrameHeader+n), kind, offset)
@@ -32,7 +31,7 @@ func (f *FrameWriter) Send(kind byte, offset int64, n int) error {
 	return f.send(f.buffer[:wire.FrameHeader+n], kind, offset)
 }
 
-// SendData writes a frame of its own data, FrameDataMax at most.
+// SendData writes a frame with a copy of data, cut at FrameDataMax.
 func (f *FrameWriter) SendData(kind byte, data []byte) error {
 	data = data[:min(len(data), wire.FrameDataMax)]
 	frame := make([]byte, wire.FrameHeader+len(data))

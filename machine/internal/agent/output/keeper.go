@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Keeper holds one bound over what the streams of many commands retain: ended commands give theirs up first, the oldest
-// before the others. Then running commands give up their oldest segments. Where running commands hold more than half, they go first:
-// otherwise one that floods would take away what a short command has just said. Nobody waits for the disk with mu held.
+// Keeper limits the retained output of all commands together. Output of ended commands goes first, oldest first, then
+// the oldest segments of running ones. If running commands hold more than half, they go first: one that floods must not
+// evict the output of short commands. No disk access happens with mu held.
 type Keeper struct {
 	knownMax int
 
@@ -21,14 +21,14 @@ type Keeper struct {
 	ended   []holding // oldest first
 }
 
-// holding is what one ended command retains.
+// holding is the retained output of one ended command.
 type holding struct {
 	dir     string
 	bytes   int64
-	streams []*Stream // nil: of an earlier boot, or so long ago that only the files are known
+	streams []*Stream // nil: only the files are known, of an earlier boot or of a command beyond knownMax
 }
 
-// garbage is what was given up, and still lies on the disk.
+// garbage removes evicted files, with mu released.
 type garbage []func()
 
 func (g garbage) remove() {
@@ -37,12 +37,12 @@ func (g garbage) remove() {
 	}
 }
 
-// NewKeeper remembers the streams of so many ended commands, and of older ones only where their files lie.
+// NewKeeper keeps at most knownMax streams of ended commands in memory; older ones are known by their directory.
 func NewKeeper(limit int64, knownMax int) *Keeper {
 	return &Keeper{limit: limit, knownMax: knownMax, running: map[*Stream]bool{}}
 }
 
-// locked runs act with mu held, makes room, and removes what was given up.
+// locked runs act with mu held, evicts, and then removes the evicted files.
 func (k *Keeper) locked(act func()) {
 	k.mu.Lock()
 	act()
@@ -51,17 +51,16 @@ func (k *Keeper) locked(act func()) {
 	gone.remove()
 }
 
-// SetLimit changes the bound.
 func (k *Keeper) SetLimit(bytes int64) { k.locked(func() { k.limit = bytes }) }
 
-// SegmentBytes is the size of a new stream's segments.
+// SegmentBytes returns the segment size of a new stream.
 func (k *Keeper) SegmentBytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return SegmentFor(k.limit)
 }
 
-// Began counts streams, empty ones, as running.
+// Began registers empty streams as running.
 func (k *Keeper) Began(streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,10 +69,10 @@ func (k *Keeper) Began(streams ...*Stream) {
 	}
 }
 
-// Grew takes what an Append of a running stream answered.
+// Grew adds the result of an Append to a running stream.
 func (k *Keeper) Grew(bytes int64) { k.locked(func() { k.total += bytes }) }
 
-// Ended has the streams of a running command, which lie in dir, count as those of the command that ended last.
+// Ended registers running streams, whose files are in dir, as the command that ended last.
 func (k *Keeper) Ended(dir string, streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,7 +87,7 @@ func (k *Keeper) Ended(dir string, streams ...*Stream) {
 	}
 }
 
-// Earlier counts commands of earlier boots, oldest first: what their files hold, by directory. Those that ended meanwhile are left out.
+// Earlier registers the directories of earlier boots, oldest first. It skips commands that Ended has registered since.
 func (k *Keeper) Earlier(dirs []string) {
 	old := make([]holding, 0, len(dirs))
 	for _, dir := range dirs {
@@ -107,7 +106,7 @@ func (k *Keeper) Earlier(dirs []string) {
 	})
 }
 
-// Beyond no longer counts the oldest ended commands but for so many, and returns their directories: to be removed.
+// Beyond removes all but the newest count ended commands from the total, and returns their directories for deletion.
 func (k *Keeper) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +118,7 @@ func (k *Keeper) Beyond(count int) (dirs []string) {
 	return dirs
 }
 
-// makeRoom runs with mu held.
+// makeRoom evicts until the limit holds; it needs mu.
 func (k *Keeper) makeRoom() (gone garbage) {
 	for k.total > k.limit && k.runningBytes() > k.limit/2 && k.trimRunning(&gone) {
 	}
@@ -128,10 +127,10 @@ func (k *Keeper) makeRoom() (gone garbage) {
 	}
 	for k.total > k.limit && k.trimRunning(&gone) {
 	}
-	return gone // where it is not enough, only segments that are still written remain
+	return gone // above the limit, only the segments being written are left
 }
 
-// forget gives up an ended command's output; its record stays.
+// forget evicts an ended command's output; its record stays.
 func (k *Keeper) forget(one *holding, gone *garbage) {
 	k.total -= one.bytes
 	if one.bytes > 0 && one.streams == nil {
@@ -146,7 +145,7 @@ func (k *Keeper) forget(one *holding, gone *garbage) {
 	one.bytes = 0
 }
 
-// trimRunning gives up one segment of the running stream that retains most. false: it can spare none.
+// trimRunning evicts the oldest segment of the running stream that retains most; false if there is none to evict.
 func (k *Keeper) trimRunning(gone *garbage) bool {
 	var largest *Stream
 	var most int64
@@ -175,7 +174,7 @@ func (k *Keeper) runningBytes() (total int64) {
 	return total
 }
 
-// isSegment tells the files of streams from a record beside them.
+// isSegment tells segment files from the record.
 func isSegment(name string) bool {
 	for _, stream := range []string{"stdout.", "stderr.", "output."} {
 		if strings.HasPrefix(name, stream) {

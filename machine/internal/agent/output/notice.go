@@ -2,13 +2,13 @@ package output
 
 import "sync"
 
-// Notice wakes everyone who waits for the next change. Register before looking, then wait.
+// Notice wakes all waiters at each change. Call Next, check the state, then wait: otherwise a change is missed.
 type Notice struct {
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
-// Next is closed at the next Wake.
+// Next returns a channel that the next Wake closes.
 func (n *Notice) Next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// QueueBytesMax is what waits for the disk of one stream.
+	// QueueBytesMax limits the bytes of one stream that wait for the disk.
 	QueueBytesMax = 64 << 10
-	// queuedBytesMax is what waits of all of them together, but for a page of each, so that none is shut out by the others.
+	// queuedBytesMax limits all streams together. Beyond it each may still queue pageBytes, so that none is starved.
 	queuedBytesMax = 16 << 20
 	pageBytes      = 4 << 10
 )
 
-// Queues counts what waits for the disk.
+// Queues counts the waiting bytes of all streams.
 type Queues struct{ bytes atomic.Int64 }
 
-// Queue appends to a stream, on a goroutine that lives while there is something to append: a disk that takes its time holds up this
-// stream and no other. One goroutine at a time asks for Room and puts.
+// Queue appends to a stream from its own goroutine, which exits when the queue is empty. A slow disk thus delays only
+// this stream. Room and Put must be called by one goroutine at a time.
 type Queue struct {
 	queues *Queues
 	stream *Stream
@@ -26,16 +26,16 @@ type Queue struct {
 	mu      sync.Mutex
 	waiting []byte
 	writing bool
-	changed []chan struct{} // closed when more was written
-	hasRoom func()          // called once, when there is room
+	changed []chan struct{} // closed after each write
+	hasRoom func()          // called once when bytes may be put
 }
 
-// NewQueue makes an empty one. wrote is called after each Append with what that answered.
+// NewQueue returns an empty queue. wrote gets the result of each Append.
 func (q *Queues) NewQueue(stream *Stream, wrote func(grown int64)) *Queue {
 	return &Queue{queues: q, stream: stream, wrote: wrote}
 }
 
-// Room is how many bytes may be put.
+// Room returns how many bytes may be put.
 func (q *Queue) Room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -50,7 +50,7 @@ func (q *Queue) room() int {
 	return max(0, most-len(q.waiting))
 }
 
-// OnRoom has f called as soon as there is room, on another goroutine. false: there is room already, and f is not called.
+// OnRoom calls f on another goroutine once bytes may be put. It returns false, without a call, if that is already so.
 func (q *Queue) OnRoom(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,7 +61,7 @@ func (q *Queue) OnRoom(f func()) bool {
 	return true
 }
 
-// Put takes a copy of p.
+// Put copies p.
 func (q *Queue) Put(p []byte) {
 	q.queues.bytes.Add(int64(len(p)))
 	q.mu.Lock()
@@ -73,10 +73,10 @@ func (q *Queue) Put(p []byte) {
 	}
 }
 
-// Wait returns when all that was put is written, or refused by the disk.
+// Wait returns once the queue is empty, even if the disk refused bytes.
 func (q *Queue) Wait() { q.await(func() bool { return !q.writing }) }
 
-// WaitForRoom returns when something may be put.
+// WaitForRoom returns once bytes may be put.
 func (q *Queue) WaitForRoom() { q.await(func() bool { return q.room() > 0 }) }
 
 func (q *Queue) await(holds func() bool) {
@@ -95,13 +95,13 @@ func (q *Queue) await(holds func() bool) {
 
 func (q *Queue) write() {
 	for p := q.next(nil); len(p) > 0; p = q.next(p) {
-		// What the disk does not take is counted and lost; the stream says so to its readers.
+		// The stream counts bytes that the disk refuses, and reports the loss to readers.
 		grown, _ := q.stream.Append(p)
 		q.wrote(grown)
 	}
 }
 
-// next books what was written, and returns what is to be written then, if anything.
+// next counts the written bytes out and returns the next ones; empty ends the writer.
 func (q *Queue) next(written []byte) (p []byte) {
 	q.queues.bytes.Add(-int64(len(written)))
 	q.mu.Lock()
@@ -109,7 +109,7 @@ func (q *Queue) next(written []byte) (p []byte) {
 	q.waiting = nil
 	q.writing = len(p) > 0
 	if q.writing && cap(written) >= cap(p) {
-		q.waiting = written[:0] // a flood takes turns with two buffers
+		q.waiting = written[:0] // two buffers alternate under load
 	}
 	hasRoom := q.hasRoom
 	q.hasRoom = nil

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// Reader reads a stream at its own pace, from what the stream keeps: nothing is buffered for it.
+// Reader reads a stream at its own pace, straight from the retained segments.
 type Reader struct {
 	stream *Stream
 	offset int64
@@ -23,13 +23,13 @@ func (s *Stream) NewReader(offset int64) *Reader { return &Reader{stream: s, off
 // Offset is that of the next byte.
 func (r *Reader) Offset() int64 { return r.offset }
 
-// Pending says whether Read has something to say: bytes, or that they are gone.
+// Pending reports whether Read would return bytes or ErrExpired.
 func (r *Reader) Pending() bool {
 	_, end := r.stream.Range()
 	return r.offset < end
 }
 
-// Read returns up to len(p) bytes that are there now; 0 at the end of what was written so far.
+// Read returns up to len(p) available bytes; 0 at the current end.
 func (r *Reader) Read(p []byte) (int, error) {
 	first, end := r.stream.Range()
 	if r.offset < first {

@@ -1,4 +1,4 @@
-// Package output keeps what commands wrote: byte streams in segment files, whose offsets only grow.
+// Package output stores the output of commands: byte streams in segment files, with offsets that only grow.
 package output
 
 import (
@@ -16,47 +16,47 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// SegmentBytes is the size of one file of a stream: the grain at which the oldest bytes go.
+// SegmentBytes is the size of one file of a stream, the unit of eviction.
 const SegmentBytes = 8 << 20
 
-// SegmentFor keeps a segment small against the bound on all output, since a segment is the grain of what is given up.
+// SegmentFor makes segments small relative to the limit of all output, since eviction removes whole segments.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// heldBytesMax is what a stream keeps in memory when the disk takes nothing. It is enough for a command with which somebody looks for the
+// heldBytesMax limits what a stream keeps in memory when the disk is full. It suffices for a command that looks for the
 // cause. A thousand commands with two streams each hold 32 MiB.
 const heldBytesMax = 16 << 10
 
-// ErrExpired says that the bytes at an offset are no longer retained.
+// ErrExpired means that the bytes at an offset are no longer retained.
 var ErrExpired = errors.New("output: below the retained range")
 
-// Stream is one of a command's two streams. One goroutine appends and seals; any number read and drop. Nobody waits for the disk with
-// mu held: a write that takes long holds up whoever makes it.
+// Stream is one output stream of a command. One goroutine appends and seals; any number read and evict. No disk access
+// happens with mu held, so a slow disk blocks only the caller that uses it.
 type Stream struct {
 	dir, name    string
 	segmentBytes int64
 
-	file *os.File // of the last segment, while it is appended to; the appender's alone
+	file *os.File // last segment, while open; used by the appender only
 
 	mu       sync.Mutex
 	segments []segment // ascending, without gaps
 	end      int64
 	held     int  // bytes in memory
-	open     bool // the last segment is appended to
+	open     bool // the last segment takes appends
 }
 
-// segment is a file, or bytes in memory that the disk did not take.
+// segment is a file, or bytes in memory that the disk refused.
 type segment struct {
 	start, end int64
 	held       []byte
 }
 
-// NewStream is an empty stream whose files will lie in dir as name.<start>.
+// NewStream returns an empty stream with files dir/name.<start>.
 func NewStream(dir, name string, segmentBytes int64) *Stream {
 	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
 }
 
-// LoadStream finds the files of an earlier run. end is the recorded end, which may lie behind what is still retained; -1
-// means that none was recorded.
+// LoadStream reads the files of an earlier boot. end is the recorded end, possibly beyond the retained bytes; -1 if
+// none was recorded.
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)
@@ -81,7 +81,7 @@ func LoadStream(dir, name string, end int64) (*Stream, error) {
 	return s, nil
 }
 
-// keepLastRun drops what lies before a gap: a crash may have lost the tail of a segment that was not the last.
+// keepLastRun drops segments before a gap: a crash can lose the end of a segment that is not the last.
 func (s *Stream) keepLastRun() {
 	for i := len(s.segments) - 1; i > 0; i-- {
 		if s.segments[i-1].end != s.segments[i].start {
@@ -91,8 +91,8 @@ func (s *Stream) keepLastRun() {
 	}
 }
 
-// Append writes p at the end and tells by how many bytes more, or less, the stream retains. What the disk does not take is held in
-// memory, as far as that is allowed; beyond it p is lost but counted: offsets go on, and the lost range reads as expired.
+// Append writes p and returns the change of retained bytes. If the disk refuses p, it is kept in memory within
+// heldBytesMax. Beyond that p is lost: its offsets are counted and read as expired.
 func (s *Stream) Append(p []byte) (grown int64, err error) {
 	if err = s.write(p); err == nil {
 		s.mu.Lock()
@@ -116,7 +116,7 @@ func (s *Stream) write(p []byte) error {
 	return err
 }
 
-// hold keeps p in memory as a segment, one with what was held just before. false: that would be too much.
+// hold appends p to a segment in memory; false if that exceeds heldBytesMax.
 func (s *Stream) hold(p []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Stream) hold(p []byte) bool {
 		return false
 	}
 	if n := len(s.segments); n > 0 && s.segments[n-1].start == s.segments[n-1].end {
-		s.segments = s.segments[:n-1] // the file that was opened for p and got none of it
+		s.segments = s.segments[:n-1] // the file created for p has no bytes
 	}
 	n := len(s.segments)
 	if n == 0 || s.segments[n-1].held == nil {
@@ -132,14 +132,14 @@ func (s *Stream) hold(p []byte) bool {
 		n++
 	}
 	last := &s.segments[n-1]
-	last.held = append(last.held, p...) // readers look no further than the end they were given
+	last.held = append(last.held, p...) // readers stop at the end that they were given
 	s.end += int64(len(p))
 	s.held += len(p)
 	last.end = s.end
 	return true
 }
 
-// room makes the last segment one that may be appended to.
+// room ensures that the last segment can be appended to.
 func (s *Stream) room() error {
 	s.mu.Lock()
 	n, at := len(s.segments), s.end
@@ -161,7 +161,7 @@ func (s *Stream) room() error {
 	return nil
 }
 
-// create makes the file of the segment that begins at start, and the directory with the first: many commands write nothing.
+// create makes the file of a segment. It creates the directory only if missing: many commands write nothing.
 func (s *Stream) create(start int64) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND
 	f, err := plainfile.Open(s.path(start), flags, 0o600)
@@ -174,7 +174,7 @@ func (s *Stream) create(start int64) (*os.File, error) {
 	return plainfile.Open(s.path(start), flags, 0o600)
 }
 
-// lose counts n bytes that nobody will read, and gives up all before them: what a stream retains has no gaps.
+// lose counts n lost bytes and evicts all earlier ones, since retained bytes have no gaps.
 func (s *Stream) lose(n int) (freed int64) {
 	s.mu.Lock()
 	gone := s.take(len(s.segments))
@@ -201,7 +201,7 @@ func (s *Stream) closeFile() {
 // Seal ends the appending.
 func (s *Stream) Seal() { s.closeFile() }
 
-// take has the n oldest segments forgotten; their files are the caller's to remove, with mu released.
+// take forgets the n oldest segments. The caller removes their files with mu released.
 func (s *Stream) take(n int) []segment {
 	gone := s.segments[:n]
 	for _, old := range gone {
@@ -213,15 +213,15 @@ func (s *Stream) take(n int) []segment {
 
 func (s *Stream) remove(gone []segment) (freed int64) {
 	for _, old := range gone {
-		// A file that will not go is not served either; its bytes stay charged to the workspace's own disk. What is held in memory may
-		// have a file too, which took none or a part of it.
+		// A file that cannot be removed is no longer served and stays in the workspace's disk usage. A segment in
+		// memory may have a partial file too.
 		_ = os.Remove(s.path(old.start))
 		freed += old.end - old.start
 	}
 	return freed
 }
 
-// DropOldest frees the oldest segment that is no longer appended to; 0 when there is none.
+// DropOldest evicts the oldest segment that is no longer appended to; 0 if there is none.
 func (s *Stream) DropOldest() (freed int64) { return s.remove(s.takeOldest()) }
 
 func (s *Stream) takeAll() []segment {
@@ -239,7 +239,7 @@ func (s *Stream) takeOldest() []segment {
 	return s.take(1)
 }
 
-// Range is the first retained offset and the end.
+// Range returns the first retained offset and the end.
 func (s *Stream) Range() (first, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,13 +249,13 @@ func (s *Stream) Range() (first, end int64) {
 	return s.segments[0].start, s.end
 }
 
-// Retained is how many bytes the stream still has, in files and in memory.
+// Retained counts the bytes in files and in memory.
 func (s *Stream) Retained() int64 {
 	first, end := s.Range()
 	return end - first
 }
 
-// locate finds the segment of an offset.
+// locate returns the segment of an offset.
 func (s *Stream) locate(offset int64) (segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 
 const (
 	fileBytesMax  = 16 << 10
-	entriesMax    = 100_000 // names of /proc that are looked at
+	entriesMax    = 100_000 // names read in /proc
 	ancestorsMax  = 4096
-	firstGuestPID = 2 // 1 is the agent's: it keeps the namespace, and nothing of it is the workspace's
+	firstGuestPID = 2 // pid 1 is the agent's init, no process of the workspace
 )
 
-// Guest is what a list is made from.
+// Guest gives the root and the accounts for a list.
 type Guest interface {
 	Root() (*guestroot.Root, error)
 	User(name string) (guestroot.User, bool, error)
 }
 
-// List returns at most limit processes in the order of their pids. leaders says which pid led which session.
+// List returns at most limit processes, by pid. leaders maps a session leader's pid to its session id.
 func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -50,7 +50,7 @@ func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) 
 	return l.list(limit), nil
 }
 
-// openProc refuses what is not the kernel's own file system: reading from another could wait for ever.
+// openProc refuses a /proc that is not procfs: reads of another file system could block forever.
 func openProc(root *guestroot.Root) (*os.File, error) {
 	unavailable := fail.Conflict("guest_feature_unavailable", "The guest's /proc is not there").With("feature", "proc")
 	fd, err := root.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -65,7 +65,7 @@ func openProc(root *guestroot.Root) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/proc"), nil
 }
 
-// readFile returns what a file of /proc holds, nothing when its process has ended.
+// readFile reads a file of /proc; nil if the process has ended.
 func readFile(proc *os.File, name string) []byte {
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
@@ -148,7 +148,7 @@ func (l *lister) describe(s stat) wire.Process {
 func (l *lister) userOf(folder string) string {
 	uid, ok := parseUID(readFile(l.proc, folder+"/status"))
 	if !ok {
-		return "" // ended since
+		return "" // the process has ended
 	}
 	if name, known := l.users[uid]; known {
 		return name
@@ -161,8 +161,8 @@ func (l *lister) userOf(folder string) string {
 	return name
 }
 
-// sessionOf follows the parents to a command's leader. It also looks at the kernel's session id, which still names the leader when a parent
-// between them has ended.
+// sessionOf climbs the parents to a command's leader. It also checks the kernel's session id, which names the leader
+// even if a parent in between has ended.
 func sessionOf(s stat, stats map[int]stat, leaders map[int]string) *string {
 	at := s
 	for range ancestorsMax {

@@ -1,5 +1,5 @@
-// Package processes lists the guest's processes from the guest's own /proc. All of it is written by a hostile guest's programs, or by
-// a file system that its root has put over /proc: nothing is believed beyond its form, and everything is bounded.
+// Package processes lists the guest's processes from the guest's own /proc. Its content is untrusted: programs choose
+// their names, and the guest's root may mount another file system there. So values are checked and limited.
 package processes
 
 import (
@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	ticksPerSecond = 100 // USER_HZ, the same on every Linux that programs can see
+	ticksPerSecond = 100 // USER_HZ, 100 on every Linux
 	pageBytes      = 4096
 	nameBytesMax   = 64
 )
 
 var errMalformed = errors.New("processes: malformed")
 
-// stat is what /proc/PID/stat says.
+// stat holds fields of /proc/PID/stat.
 type stat struct {
 	pid, ppid, sid int
 	name           string
@@ -32,7 +32,7 @@ type stat struct {
 	residentPages  int64
 }
 
-// Places in the line, counted behind the name.
+// Field indices after the name.
 const (
 	atState     = 0
 	atPPID      = 1
@@ -45,7 +45,7 @@ const (
 	fieldsInUse = 22
 )
 
-// parseStat reads one line. A name may hold spaces and parentheses: it ends at the last one.
+// parseStat reads one line. The name may contain spaces and parentheses, so it ends at the last ")".
 func parseStat(line []byte) (s stat, err error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open {
@@ -69,7 +69,7 @@ func parseStat(line []byte) (s stat, err error) {
 	return s, nil
 }
 
-// numbers remembers whether one of them was none.
+// numbers parses numbers and remembers a failure.
 type numbers struct{ bad bool }
 
 func (n *numbers) small(field string) int {
@@ -78,7 +78,7 @@ func (n *numbers) small(field string) int {
 	return int(v)
 }
 
-// largeMax keeps every product with a page or a tick inside the 53 bits that JSON's readers hold exactly.
+// largeMax keeps products with a page or a tick within the 53 bits that JSON readers hold exactly.
 const largeMax = 1 << 40
 
 func (n *numbers) large(field string) int64 {
@@ -87,7 +87,7 @@ func (n *numbers) large(field string) int64 {
 	return v
 }
 
-// parseUID finds the effective uid in /proc/PID/status.
+// parseUID returns the effective uid in /proc/PID/status.
 func parseUID(status []byte) (uint32, bool) {
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
@@ -102,7 +102,6 @@ func parseUID(status []byte) (uint32, bool) {
 	return 0, false
 }
 
-// parseBootTime finds the time of boot in /proc/stat.
 func parseBootTime(stat []byte) (time.Time, bool) {
 	for line := range bytes.Lines(stat) {
 		if rest, ok := bytes.CutPrefix(line, []byte("btime ")); ok {
@@ -113,7 +112,7 @@ func parseBootTime(stat []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseCommand splits a command line; a program may have written anything over its own.
+// parseCommand splits a command line. Programs may overwrite theirs with anything.
 func parseCommand(line []byte) (command []string, truncated bool) {
 	if len(line) > wire.ProcessCommandBytesMax {
 		line, truncated = line[:wire.ProcessCommandBytesMax], true
@@ -128,7 +127,7 @@ func parseCommand(line []byte) (command []string, truncated bool) {
 	return command, truncated
 }
 
-// text is valid UTF-8 whatever was there.
+// text cuts b and makes it valid UTF-8.
 func text(b []byte, bytesMax int) string {
 	if len(b) > bytesMax {
 		b = b[:bytesMax]

@@ -1,5 +1,5 @@
-// Package procfs looks at the processes of the whole sandbox. No file system of it stays mounted for that: each is a hundred inodes
-// in every image of the machine, which a save writes and a restore makes again while somebody waits.
+// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use: a mounted one adds a
+// hundred inodes to every image of the machine, which a save writes and a restore recreates.
 package procfs
 
 import (
@@ -16,8 +16,8 @@ const directory = "/proc"
 
 var (
 	mu      sync.Mutex
-	looking int  // how many look at it now
-	ours    bool // mounted for them
+	looking int  // readers at present
+	ours    bool // mounted by this package
 )
 
 // LetGo unmounts the /proc that the sandbox was created with.
@@ -25,12 +25,12 @@ func LetGo() {
 	mu.Lock()
 	defer mu.Unlock()
 	if !ours && isMounted() {
-		unmount() // whoever looks has it open
+		unmount() // readers keep it open
 	}
 }
 
-// Visit calls visit with every process there is, the agent's own included, and with a reader of its files in /proc. A process that
-// has ended meanwhile has none.
+// Visit calls visit for every process, the agent's own included, with a reader of its files in /proc. The reader fails
+// once the process has ended.
 func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	root, err := open()
 	if err != nil {
@@ -38,7 +38,7 @@ func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 		return
 	}
 	defer closeRoot(root)
-	names, _ := root.Readdirnames(-1) // what was read before an error is what can be judged
+	names, _ := root.Readdirnames(-1) // on error, continue with the names read so far
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
 			visit(pid, func(file string) ([]byte, error) { return read(root, name+"/"+file) })
@@ -46,7 +46,7 @@ func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	}
 }
 
-// Read hands a file of /proc to a reader. What belongs to a process, as net does, is the agent's own.
+// Read passes a file of /proc to reader. Files per process, such as net/tcp, are the agent's own.
 func Read(path string, reader func(io.Reader) error) error {
 	root, err := open()
 	if err != nil {
@@ -113,7 +113,7 @@ func read(root *os.File, path string) ([]byte, error) {
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
-	text := make([]byte, 4096) // longer than any that is asked for
+	text := make([]byte, 4096) // longer than any file that callers read
 	n, err := file.Read(text)
 	return text[:n], err
 }

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const mapsBytesMax = 4 << 20 // read of one process's list of mappings
+const mapsBytesMax = 4 << 20 // limits the mappings read per process
 
-// Users lists the processes that have something at or below one of the paths open, mapped, or as their directory: the names are those that
-// the kernel gives what is open, and a guest's root can move a mount to hide from it.
+// Users returns the processes with a file, mapping, root or working directory at or below one of the paths. It compares
+// the kernel's names of open files, so the guest's root can hide by moving a mount.
 func Users(paths []string) []int {
 	root, err := open()
 	if err != nil {

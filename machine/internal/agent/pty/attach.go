@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// CheckOffset refuses one that lies beyond the end.
+// CheckOffset refuses an offset beyond the end.
 func (t *Terminal) CheckOffset(offset int64) error {
 	if r := t.Record(); offset < 0 || offset > r.Bytes {
 		return fail.BadRequest("offset_beyond_end", "The offset lies beyond what was written").With("output_bytes", r.Bytes)
@@ -22,7 +22,7 @@ func (t *Terminal) CheckOffset(offset int64) error {
 	return nil
 }
 
-// Send writes the output from offset on as frames, at the reader's pace, until the exit frame or the end of ctx.
+// Send writes output frames from offset on, at the reader's pace, until the exit frame or the end of ctx.
 func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	frames := output.NewFrameWriter(w)
 	reader := t.stream.NewReader(offset)
@@ -30,7 +30,7 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	beat := time.NewTimer(session.HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// In this order, or a last write could slip between the look and the wait.
+		// Get the channel before reading, or a write in between would be missed.
 		changed := t.notice.Next()
 		running := t.running()
 		sent, err := sendAvailable(frames, reader)
@@ -56,14 +56,14 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	}
 }
 
-// exitRecord leaves out the arguments, which are what can be too large for a frame; the status call tells them.
+// exitRecord omits the arguments, which can exceed a frame; the status call returns them.
 func (t *Terminal) exitRecord() wire.PtyRecord {
 	r := t.Record()
 	r.Argv = nil
 	return r
 }
 
-// connectionLost marks the reader's own disappearance: nothing can be told to it.
+// connectionLost marks a failed write to the reader, after which no error frame can be sent.
 type connectionLost struct{ error }
 
 func sendAvailable(frames *output.FrameWriter, reader *output.Reader) (sent bool, err error) {
@@ -101,7 +101,7 @@ func sendJSON(frames *output.FrameWriter, kind byte, value any) error {
 	return frames.SendData(kind, data)
 }
 
-// Take obeys the frames that come from the other side, until it breaks off or says what it may not.
+// Take applies input and resize frames until the connection ends or sends an invalid frame.
 func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 	var buffer []byte
 	for {
@@ -124,8 +124,8 @@ func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 
 var errFrame = errors.New("pty: not a frame of an attached terminal")
 
-// readFrame reads one whole frame of input or size; data is valid until the next. The buffer grows to the largest frame that
-// came: most of them hold a key.
+// readFrame reads one input or resize frame; data is valid until the next call. The buffer grows on demand, since most
+// frames hold one key.
 func readFrame(r io.Reader, buffer *[]byte) (kind byte, data []byte, err error) {
 	var header [wire.FrameHeader]byte
 	head := header[:]

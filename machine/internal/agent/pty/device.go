@@ -1,5 +1,5 @@
-// Package pty runs terminals: each id once, its output kept by offsets that only grow, in the state directory beside the
-// guest's disk.
+// Package pty runs terminals. Each id is used once. Output is kept by growing offsets in the state directory, outside
+// of the guest's tree.
 package pty
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// device is a pseudo-terminal. The agent keeps the program's side open too: a program that closes all of its own and opens
-// the terminal again later is no end of it.
+// device is a pseudo-terminal. The agent keeps the replica open too: the terminal then survives a program that closes
+// all its descriptors and opens it again.
 type device struct {
-	master  *os.File // polled, so that closing it wakes who reads or writes
+	master  *os.File // non-blocking, so that close wakes readers and writers
 	replica int
 }
 
-// openDevice makes a terminal that belongs to uid, as login does, so that its programs may open it by name.
+// openDevice creates a terminal owned by uid, as login does, so that its programs can open it by name.
 func openDevice(uid uint32, size wire.PtySize) (*device, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlocking the terminal: %w", err)
 	}
-	// By the master, not by name: what stands at the name is the guest's to change.
+	// By the master, not by name: the guest can replace the name.
 	replica, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return fmt.Errorf("opening the terminal: %w", errno)
@@ -48,7 +48,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	return d.resize(size)
 }
 
-// resize tells the foreground process group by SIGWINCH.
+// resize makes the kernel send SIGWINCH to the foreground process group.
 func (d *device) resize(size wire.PtySize) error {
 	raw, err := d.master.SyscallConn()
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *device) resize(size wire.PtySize) error {
 	return failed
 }
 
-// drain hands on what is in the terminal now, limit bytes at most.
+// drain passes the terminal's pending output to sink, about limit bytes at most.
 func (d *device) drain(buffer []byte, limit int, sink func([]byte)) {
 	raw, err := d.master.SyscallConn()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A shell with job control gives each of its jobs a process group of its own, so a terminal is ended by its session: all the
-// groups that live in it. What has left it by setsid lives on.
+// A shell with job control puts each job into its own process group. So a terminal is ended by its session, with all
+// groups in it. Processes that left it by setsid live on.
 
-// signalSession sends signals to every process group of the session that leader began.
+// signalSession sends signals to every process group of leader's session.
 func signalSession(leader int, signals ...unix.Signal) {
 	groups := map[int]bool{leader: true}
 	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
@@ -23,13 +23,13 @@ func signalSession(leader int, signals ...unix.Signal) {
 	})
 	for group := range groups {
 		for _, s := range signals {
-			_ = unix.Kill(-group, s) // ESRCH: it has ended by itself
+			_ = unix.Kill(-group, s) // ESRCH: the group has ended
 		}
 	}
 }
 
-// groupOf reads process group and session from a stat line: pid (name) state parent group session … The name is whatever
-// the process says, brackets and line breaks included, so what counts begins behind the last bracket.
+// groupOf reads process group and session of a stat line: pid (name) state parent group session … The name may contain
+// anything, so parsing starts after the last ")".
 func groupOf(stat []byte) (group, session int, ok bool) {
 	at := bytes.LastIndexByte(stat, ')')
 	if at < 0 {
@@ -41,6 +41,6 @@ func groupOf(stat []byte) (group, session int, ok bool) {
 	}
 	group, err1 := strconv.Atoi(string(fields[2]))
 	session, err2 := strconv.Atoi(string(fields[3]))
-	// Groups 0 and 1, negated, mean "mine" and "everyone" to kill.
+	// kill treats -0 and -1 as "own group" and "all processes".
 	return group, session, err1 == nil && err2 == nil && group > 1 && session > 1
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// outputBytesDefault bounds retained output when the incarnation names no limit.
+// outputBytesDefault limits retained output if the incarnation sets no limit.
 const outputBytesDefault = 64 << 20
 
-// all are the terminals whose start is decided, oldest first.
+// all returns the started terminals, oldest first.
 func (m *Manager) all() (list []*Terminal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,11 +28,11 @@ func (m *Manager) all() (list []*Terminal) {
 	return list
 }
 
-// load makes the terminals of earlier boots known.
+// load reads the terminals of earlier boots.
 func (m *Manager) load() {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
-		return // there were none
+		return // none yet
 	}
 	var old []*Terminal
 	for _, e := range entries {

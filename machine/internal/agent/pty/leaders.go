@@ -1,10 +1,9 @@
 package pty
 
-// Leaders says which pid, as the guest sees it, led which terminal: the running ones, and those that have ended, whose background
-// processes may live on.
+// Leaders maps pids in the guest to terminals. It includes ended terminals, whose background processes may still run.
 func (m *Manager) Leaders() map[int]string {
 	leaders := map[int]string{}
-	for _, t := range m.all() { // oldest first: a number that was used again is the later one's
+	for _, t := range m.all() { // oldest first: a reused pid belongs to the later terminal
 		t.mu.Lock()
 		pid, id := t.record.PID, t.record.SessionID
 		t.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 
 const (
 	runningMax = 100  // terminals at once
-	keptMax    = 1000 // terminals whose record stays; the oldest ended ones go, and their ids could be used again
+	keptMax    = 1000 // records kept; the ids of older ended terminals become usable again
 )
 
 type Manager struct {
@@ -36,18 +36,17 @@ type Manager struct {
 
 	mu        sync.Mutex
 	terminals map[string]*Terminal
-	order     []string // their ids, oldest first
+	order     []string // ids, oldest first
 	running   int
 }
 
-// Open takes over a state directory. What it already holds is read at the first call: a claim does not wait for it.
+// Open uses a state directory. Earlier terminals are loaded at the first call, so that a claim does not wait.
 func Open(dir string, guest session.Guest, reaper *reap.Reaper, limits wire.GuestLimits) *Manager {
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}, keep: output.NewKeeper(outputBytesDefault, keptMax)}
 	m.SetLimits(limits)
 	return m
 }
 
-// SetLimits applies those of a new incarnation.
 func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.mu.Lock()
 	m.processesMax = uint64(max(limits.Processes, 0))
@@ -58,7 +57,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.keep.SetLimit(limits.OutputBytes)
 }
 
-// Start opens the terminal, or returns the one that has its id. created says which.
+// Start opens a terminal, or returns the one with this id; created tells which.
 func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err error) {
 	m.index.Do(m.load)
 	command, err := check(req)
@@ -86,7 +85,7 @@ func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err err
 	return t, mine, nil
 }
 
-// check refuses what could not be a terminal. The command has a stand-in where the login shell is wanted.
+// check validates the request. Without argv the command holds a placeholder for the login shell.
 func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	argv := req.Argv
 	if len(argv) == 0 {
@@ -99,7 +98,7 @@ func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	return command, err
 }
 
-// take reserves an id: of two callers one starts, the other waits for it.
+// take reserves an id: the first caller starts the terminal, others wait for it.
 func (m *Manager) take(id string) (t *Terminal, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +115,7 @@ func (m *Manager) take(id string) (t *Terminal, mine bool, err error) {
 	return t, true, nil
 }
 
-// drop gives an id back that was never used.
+// drop releases an id whose start failed.
 func (m *Manager) drop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +124,7 @@ func (m *Manager) drop(id string) {
 	m.running--
 }
 
-// ended books a terminal out of the running ones, and forgets the oldest beyond the bound.
+// ended uncounts a running terminal, and deletes the oldest ended ones beyond keptMax.
 func (m *Manager) ended(t *Terminal) {
 	m.mu.Lock()
 	m.running--
@@ -133,7 +132,7 @@ func (m *Manager) ended(t *Terminal) {
 	m.keep.Ended(t.dir, t.stream)
 	for _, dir := range m.keep.Beyond(keptMax) {
 		m.forget(dir)
-		_ = os.RemoveAll(dir) // what stays behind is found by the next boot
+		_ = os.RemoveAll(dir) // the next boot finds leftovers
 	}
 }
 
@@ -144,7 +143,6 @@ func (m *Manager) forget(dir string) {
 	maps.DeleteFunc(m.terminals, func(_ string, t *Terminal) bool { return t.dir == dir })
 }
 
-// Get finds a terminal, of this boot or an earlier one.
 func (m *Manager) Get(id string) (*Terminal, error) {
 	m.index.Do(m.load)
 	m.mu.Lock()
@@ -157,7 +155,7 @@ func (m *Manager) Get(id string) (*Terminal, error) {
 	return t, t.startErr
 }
 
-// start takes the id on disk and runs the program.
+// start records the id on disk and runs the program.
 func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecRequest) error {
 	t.record = wire.PtyRecord{
 		SessionID: req.SessionID, Argv: req.Argv, Cwd: command.Cwd, User: command.User, PtySize: req.PtySize,
@@ -175,12 +173,13 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// On a full disk terminals still open, or nobody could make room: they are then known for as long as this memory is.
+	// Terminals open on a full disk too, so that the user can delete files. They are then known only in this agent's
+	// memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err
 	}
-	t.log = log // nil takes writes without effect
+	t.log = log // writes to nil fail without effect
 	m.keep.Began(t.stream)
 	why := fmt.Sprintf("The user %q does not exist", command.User)
 	if known {
@@ -200,7 +199,7 @@ func loginShell(user guestroot.User) []string {
 	return []string{user.Shell, "-l"}
 }
 
-// spawn returns why the program did not start, "" when it runs.
+// spawn returns the reason of a failed start, or "".
 func (m *Manager) spawn(t *Terminal, user guestroot.User, command wire.ExecRequest) string {
 	d, err := openDevice(user.UID, t.record.PtySize)
 	if err != nil {

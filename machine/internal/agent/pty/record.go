@@ -9,24 +9,24 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recordName lies in the terminal's directory.
+// recordName is the record's file in the terminal's directory.
 const recordName = "record.ndjson"
 
 type entry = record.Line[wire.PtyRecord]
 
-// createRecord makes the terminal's directory and writes its first line.
+// createRecord creates the terminal's directory and the record's first line.
 func createRecord(dir string, e entry) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
 	f, err := record.Create(filepath.Join(dir, recordName), e)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir)) // nothing was started: the id stays free
+		return nil, errors.Join(err, os.RemoveAll(dir)) // nothing was started: the id stays usable
 	}
 	return f, nil
 }
 
-// readRecord returns what the record says last.
+// readRecord returns the record's last state.
 func readRecord(dir string) (entry, error) {
 	last, err := record.Last[wire.PtyRecord](filepath.Join(dir, recordName))
 	if err == nil && last.Record.SessionID == "" {

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// grace is what programs have between SIGHUP and SIGKILL.
+	// grace is the time between SIGHUP and SIGKILL.
 	grace = 5 * time.Second
-	// drainBytesMax bounds what is read after the program's end: more than the kernel keeps for a terminal.
+	// drainBytesMax limits the reading after the program's end; the kernel buffers less.
 	drainBytesMax = 1 << 20
-	// readBytes is the most that the kernel gives at once.
+	// readBytes is the most that one read returns.
 	readBytes = 4 << 10
 )
 
-// Terminal is one terminal, from the moment its id is taken.
+// Terminal exists from the reservation of its id.
 type Terminal struct {
 	dir         string
 	fingerprint string
 	notice      output.Notice
 	stream      *output.Stream
-	ready       chan struct{} // closed when the start is decided
-	startErr    error         // why there is no terminal after all; read after ready
-	writing     chan struct{} // holds one: input is written by one caller at a time
+	ready       chan struct{} // closed once the start has succeeded or failed
+	startErr    error         // reason of a failed start; read it after ready
+	writing     chan struct{} // semaphore of one writer
 	left        chan unix.WaitStatus
 
 	mu      sync.Mutex
 	record  wire.PtyRecord
 	log     *os.File
-	device  *device // nil when nothing runs
-	leader  int     // as the agent sees it
+	device  *device // nil: not running
+	leader  int     // pid as the agent sees it
 	closing bool    // SIGHUP was sent, SIGKILL follows
 	kill    *time.Timer
 }
@@ -48,7 +48,7 @@ func newTerminal(dir string) *Terminal {
 	return &Terminal{dir: dir, ready: make(chan struct{}), writing: make(chan struct{}, 1), left: make(chan unix.WaitStatus, 1)}
 }
 
-// Record is the state as of now.
+// Record returns the current state.
 func (t *Terminal) Record() wire.PtyRecord {
 	t.mu.Lock()
 	r := t.record
@@ -63,7 +63,7 @@ func (t *Terminal) running() bool {
 	return t.device != nil
 }
 
-// started makes the terminal a running one, in memory alone. The first line on disk says all that a later boot may know.
+// started marks the terminal as running, in memory only. A later boot needs only the first line on disk.
 func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,17 +72,17 @@ func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.device, t.leader = d, pid
 }
 
-// leaderLeft is the reaper's word: what was written is still to be read.
+// leaderLeft is called by the reaper; run then reads the remaining output.
 func (t *Terminal) leaderLeft(d *device, status unix.WaitStatus) {
 	t.left <- status
-	_ = d.master.SetReadDeadline(time.Now()) // wakes run; a file that is closed already needs no waking
+	_ = d.master.SetReadDeadline(time.Now()) // wakes run; fails harmlessly on a closed file
 }
 
-// run reads the terminal until its program has ended and all that was written is kept.
+// run reads the terminal until its program has ended and all output is stored.
 func (t *Terminal) run(d *device, kept func(grown int64)) {
 	buffer := make([]byte, readBytes)
 	sink := func(p []byte) {
-		// What the disk does not take is counted and lost; the stream says so to its readers.
+		// The stream counts bytes that the disk refuses, and reports the loss to readers.
 		grown, _ := t.stream.Append(p)
 		kept(grown)
 		t.notice.Wake()
@@ -113,7 +113,7 @@ func (t *Terminal) finished(status unix.WaitStatus) {
 	t.writeLast()
 }
 
-// failedToStart closes a terminal that never ran.
+// failedToStart ends a terminal that never ran.
 func (t *Terminal) failedToStart(why string) {
 	t.mu.Lock()
 	t.record.State = record.Failed
@@ -125,13 +125,13 @@ func (t *Terminal) failedToStart(why string) {
 }
 
 func (t *Terminal) writeLast() {
-	t.notice.Wake() // before the disk: whoever waits has waited long enough
-	// A disk that takes no more leaves the first line, and a later boot calls the terminal lost.
+	t.notice.Wake() // wake waiters before the disk write
+	// On a full disk only the first line stays, and a later boot reports the terminal as lost.
 	_ = record.Append(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }
 
-// Close hangs the terminal up: SIGHUP to its session, SIGKILL after the grace. One that has ended stays as it is.
+// Close sends SIGHUP to the session, and SIGKILL after the grace. It does nothing for an ended terminal.
 func (t *Terminal) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,12 +140,12 @@ func (t *Terminal) Close() {
 	}
 	t.closing = true
 	leader := t.leader
-	// SIGCONT, or a stopped job would never hear.
+	// SIGCONT, so that stopped jobs receive the SIGHUP.
 	signalSession(leader, unix.SIGHUP, unix.SIGCONT)
 	t.kill = time.AfterFunc(grace, func() { signalSession(leader, unix.SIGKILL) })
 }
 
-// Resize sets the window's size; the programs hear of it by SIGWINCH.
+// Resize sets the window size; programs get SIGWINCH.
 func (t *Terminal) Resize(size wire.PtySize) error {
 	if size.Cols == 0 || size.Rows == 0 {
 		return fail.Invalid("invalid_size", "A terminal has at least one column and one row")
@@ -164,7 +164,7 @@ func (t *Terminal) Resize(size wire.PtySize) error {
 
 func ended() error { return fail.Conflict("session_ended", "The terminal has ended") }
 
-// Write types p, all of it or until ctx ends: a program that reads nothing makes it wait.
+// Write sends all of p, and blocks until ctx ends if the program does not read.
 func (t *Terminal) Write(ctx context.Context, p []byte) error {
 	select {
 	case t.writing <- struct{}{}:
@@ -188,7 +188,7 @@ func (t *Terminal) Write(ctx context.Context, p []byte) error {
 	})
 	defer func() {
 		if !stop() {
-			<-expired // or the deadline would fall on the next writer
+			<-expired // or the deadline would hit the next writer
 		}
 	}()
 	_, err := d.master.Write(p)

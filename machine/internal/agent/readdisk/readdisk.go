@@ -1,4 +1,5 @@
-// Package readdisk is the agent as the reader of a sleeping workspace's disk. hostd starts it; see wire/disk.go for what it starts with.
+// Package readdisk runs the agent as the reader of a hibernated workspace's disk. hostd starts it, with the descriptors
+// in wire/disk.go.
 package readdisk
 
 import (
@@ -19,14 +20,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Serve returns when nobody has asked for a while. It ends the process when hostd ends.
+// Serve returns when it has been idle. The process exits when hostd ends.
 func Serve() error {
 	debug.SetMemoryLimit(96 << 20)
-	time.Local = time.UTC // a time zone would be a file of the disk
+	time.Local = time.UTC // a time zone would be read from the workspace's disk
 	ready := os.NewFile(wire.DiskReaderReadyFD, "ready")
 	listener, root, reads, err := prepare()
 	if err != nil {
-		_, _ = ready.WriteString(err.Error()) // hostd logs it, or has gone
+		_, _ = ready.WriteString(err.Error()) // hostd logs it
 		return err
 	}
 	if _, err := ready.WriteString(wire.DiskReaderReady); err != nil {
@@ -68,14 +69,14 @@ func prepare() (net.Listener, *guestroot.Root, server.DiskReads, error) {
 
 func readSetup(pipe *bufio.Reader) (wire.DiskReaderSetup, error) {
 	var setup wire.DiskReaderSetup
-	line, err := pipe.ReadSlice('\n') // at most the reader's buffer
+	line, err := pipe.ReadSlice('\n') // limited by the reader's buffer
 	if err != nil {
 		return setup, err
 	}
 	return setup, json.Unmarshal(line, &setup)
 }
 
-// endWith ends the process when hostd closes its end of the pipe, by whatever way it goes.
+// endWith exits the process when hostd's end of the pipe closes, for whatever reason.
 func endWith(pipe io.Reader) {
 	_, _ = io.Copy(io.Discard, pipe)
 	os.Exit(0)

@@ -1,4 +1,4 @@
-// Package reap waits for every child of the agent: one thread blocked in wait4, no polling.
+// Package reap waits for all children of the agent: one thread blocks in wait4, without polling.
 package reap
 
 import (
@@ -8,23 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// earlyMax bounds the exits that nobody has asked for yet. Starts under way leave some, and ask soon: beyond the bound the oldest go.
+// earlyMax limits the exits kept until Watch asks for them; beyond it the oldest are dropped. A start asks soon after
+// its fork.
 const earlyMax = 4096
 
 type Reaper struct {
 	mu       sync.Mutex
 	handlers map[int]func(unix.WaitStatus)
 	early    map[int]early
-	count    uint64 // of all that came early
+	count    uint64 // early exits so far
 	poke     chan struct{}
 }
 
 type early struct {
 	status unix.WaitStatus
-	number uint64 // grows with each
+	number uint64 // sequence number
 }
 
-// New starts waiting.
+// New starts the reaper's goroutine.
 func New() *Reaper {
 	ignoreSIGCHLD()
 	r := &Reaper{handlers: map[int]func(unix.WaitStatus){}, early: map[int]early{}, poke: make(chan struct{}, 1)}
@@ -32,15 +33,15 @@ func New() *Reaper {
 	return r
 }
 
-// ignoreSIGCHLD gives SIGCHLD its default action (SIG_DFL), which does nothing. It does not set SIG_IGN, under which the kernel would reap
-// the children itself. So children can be waited for, and the end of one interrupts no thread of the runtime.
+// ignoreSIGCHLD sets SIGCHLD to its default action (SIG_DFL), which does nothing. SIG_IGN would make the kernel reap
+// the children itself. An exit thus interrupts no thread of the Go runtime.
 func ignoreSIGCHLD() {
-	// The kernel's sigaction: handler, flags, restorer, mask. It cannot fail, and without it all goes on, a little slower.
+	// The kernel's sigaction: handler, flags, restorer, mask. Without it the agent would only be slower.
 	var action [4]uintptr
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-// Watch has handler called once with the end of pid, on the reaper's goroutine, or at once if it ended already.
+// Watch calls handler once when pid ends, on the reaper's goroutine. If it has already ended, it calls handler at once.
 func (r *Reaper) Watch(pid int, handler func(unix.WaitStatus)) {
 	r.mu.Lock()
 	before, ended := r.early[pid]
@@ -59,7 +60,7 @@ func (r *Reaper) Watch(pid int, handler func(unix.WaitStatus)) {
 	}
 }
 
-// Forget has the end of pid dropped.
+// Forget drops the end of pid.
 func (r *Reaper) Forget(pid int) { r.Watch(pid, func(unix.WaitStatus) {}) }
 
 func (r *Reaper) loop() {
@@ -89,7 +90,7 @@ func (r *Reaper) ended(pid int, status unix.WaitStatus) {
 	}
 }
 
-// keep runs with mu held.
+// keep needs mu.
 func (r *Reaper) keep(pid int, status unix.WaitStatus) {
 	r.count++
 	r.early[pid] = early{status, r.count}

@@ -1,5 +1,5 @@
-// Package rehearse does in a waiting slot what would make the first call of a machine slower than the second: each first touch of a
-// page of the program costs a trip into the sandbox's kernel.
+// Package rehearse warms up a waiting sandbox. Each first touch of a page of the program costs a trip into the
+// sandbox's kernel, which would make a machine's first call slow.
 package rehearse
 
 import (
@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet is how long a process waits for its first work before it rehearses: a slot that somebody waits for is claimed at once, and
-// must not be busy with itself.
+// Quiet is the idle time before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be
+// busy.
 const Quiet = 40 * time.Millisecond
 
-// Text maps every page of this program's code and constants.
+// Text maps all pages of this program's code and constants.
 func Text() {
 	for _, r := range Ranges() {
 		r.Map()
 	}
 }
 
-// A Range of addresses, the end not included.
+// Range is a range of addresses; End is exclusive.
 type Range struct{ Start, End uintptr }
 
-// Map maps every page. Locking does that in one call; nothing stays locked. It may be called where there is no Go runtime to help.
+// Map maps every page with one mlock, and unlocks them. It is safe without a Go runtime, for example in a forked child.
 //
 //go:norace
 //go:nosplit
@@ -36,11 +36,11 @@ func (r Range) Map() {
 	}
 }
 
-// Ranges are this program's code and constants.
+// Ranges returns this program's code and constants.
 func Ranges() (ranges []Range) {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return nil // the pages come one by one then
+		return nil // without it, pages are mapped on first use
 	}
 	defer maps.Close()
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
@@ -51,7 +51,7 @@ func Ranges() (ranges []Range) {
 	return ranges
 }
 
-// programRange reads a line of /proc/self/maps; ok is for read-only mappings of a file.
+// programRange parses a line of /proc/self/maps; ok means a read-only mapping of a file.
 func programRange(line string) (start, end uintptr, ok bool) {
 	var flags string
 	if n, err := fmt.Sscanf(line, "%x-%x %s", &start, &end, &flags); n != 3 || err != nil {

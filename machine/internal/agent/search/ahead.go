@@ -10,34 +10,35 @@ import (
 )
 
 const (
-	// aheadFiles of a directory are opened and read beside each other, before it is their turn: each call of a guest waits for its kernel,
-	// and that for the disk.
+	// aheadFiles of a directory are opened and read in parallel, ahead of the search: each call is a round trip into
+	// gVisor, and may wait for the disk.
 	aheadFiles = 8
-	// aheadBytesMax bounds what is held of each: a larger file is opened ahead, and read when it is its turn.
+	// aheadBytesMax limits the prefetch per file: a larger file is opened ahead and read later.
 	aheadBytesMax = 256 << 10
 )
 
-// content is a file that was opened. size is 0 where there is nothing to search: it has gone, is no regular file, is empty or too large.
+// content is an opened file. size is 0 if there is nothing to search: it is gone, not a regular file, empty or too
+// large.
 type content struct {
-	fd     int // -1: it is closed
+	fd     int // -1: closed
 	size   int64
-	text   []byte // nil: it is not read yet
+	text   []byte // nil: not read yet
 	buffer []byte
 	ready  chan struct{}
 }
 
-// ahead reads the files of one directory in their order.
+// ahead prefetches the files of one directory, in order.
 type ahead struct {
 	s     *search
 	dir   int
 	items []dirents.Item
-	begun int // items before it are opened, or are no files that are wanted
+	begun int // items before it are opened, or not searched
 	of    map[int]*content
 	wants func(dirents.Item) bool
 }
 
-// at is the file of an item, which is wanted. Those after it are begun with, up to the next directory: nothing is held while another
-// directory is searched.
+// at returns the file of item i and prefetches later ones, up to the next directory: no prefetched file stays open
+// while a subdirectory is searched.
 func (a *ahead) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]
@@ -57,7 +58,7 @@ func (a *ahead) at(i int) *content {
 	return c
 }
 
-// close waits for those that were begun with in vain.
+// close waits for unused prefetches and releases them.
 func (a *ahead) close() {
 	for _, c := range a.of {
 		<-c.ready
@@ -86,7 +87,6 @@ func (s *search) openAhead(dir int, name string) *content {
 	return c
 }
 
-// take takes over fd.
 func (c *content) take(fd int, fileBytesMax int64) {
 	c.fd = fd
 	var st unix.Stat_t
@@ -97,7 +97,7 @@ func (c *content) take(fd int, fileBytesMax int64) {
 	c.size = st.Size
 }
 
-// read reads what the file had when it was opened, and closes it. What cannot be read is nothing.
+// read reads the file up to the size it had when opened, and closes it. An unreadable file counts as empty.
 func (c *content) read() {
 	if c.text != nil || c.size == 0 {
 		return
@@ -121,7 +121,7 @@ func (c *content) close() {
 	}
 }
 
-// done gives up what is held of a file; its buffer serves the next.
+// done releases a file; a later one reuses its buffer.
 func (s *search) done(c *content) {
 	c.close()
 	if cap(c.buffer) > 0 && cap(c.buffer) <= aheadBytesMax {
@@ -129,7 +129,7 @@ func (s *search) done(c *content) {
 	}
 }
 
-// raw reads a descriptor without package os, which makes two more calls for each.
+// raw reads a descriptor without package os, which adds two calls per file.
 type raw int
 
 func (fd raw) Read(b []byte) (int, error) {

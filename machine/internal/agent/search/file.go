@@ -8,10 +8,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// textBytesMax is how much of a line is shown.
+// textBytesMax limits the part of a line that is returned.
 const textBytesMax = 1000
 
-// linesPerLook is how many lines are matched between two looks at the clock.
+// linesPerLook is the number of lines between checks of the deadline.
 const linesPerLook = 1024
 
 // file searches one file and then releases it. It leaves out a file that cannot be read.
@@ -27,7 +27,7 @@ func (s *search) file(c *content, path string) error {
 		return nil
 	}
 	s.result.FilesScanned++
-	// Binary files are skipped.
+	// Skip binary files.
 	if bytes.IndexByte(c.text, 0) >= 0 || !s.pattern.possible(c.text) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *search) take(path string, number int, line []byte, at, length int, cont
 	return nil
 }
 
-// cost is what a text takes as JSON: some characters become six.
+// cost estimates the JSON size of a text: some characters become six bytes.
 func cost(text string) int {
 	n := len(text) + 4
 	for i := range len(text) {
@@ -93,7 +93,7 @@ func cost(text string) int {
 	return n
 }
 
-// around cuts a long line, so that the match is in what is left.
+// around cuts a long line, keeping the match.
 func around(line []byte, at, length int) string {
 	if len(line) > textBytesMax {
 		from := max(0, min(at-(textBytesMax-min(length, textBytesMax))/2, len(line)-textBytesMax))
@@ -116,7 +116,7 @@ func cut(line []byte) string {
 	return strings.ToValidUTF8(string(line), "\uFFFD")
 }
 
-// context remembers the lines before a match; those after it are looked up.
+// context keeps the lines before a match; after reads those that follow.
 type context struct {
 	lines int
 	last  [][]byte

@@ -12,12 +12,12 @@ import (
 const (
 	globsMax     = 64
 	globBytesMax = 256
-	// bracesMax bounds alternatives of alternatives, which are tried one by one.
+	// bracesMax limits brace groups, whose combinations are tried one by one.
 	bracesMax = 3
 )
 
-// nameFilter says which files are searched. A glob with a slash is of the path below the start, one without of the name,
-// wherever it lies; `**` stands for any number of directories.
+// nameFilter selects the files to search. A glob with a slash matches the path below the start, one without matches the
+// name. `**` matches any number of directories.
 type nameFilter struct{ include, exclude []glob }
 
 type glob struct {
@@ -64,7 +64,7 @@ func (g glob) matches(path, name string) bool {
 	if g.ofPath {
 		subject = path
 	}
-	// The pattern was validated.
+	// compileGlobs validated the pattern.
 	ok, err := doublestar.Match(g.text, subject)
 	return ok && err == nil
 }
@@ -78,12 +78,12 @@ func anyOf(list []glob, path, name string) bool {
 	return false
 }
 
-// takes: path lies below the start of the search.
+// takes reports whether a file is searched; path is relative to the start.
 func (f *nameFilter) takes(path, name string) bool {
 	return !anyOf(f.exclude, path, name) && (len(f.include) == 0 || anyOf(f.include, path, name))
 }
 
-// prunes leaves a directory out with all below it: when its own path is excluded, or that of everything in it.
+// prunes reports whether a directory is skipped: it is excluded itself, or by a glob that ends with "/**".
 func (f *nameFilter) prunes(path, name string) bool {
 	for _, g := range f.exclude {
 		if g.matches(path, name) {

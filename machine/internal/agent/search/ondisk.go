@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// mountsOf is the table of the guest's first process, whose root is the guest's.
+	// mountsOf is the mount table of the guest's init, which has the guest's root.
 	mountsOf  = "/proc/1/mountinfo"
 	mountsMax = 256 << 10
 )
 
-// onDisk says that everything at and below a path lies on the workspace's disk under the same path, and nothing of it is mounted over. No link
-// leads there: it could lead elsewhere for one who has no mounts. It is false where that cannot be known.
+// onDisk reports whether everything at and below start is on the workspace's disk under the same path. No mount may
+// cover any of it, and start may contain no link: without mounts it could lead elsewhere. It returns false if that is
+// unknown.
 func onDisk(r *guestroot.Root, start string) bool {
 	if r.Alone() || path.Clean(start) != start {
 		return false
@@ -44,10 +45,10 @@ func onDisk(r *guestroot.Root, start string) bool {
 			return false
 		}
 	}
-	return roots == 1 // anything else is not what the kernel writes of a guest
+	return roots == 1 // a guest's mount table has exactly one root
 }
 
-// within says that a path is another or lies below it.
+// within reports whether inner is outer or below it.
 func within(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }

@@ -14,18 +14,18 @@ import (
 
 const (
 	patternBytesMax = 4096
-	// instructionsMax bounds what a byte of a line costs: RE2 runs every instruction at each of them at the worst.
+	// instructionsMax limits the cost per byte: RE2 may run every instruction at each byte.
 	instructionsMax = 10_000
-	// longLine is matched piece by piece, with looks at the clock between.
+	// Longer lines are matched in pieces, with checks of the deadline in between.
 	longLine     = 4 << 10
 	runesPerLook = 1024
 )
 
-// pattern is a literal, or a regular expression.
+// pattern is a literal or a regular expression.
 type pattern struct {
-	literal []byte // nil: re
+	literal []byte // nil: use re
 	re      *regexp.Regexp
-	prefix  []byte // every match begins with it
+	prefix  []byte // every match starts with it
 }
 
 func compile(req wire.SearchRequest) (*pattern, error) {
@@ -73,7 +73,7 @@ func tooComplex(text string) string {
 	return ""
 }
 
-// possible is a quick look at a whole file.
+// possible is a fast check whether the file can match at all.
 func (p *pattern) possible(text []byte) bool {
 	if p.literal != nil {
 		return bytes.Contains(text, p.literal)
@@ -81,7 +81,8 @@ func (p *pattern) possible(text []byte) bool {
 	return bytes.Contains(text, p.prefix)
 }
 
-// find returns the first match of a line, -1 for none. look is called now and then; its error ends the search.
+// find returns the first match of a line, or -1. It calls look now and then in a long line; an error of look ends the
+// search.
 func (p *pattern) find(line []byte, look func() error) (at, length int, err error) {
 	if p.literal != nil {
 		return bytes.Index(line, p.literal), len(p.literal), nil
@@ -102,7 +103,7 @@ func (p *pattern) find(line []byte, look func() error) (at, length int, err erro
 	return found[0], found[1] - found[0], nil
 }
 
-// lookingReader ends early when the search has to.
+// lookingReader ends early if look fails.
 type lookingReader struct {
 	line  []byte
 	runes int

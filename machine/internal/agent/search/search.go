@@ -1,5 +1,5 @@
-// Package search finds lines in the files below a directory of the guest. It follows no link, opens nothing but regular
-// files, and is bounded in time, bytes and memory.
+// Package search finds lines in files below a directory of the guest. It follows no links, opens only regular files,
+// and limits time, bytes and memory.
 package search
 
 import (
@@ -17,19 +17,18 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Bounds of one search; each has a stop reason of its own.
+// Bounds of one search; each has its own stop reason.
 type Bounds struct {
 	Time        time.Duration
-	FileBytes   int64 // read in all
-	Entries     int   // of directories, looked at
+	FileBytes   int64 // read in total
+	Entries     int   // directory entries visited
 	AnswerBytes int
-	Depth       int // directories in each other; deeper ones are left out
+	Depth       int // nesting of directories; deeper ones are left out
 }
 
-// Default is what the service promises.
+// Default holds the documented limits.
 var Default = Bounds{Time: 10 * time.Second, FileBytes: 1 << 30, Entries: 1_000_000, AnswerBytes: 8 << 20, Depth: 1024}
 
-// Stop reasons.
 const (
 	stopMatches = "max_matches"
 	stopTime    = "time_limit"
@@ -43,13 +42,13 @@ const (
 	matchesMax      = 5000
 	contextLinesMax = 5
 	fileBytesMax    = 16 << 20
-	namesMax        = 200_000 // of one directory
+	namesMax        = 200_000 // per directory
 )
 
-// atOnce bounds memory: each search holds one file and its answer.
+// atOnce limits memory: each search holds files and its result.
 var atOnce = make(chan struct{}, 4)
 
-// Run searches. It returns what it has when a bound is reached.
+// Run searches, and returns a partial result when a limit is reached.
 func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct{}) (wire.SearchResult, error) {
 	s := &search{root: r, req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
 	s.result.Matches = []wire.SearchMatch{}
@@ -94,7 +93,7 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 	return s.result, err
 }
 
-// place waits for one of the places, at most as long as a search may take.
+// place waits for a permit, at most as long as a search may take.
 func place(wait time.Duration, gone <-chan struct{}) (release func(), err error) {
 	release = func() { <-atOnce }
 	select {
@@ -125,10 +124,10 @@ func checkNumbers(req wire.SearchRequest) error {
 	return nil
 }
 
-// errStop ends the walk; stop says why.
+// errStop ends the walk; search.stop has the reason.
 var (
 	errStop = errors.New("search: stopped")
-	// errOnDisk ends it without a result: who reads the disk is faster.
+	// errOnDisk ends the walk without a result: the host-side disk reader is faster.
 	errOnDisk = errors.New("search: on the disk")
 	errGone   = fail.Conflict("operation_interrupted", "The caller has gone")
 )
@@ -141,20 +140,20 @@ type search struct {
 	names    *nameFilter
 	gone     <-chan struct{}
 	deadline time.Time
-	leaveAt  time.Time       // zero: it ends with a result
+	leaveAt  time.Time       // zero: never leave the search to the disk reader
 	unreal   map[uint64]bool // devices of /proc, /sys and /dev
-	resolve  uint64          // how directories are entered
+	resolve  uint64          // openat2 flags for entering directories
 
-	begin bookmark.Place // where it goes on: the file or directory, and its lines that are done
-	at    bookmark.Place // where it is, in the same terms
-	cut   bool           // it stopped where nothing goes on: a directory has more names than are read of one
+	begin bookmark.Place // cursor of the request: a file or directory, and the number of lines done
+	at    bookmark.Place // current position, in the same form
+	cut   bool           // stopped without a cursor: a directory has more than namesMax names
 
 	stop      string
 	entries   int
 	fileBytes int64
 	answer    int
 	dirents   []byte
-	free      [][]byte // buffers that no file is read into
+	free      [][]byte // unused file buffers
 	result    wire.SearchResult
 }
 
@@ -163,7 +162,7 @@ func (s *search) halt(reason string) error {
 	return errStop
 }
 
-// start opens what the path names, through links as the guest would; below it no link is followed.
+// start opens the path and follows its links, as the guest would; below it no link is followed.
 func (s *search) start(r *guestroot.Root) error {
 	fd, err := r.Open(s.req.Path, unix.O_PATH, 0)
 	if err != nil {
@@ -179,7 +178,7 @@ func (s *search) start(r *guestroot.Root) error {
 	case unix.S_IFDIR:
 		s.unreal = unrealDevices(r, uint64(st.Dev))
 		if r.Alone() {
-			s.resolve = unix.RESOLVE_NO_XDEV // what is in memory is left out
+			s.resolve = unix.RESOLVE_NO_XDEV // skip what is in memory
 		}
 		dir, err := r.Open(s.req.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 		if err != nil {
@@ -202,8 +201,8 @@ func (s *search) single(r *guestroot.Root, shown string) error {
 	return s.file(c, shown)
 }
 
-// unrealDevices are file systems without files: what is read there is made up while it is read, some of it without end. A
-// search that starts in one of them asked for it.
+// unrealDevices returns the devices of /proc, /sys and /dev. Their files are generated on read, some without end. The
+// device of the start is not included.
 func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	devices := map[uint64]bool{}
 	for _, path := range []string{"/proc", "/sys", "/dev"} {
@@ -222,8 +221,8 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	return devices
 }
 
-// directory takes over fd. path is what is shown, relative what the globs see; both end with a slash or are empty.
-// steps lead to where the search goes on.
+// directory takes over fd. path is the prefix shown to callers, relative the one that globs match; both end with a
+// slash or are empty. steps lead to the cursor.
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	defer unix.Close(fd)
 	if s.dirents == nil {
@@ -264,7 +263,7 @@ func (s *search) entry(reads *ahead, i int, path, relative string, rest []string
 	}
 	dir, name, kind := reads.dir, reads.items[i].Name, reads.items[i].Kind
 	if files.Hidden(name) {
-		return nil // a write that is not finished
+		return nil // an unfinished write
 	}
 	var st unix.Stat_t
 	if kind == unix.DT_DIR || kind == unix.DT_UNKNOWN {
@@ -281,14 +280,14 @@ func (s *search) entry(reads *ahead, i int, path, relative string, rest []string
 			return nil
 		}
 		if len(rest) > 0 {
-			s.at = bookmark.Place{Path: relative + name} // the directory where it was to go on is a file
+			s.at = bookmark.Place{Path: relative + name} // the cursor's directory has become a file
 		}
 		return s.file(reads.at(i), path+files.Shown(name))
 	}
 	return nil
 }
 
-// kindOf is the type that a directory entry (DT_…) has for a mode. It is 0 for whatever is neither a directory nor a regular file.
+// kindOf returns the DT_ type of a mode, 0 if it is neither a directory nor a regular file.
 func kindOf(mode uint32) uint8 {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -304,7 +303,7 @@ func (s *search) child(dir int, name, path, relative string, rest []string, dept
 		return nil
 	}
 	if depth >= s.bounds.Depth {
-		s.stop = stopDepth // what lies deeper is left out; the rest is searched
+		s.stop = stopDepth // deeper files are left out; the search goes on
 		return nil
 	}
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: s.resolve}

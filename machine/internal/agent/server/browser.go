@@ -32,6 +32,6 @@ func (m *machine) show(w http.ResponseWriter, r *http.Request, contentType strin
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(bytes)))
-	_, _ = w.Write(bytes) // the caller has gone
+	_, _ = w.Write(bytes) // an error means that the caller has gone
 	return nil
 }

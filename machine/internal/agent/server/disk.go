@@ -16,18 +16,18 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// DiskReads says who may read a disk, beside its machine or while its workspace sleeps, and how long nobody may ask before serving ends.
+// DiskReads holds the caller's credentials, and the idle time after which serving ends.
 type DiskReads struct {
 	Key   string
 	Epoch int64
 	Idle  time.Duration
 }
 
-// A reader of the answer that takes nothing must not keep the disk open for ever.
+// A caller that stops reading must not keep the disk open forever.
 const diskAnswerSecondsMax = 600
 
-// ServeDisk answers the reading file calls of a disk, beside its machine or while its workspace sleeps, with the code that serves a living
-// one. It returns when nobody has asked for a while.
+// ServeDisk serves the reading file calls of a disk, next to its machine or while the workspace hibernates. It shares
+// the code of a running guest. It returns once it has been idle.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
 	use := &use{idle: reads.Idle}
@@ -75,7 +75,7 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 	return bounded(mux)
 }
 
-// factsBodyBytesMax is of paths of the longest, each byte escaped as six.
+// factsBodyBytesMax allows the longest paths, with each byte escaped as six.
 const factsBodyBytesMax = files.FactsMax * 6 * 4 << 10
 
 func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {
@@ -90,7 +90,6 @@ func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// use counts the calls in progress.
 type use struct {
 	idle time.Duration
 

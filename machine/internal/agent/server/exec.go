@@ -41,11 +41,11 @@ func (m *machine) postExec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// startFollowed answers a start with the frames that a follower from the beginning would get, the record before them. It spares the
-// caller, who will follow anyway, another request while the command needs the processor.
+// startFollowed answers a start with a record frame and then the output frames, as a follower from offset 0 gets them.
+// It saves the caller a second request while the command needs the processor.
 func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, record []byte) error {
 	control := http.NewResponseController(w)
-	// The body was read: its deadline would end the stream.
+	// Clear the deadline of the request body, which would end the stream.
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, r
 	w.Header().Set("Content-Type", framesType)
 	w.WriteHeader(http.StatusCreated)
 	if err := frames.SendData(wire.FrameRecord, record); err == nil {
-		_ = f.Run(r.Context(), true) // the reader left: it comes back with its offsets
+		_ = f.Run(r.Context(), true) // the reader left; it can resume by its offsets
 	}
 	return nil
 }
 
 const framesType = "application/octet-stream"
 
-// defaultUser is the templates' own account, or root where a template has none.
+// defaultUser is the templates' account "user", or root if there is none.
 func (m *machine) defaultUser() string {
 	if _, ok, err := m.guest.User("user"); err == nil && ok {
 		return "user"
@@ -72,7 +72,7 @@ func (m *machine) defaultUser() string {
 	return "root"
 }
 
-// find returns the session that the path names.
+// find returns the session in the path.
 func (m *machine) find(r *http.Request) (*session.Manager, *session.Session, error) {
 	sessions, err := m.running()
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *machine) postCancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// getOutput streams frames. Once the first byte is out, a refusal is a frame.
+// getOutput streams frames. After the first byte an error is sent as a frame.
 func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := m.find(r)
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", framesType)
 	w.WriteHeader(http.StatusOK)
-	_ = f.Run(r.Context(), follow) // the reader left: it comes back with its offsets
+	_ = f.Run(r.Context(), follow) // the reader left; it can resume by its offsets
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// withRoot runs with the guest's root held.
+// withRoot calls do with the guest's root acquired.
 func (m *machine) withRoot(do func(*guestroot.Root) error) error {
 	if m.disk != nil {
 		return do(m.disk)
@@ -65,7 +65,7 @@ func sendContent(w http.ResponseWriter, c *files.Content) {
 	if c.Partial {
 		w.WriteHeader(http.StatusPartialContent)
 	}
-	// A file that shrinks meanwhile ends the connection early: the caller sees fewer bytes than were promised.
+	// If the file shrinks, the body ends early and the caller sees too few bytes.
 	buffer := make([]byte, min(max(c.Length, 4<<10), 256<<10))
 	_, _ = io.CopyBuffer(struct{ io.Writer }{w}, c.Reader, buffer)
 }

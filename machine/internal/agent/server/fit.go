@@ -12,16 +12,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fitted is what waits for the claim of a disk that nobody has yet.
+// fitted is the prepared state of a sandbox that has a disk but no workspace.
 type fitted struct {
 	tree      *identity.Prepared
 	sessions  *session.Manager
 	terminals *pty.Manager
-	processes int // that the guest is limited to
+	processes int // the guest's task limit
 }
 
-// fit adopts a disk that nobody has yet: what does not depend on whose machine it will be is done here, before anybody waits. Nothing of
-// the guest runs. After a failure the slot is good for nothing.
+// fit adopts a disk before a workspace claims it, and does all that does not depend on the workspace. No guest process
+// runs. After an error the sandbox must be discarded.
 func (m *machine) fit(slot wire.Incarnation) error {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
@@ -59,7 +59,7 @@ func (m *machine) prepareTree(slot wire.Incarnation) (*identity.Prepared, error)
 	return identity.Prepare(root, m.paths.ClaimState, slot)
 }
 
-// adoptFitted is the rest of adopt.
+// adoptFitted completes adopt for a fitted sandbox.
 func (m *machine) adoptFitted(in wire.Incarnation) {
 	f, limits := m.fitted, limitsOf(in)
 	m.fitted = nil

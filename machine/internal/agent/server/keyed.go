@@ -18,7 +18,7 @@ import (
 
 const keyCharactersMax = 100
 
-// keyOf is the call's Idempotency-Key, "" without one.
+// keyOf returns the call's Idempotency-Key, or "".
 func keyOf(r *http.Request) (string, error) {
 	values := r.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -31,7 +31,7 @@ func keyOf(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// begin takes the turn of a key. What earlier boots remembered is read when it is asked for: a claim does not wait for it.
+// begin locks a key. The log is opened at first use, so that a claim does not wait.
 func (m *machine) begin(r *http.Request, key string) (*once.Turn, error) {
 	m.mu.Lock()
 	if m.writes == nil {
@@ -50,7 +50,7 @@ func (m *machine) begin(r *http.Request, key string) (*once.Turn, error) {
 func fingerprint(parts ...any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {
-		panic(err) // strings, numbers and structures of them
+		panic(err) // only strings, numbers and structs of them
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -60,12 +60,12 @@ func reused() error {
 	return fail.Conflict("operation_id_reused", "The Idempotency-Key was used for a different request")
 }
 
-// interrupted: the machine ended in the middle of the first call under the key, and others changed the file since.
+// interrupted means that the machine died during the first call with the key, and the file has changed since.
 func interrupted() error {
 	return fail.Conflict("operation_interrupted", "Whether the first call under the Idempotency-Key was executed is not known")
 }
 
-// writeOnce is a write under a key. Its body is part of what was asked, so that of a repeat is read to its end as well.
+// writeOnce is a write with a key. The body is part of the request, so a repeat reads its own to the end.
 func (m *machine) writeOnce(r *http.Request, root *guestroot.Root, key, path string, o files.WriteOptions) (result wire.WriteResult, err error) {
 	t, err := m.begin(r, key)
 	if err != nil {
@@ -106,8 +106,8 @@ func (w *keyedWrite) first() (wire.WriteResult, error) {
 
 func (w *keyedWrite) request(sha256 string) string { return w.asked + " " + sha256 }
 
-// repeat answers again. What the machine was writing when it ended is written again, which changes nothing for a replaced
-// file; the bytes of an append are looked for first.
+// repeat answers a repeated write. An interrupted replace runs again, which is harmless. For an interrupted append it
+// first compares the file's size.
 func (w *keyedWrite) repeat(known *once.Record) (result wire.WriteResult, err error) {
 	var now wire.FileInfo
 	if !known.Done() {
@@ -151,7 +151,6 @@ func digestBody(body io.Reader) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// patchOnce is a patch under a key.
 func (m *machine) patchOnce(r *http.Request, root *guestroot.Root, key string, req wire.PatchRequest, owner files.Owner) (result wire.PatchResult, err error) {
 	t, err := m.begin(r, key)
 	if err != nil {
@@ -178,7 +177,7 @@ func (m *machine) patchOnce(r *http.Request, root *guestroot.Root, key string, r
 	return result, t.Settle(asked, result)
 }
 
-// repeatPatch answers again. What the machine was patching when it ended is done again only where the file is as before.
+// repeatPatch answers a repeated patch. An interrupted one runs again only if the file is unchanged.
 func (m *machine) repeatPatch(root *guestroot.Root, t *once.Turn, path string, known *once.Record) (result wire.PatchResult, answered bool, err error) {
 	if known.Done() {
 		return result, true, json.Unmarshal(known.Result, &result)

@@ -24,9 +24,9 @@ const (
 	incarnationReadEvery = 20 * time.Millisecond
 )
 
-// keys knows who may call: the slot's key until the claim, then the key of the current incarnation and no other.
+// keys authenticates callers: the sandbox's own key until the claim, then only the key of the current incarnation.
 type keys struct {
-	dir string // of the files that hostd writes, <epoch>.json
+	dir string // of hostd's files <epoch>.json
 
 	mu      sync.Mutex
 	slot    [sha256.Size]byte
@@ -34,11 +34,11 @@ type keys struct {
 	current wire.Incarnation
 	key     [sha256.Size]byte
 	hasKey  bool
-	// refusedAt is when a file was last read in vain.
+	// refusedAt is the time of the last read that was refused.
 	refusedAt time.Time
 }
 
-// caller is what a request presents.
+// caller holds the credentials of a request.
 type caller struct {
 	key   [sha256.Size]byte
 	epoch int64
@@ -53,12 +53,12 @@ func callerOf(r *http.Request) (caller, error) {
 	if err != nil || epoch < 0 {
 		return caller{}, fail.Unauthenticated("An epoch is missing")
 	}
-	// Keys are compared by digest, so their length tells nothing either.
+	// Keys are compared by digest, which hides their length too.
 	return caller{key: sha256.Sum256([]byte(key)), epoch: epoch}, nil
 }
 
-// authenticate says who calls: the slot's owner (for a claim), or the current incarnation. A key that is new here may
-// belong to an incarnation that hostd has just written; then fresh is that incarnation, still to be adopted.
+// authenticate identifies the caller: the sandbox's owner (for a claim) or the current incarnation. For the key of an
+// incarnation that hostd has just written, it returns that incarnation as fresh, still to be adopted.
 func (k *keys) authenticate(c caller) (slot bool, fresh *wire.Incarnation, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,9 +94,9 @@ func (k *keys) checkSlot(c caller) error {
 	return nil
 }
 
-// read takes the incarnation file of the caller's epoch when it holds the caller's key. Going back to an older epoch of
-// the same workspace is refused; another workspace is a fork, which counts its own epochs. Only what is refused has to wait for the next
-// look: who is suspended right after a resume is not kept from the next one.
+// read loads the incarnation file of the caller's epoch if it holds the caller's key. An older epoch of the same
+// workspace is refused; another workspace is a fork with its own epochs. Only refusals delay the next read, so a resume
+// right after another is not delayed.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
 	if time.Since(k.refusedAt) < incarnationReadEvery {
@@ -126,7 +126,7 @@ func (k *keys) load(epoch int64) (*wire.Incarnation, error) {
 	return &in, nil
 }
 
-// become makes in the current incarnation: from here on every other key is refused.
+// become sets the current incarnation; all other keys are refused from now on.
 func (k *keys) become(in wire.Incarnation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,7 +135,7 @@ func (k *keys) become(in wire.Incarnation) {
 	k.current = in
 }
 
-// holds says whether the current incarnation has the key of this one.
+// holds reports whether the current incarnation has the same key as in.
 func (k *keys) holds(in wire.Incarnation) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
