@@ -116,7 +116,8 @@ func dropBoundingSet() error {
 		if capability == unix.CAP_DAC_READ_SEARCH {
 			continue
 		}
-		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != nil && err != unix.EINVAL { // unknown to an older kernel
+		// An older kernel does not know all capabilities.
+		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != nil && err != unix.EINVAL {
 			return fmt.Errorf("capability %d: %w", capability, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// limited closes connections above a bound at once: each would cost a goroutine and buffers.
+// limited closes connections beyond bound: each costs a goroutine and buffers.
 func limited(l net.Listener, bound int) net.Listener {
 	return &limitedListener{Listener: l, slots: make(chan struct{}, bound)}
 }

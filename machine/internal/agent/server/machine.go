@@ -1,4 +1,4 @@
-// Package server is the agent's HTTP: who may call, what is parsed, and which part answers.
+// Package server is the agent's HTTP server: authentication, parsing and routes.
 package server
 
 import (
@@ -22,34 +22,34 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Paths of the slot's root.
+// Paths are directories in the sandbox's root.
 type Paths struct {
 	Incarnations string
 	ClaimRoot    string
 	ClaimState   string
-	Layers       string // holds upper and template, outside the guest's root
+	Layers       string // has upper and template, outside of the guest's root
 }
 
-// machine is everything behind the routes. Before the claim only keys, guest and reaper exist.
+// machine is the state behind the routes. Before the claim only keys, guest and reaper are set.
 type machine struct {
 	paths  Paths
 	keys   keys
 	guest  *guest.Guest
 	reaper *reap.Reaper
-	disk   *guestroot.Root // of a sleeping workspace: there is nothing else then
+	disk   *guestroot.Root // of a hibernated workspace; nothing else is set then
 
-	becoming sync.Mutex // one fitting, claim or change of incarnation at a time
-	fitted   *fitted    // nil: the slot has no disk, or it is a workspace's
+	becoming sync.Mutex // serializes fit, claim and changes of incarnation
+	fitted   *fitted    // nil: the sandbox has no disk, or a workspace has claimed it
 	mu       sync.RWMutex
 	sessions *session.Manager
 	guard    *guard.Guard
 	writes   *once.Memory // nil before the first keyed write
-	// terminals exist as soon as sessions do.
+	// terminals is set together with sessions.
 	terminals *pty.Manager
 	helpers   *helper.Runner
 	browser   *browser.Browser
 	watches   watch.Manager
-	refused   []wire.RefusedVolume // of the current incarnation, when it began
+	refused   []wire.RefusedVolume // at the start of the current incarnation
 }
 
 func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
@@ -60,7 +60,7 @@ func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
 	}
 }
 
-// claim makes the slot a workspace's machine. The same claim again is answered as the first was.
+// claim makes the sandbox the machine of a workspace. A repeated claim gets the same answer.
 func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
@@ -87,7 +87,7 @@ func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	return m.shown(in), nil
 }
 
-// adopt runs the mounts and the writes into the tree beside each other: both are needed before the first command.
+// adopt runs the mounts and the identity's writes in parallel; the first command needs both.
 func (m *machine) adopt(in wire.Incarnation) error {
 	if m.fitted != nil {
 		m.adoptFitted(in)
@@ -113,7 +113,7 @@ func (m *machine) adopt(in wire.Incarnation) error {
 	return nil
 }
 
-// open lets calls in.
+// open starts serving calls.
 func (m *machine) open(sessions *session.Manager, terminals *pty.Manager, limits wire.GuestLimits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *machine) identify(in wire.Incarnation) error {
 	return identity.Apply(root, m.paths.ClaimState, in)
 }
 
-// identifyAgain leaves the tree alone where nothing in it would change, since a resume waits for it.
+// identifyAgain skips the writes if nothing would change, since a resume waits for it.
 func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	same := have.WorkspaceID == in.WorkspaceID && have.Hostname == in.Hostname && have.Nameserver == in.Nameserver
 	if same && !in.RenewIdentity && in.Hostname != "" {
@@ -149,14 +149,14 @@ func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	return m.identify(in)
 }
 
-// become follows a restore: same memory, same disk, another incarnation.
+// become switches to a new incarnation after a restore; memory and disk stay.
 func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
 	have := m.keys.incarnation()
-	// A machine that was hibernated goes on in its epoch, with another key.
+	// A machine restored from hibernation keeps its epoch and gets a new key.
 	if have.WorkspaceID == in.WorkspaceID && (have.Epoch > in.Epoch || have.Epoch == in.Epoch && m.keys.holds(in)) {
-		return // another caller was first
+		return // another call did it first
 	}
 	if err := m.identifyAgain(have, in); err != nil {
 		log.Printf("identity: %v", err)
@@ -172,7 +172,7 @@ func (m *machine) become(in wire.Incarnation) {
 	m.keys.become(in)
 }
 
-// limitsOf fills in what hostd left out.
+// limitsOf sets defaults for missing limits.
 func limitsOf(in wire.Incarnation) wire.GuestLimits {
 	var limits wire.GuestLimits
 	if in.Limits != nil {
@@ -202,7 +202,7 @@ func (m *machine) running() (*session.Manager, error) {
 	return m.sessions, nil
 }
 
-// owner is to whom the files API gives what it makes.
+// owner returns the owner of files that the files API creates.
 func (m *machine) owner() files.Owner {
 	user, ok, err := m.guest.User("user")
 	if err != nil || !ok {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// inputSecondsMax is how long typed bytes wait for a program that reads nothing.
+	// inputSecondsMax limits the wait of input for a program that does not read.
 	inputSecondsMax = 10
-	// goodbyeSecondsMax is what the other side has to take the last frame, and to close.
+	// goodbyeSecondsMax limits the wait for the peer to read the last frame and close.
 	goodbyeSecondsMax = 5
 )
 
@@ -31,7 +31,7 @@ func (m *machine) ptyRoutes() map[string]handle {
 	}
 }
 
-// opened are the machine's terminals, once it is claimed.
+// opened returns the terminals of a claimed machine.
 func (m *machine) opened() (*pty.Manager, error) {
 	if _, err := m.running(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (m *machine) postPty(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// onTerminal does something to the terminal that the path names, and answers with how it is then.
+// onTerminal calls do with the terminal in the path, and answers with its record.
 func (m *machine) onTerminal(do func(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error) handle {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		t, err := m.terminal(r)
@@ -116,7 +116,7 @@ func typeIntoPty(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error 
 	return t.Write(ctx, input.Data)
 }
 
-// attachPty turns the connection into frames both ways. Once it is switched, a refusal is a frame.
+// attachPty switches the connection to frames in both directions. After that an error is sent as a frame.
 func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	t, err := m.terminal(r)
 	if err != nil {
@@ -135,37 +135,37 @@ func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return nil // it is gone
+		return nil // disconnected
 	}
 	if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: berth-frames\r\n\r\n"); err != nil {
-		return nil // it is gone
+		return nil // disconnected
 	}
 	carryPty(t, conn, buffered, offset)
 	return nil
 }
 
-// carryPty is the life of an attached connection: it ends with the terminal, or with whoever is at the other side.
+// carryPty relays frames until the terminal ends or the peer disconnects.
 func carryPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	taken := make(chan struct{})
 	go func() {
 		defer close(taken)
-		_ = t.Take(ctx, from) // the other side left, or lied: either way nothing more is taken from it
+		_ = t.Take(ctx, from) // the peer left or sent an invalid frame: read no more of it
 		cancel()
-		conn.Close() // a sender that waits for its reader waits no more
+		conn.Close() // unblocks a Send to a peer that does not read
 	}()
 	if err := t.Send(ctx, conn, offset); err != nil {
 		conn.Close()
 	}
-	cancel() // what is still being typed has nobody left to read it
-	// Closing with unread bytes would reset the connection, and the last frame could be lost with it: the other side closes.
+	cancel() // ends a pending input
+	// Let the peer close: closing with unread bytes would reset the connection, and could lose the last frame.
 	_ = conn.SetDeadline(time.Now().Add(goodbyeSecondsMax * time.Second))
 	<-taken
 }
 
-// terminalShare is the part of the retained output that belongs to terminals, so that a chatty command cannot cost a person
-// their scrollback, nor the other way round.
+// terminalShare: terminals get this fraction of the retained output, so that commands cannot evict scrollback, nor
+// terminals the output of commands.
 const terminalShare = 4
 
 func forTerminals(limits wire.GuestLimits) wire.GuestLimits {

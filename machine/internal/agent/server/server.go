@@ -25,7 +25,7 @@ const (
 	idleMinutesMax   = 10
 )
 
-// Serve answers until the listener fails.
+// Serve runs until the listener fails.
 func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reaper) error {
 	m := newMachine(paths, g, reaper)
 	server := &http.Server{
@@ -38,7 +38,7 @@ func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reap
 	return server.Serve(limited(outside{Listener: listener}, connectionsMax))
 }
 
-// handle is one route: it answers itself, or returns the refusal.
+// handle serves a route: it answers itself, or returns an error.
 type handle func(w http.ResponseWriter, r *http.Request) error
 
 func (m *machine) handler() http.Handler {
@@ -88,7 +88,7 @@ func (m *machine) handler() http.Handler {
 	return bounded(mux)
 }
 
-// bounded refuses more requests than the machine should hold at once.
+// bounded limits concurrent requests.
 func bounded(next http.Handler) http.Handler {
 	slots := make(chan struct{}, requestsMax)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func bounded(next http.Handler) http.Handler {
 	})
 }
 
-// forSlot admits the slot's owner alone, also for a claim that is repeated.
+// forSlot admits only the sandbox's own key, also for a repeated claim.
 func (m *machine) forSlot(h handle) http.Handler {
 	return answer(func(w http.ResponseWriter, r *http.Request) error {
 		c, err := callerOf(r)
@@ -136,20 +136,21 @@ func (m *machine) forIncarnation(h handle) http.Handler {
 	})
 }
 
-// answer bounds the body in time, and turns errors and panics into refusals: one bad request must not end the agent.
+// answer sets a deadline for the body, and turns errors and panics into error replies: one bad request must not end the
+// agent.
 func answer(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
 			if p == http.ErrAbortHandler {
-				panic(p) // the connection ends in the middle, as was meant
+				panic(p) // a deliberate abort of the connection
 			}
 			if p != nil {
 				log.Printf("panic: %v\n%s", p, debug.Stack())
 				refuse(w, fail.Internal("Unexpected failure in the machine"))
 			}
 		}()
-		// Only where there is a body: on any other request the deadline would end a stream that is being followed.
+		// Only with a body: otherwise the deadline would end a followed stream.
 		if r.ContentLength != 0 {
 			control := http.NewResponseController(w)
 			if err := control.SetReadDeadline(time.Now().Add(bodySecondsMax * time.Second)); err != nil {
@@ -177,10 +178,10 @@ func send(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the caller has gone
+	_, _ = w.Write(b) // an error means that the caller has gone
 }
 
-// parse reads one JSON value of known fields and nothing behind it.
+// parse reads exactly one JSON value and refuses unknown fields.
 func parse(w http.ResponseWriter, r *http.Request, into any) error {
 	return parseUpTo(w, r, into, jsonBytesMax)
 }

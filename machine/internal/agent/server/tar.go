@@ -22,7 +22,7 @@ func (m *machine) getTar(w http.ResponseWriter, r *http.Request) error {
 		defer p.Close()
 		w.Header().Set("Content-Type", "application/x-tar")
 		if err := p.Send(w); err != nil {
-			panic(http.ErrAbortHandler) // the connection ends in the middle: nobody takes a part for the whole
+			panic(http.ErrAbortHandler) // abort the connection, so that the caller sees an incomplete tar
 		}
 		return nil
 	})

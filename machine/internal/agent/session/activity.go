@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// busyMax bounds the answer, which the cell reads with a limit.
+// busyMax limits the answer, since the cell limits what it reads.
 const busyMax = 16
 
-// Activity is what the idle clock asks.
+// Activity reports running commands for the cell's idle timeout.
 func (m *Manager) Activity() wire.Activity {
 	type busy struct {
 		session *Session
@@ -24,7 +24,7 @@ func (m *Manager) Activity() wire.Activity {
 	m.processes.Range(func(key, _ any) bool {
 		s := key.(*Session)
 		if s.belongsToTemplate() {
-			return true // a service runs for ever, and is nobody's use of the workspace
+			return true // services of the template run forever, and are no use of the workspace
 		}
 		running++
 		if left := s.busyFor(now); left > 0 {

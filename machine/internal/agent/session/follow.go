@@ -11,10 +11,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// HeartbeatEvery is how long a follower hears nothing at most.
+// HeartbeatEvery is the longest pause between frames.
 const HeartbeatEvery = 15 * time.Second
 
-// Follower sends a session's output from given offsets to one reader, at that reader's pace.
+// Follower sends a session's output from given offsets to one reader, at its pace.
 type Follower struct {
 	session *Session
 	frames  *output.FrameWriter
@@ -23,27 +23,27 @@ type Follower struct {
 	unsent  bool
 }
 
-// NewFollower refuses offsets that lie beyond the end.
+// NewFollower refuses offsets beyond the end.
 func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, stdout, stderr int64) (*Follower, error) {
 	r := s.Record()
 	if stdout < 0 || stderr < 0 || stdout > r.StdoutBytes || stderr > r.StderrBytes {
 		return nil, fail.BadRequest("offset_beyond_end", "The offset lies beyond what was written").
 			With("stdout_bytes", r.StdoutBytes).With("stderr_bytes", r.StderrBytes)
 	}
-	// unsent: the answer's head goes out before the first wait, together with what is there already.
+	// unsent is true so that the first flush sends the response header together with available output.
 	return &Follower{session: s, frames: frames, flush: flush, unsent: true,
 		readers: [2]*output.Reader{s.stdout.NewReader(stdout), s.stderr.NewReader(stderr)}}, nil
 }
 
-// Run sends until the exit frame, or with follow false until there is nothing more right now. The last frame goes out with the end of
-// the answer, in one packet: flushing that is the caller's.
+// Run sends until the exit frame; with follow false, until the current end. The caller flushes the last frame, so that
+// it shares a packet with the end of the response.
 func (f *Follower) Run(ctx context.Context, follow bool) error {
 	defer f.readers[0].Close()
 	defer f.readers[1].Close()
 	beat := time.NewTimer(HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// In this order, or a last write could slip between the look and the wait.
+		// Get the channel before reading, or a write in between would be missed.
 		changed := f.session.notice.Next()
 		running := f.session.running()
 		if err := f.sendAvailable(); err != nil {
@@ -68,7 +68,7 @@ func (f *Follower) Run(ctx context.Context, follow bool) error {
 	}
 }
 
-// sendAvailable takes turns between the streams until both are at their end.
+// sendAvailable alternates between the streams until both are at their end.
 func (f *Follower) sendAvailable() error {
 	for more := true; more; {
 		more = false
@@ -93,7 +93,7 @@ func (f *Follower) sendAvailable() error {
 	return nil
 }
 
-// sendFailed marks the reader's own disappearance: nothing can be told to it.
+// sendFailed marks a failed write to the reader, after which no error frame can be sent.
 type sendFailed struct{ error }
 
 func (f *Follower) flushUnsent(beat *time.Timer) error {
@@ -121,7 +121,7 @@ func (f *Follower) sendError(err error) error {
 	return f.frames.SendData(wire.FrameError, data)
 }
 
-// expired names the stream that lost its oldest bytes, and where it begins.
+// expired reports the stream that no longer has the offset, and its first offset.
 func (f *Follower) expired() *fail.Error {
 	name, stream := "stdout", f.session.stdout
 	if first, _ := stream.Range(); f.readers[0].Offset() >= first {
@@ -136,7 +136,7 @@ func (f *Follower) sendExit() error {
 	r := f.session.Record()
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > wire.FrameDataMax {
-		// The arguments are what can be large; the status call still tells them.
+		// Arguments can exceed a frame; the status call still returns them.
 		r.Argv = nil
 		data, err = json.Marshal(r)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// index counts what earlier boots left, oldest first.
+// index registers the commands of earlier boots, oldest first.
 func (m *Manager) index() {
 	defer close(m.indexed)
 	entries, err := os.ReadDir(m.dir)
@@ -40,7 +40,7 @@ func (m *Manager) index() {
 	m.keep.Earlier(dirs)
 }
 
-// knownDirs are those that this boot uses.
+// knownDirs returns the directories in use by this boot.
 func (m *Manager) knownDirs() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,14 +6,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 )
 
-// What a background process writes to the output that it has from a command is kept for so long after the command's end, and so much of
-// each stream (decision 255). It is read at the offsets behind the command's own; the exit waits for none of it.
+// Limits of late output (decision 255). A background process may keep a command's output open. Its output is stored for
+// lateSeconds after the command's exit, up to lateBytesMax per stream, at the following offsets. The exit does not wait
+// for it.
 const (
 	lateSeconds  = 60
 	lateBytesMax = 1 << 20
 )
 
-// leave comes after the exit was told. true: somebody else has the command's output still, and endLate is to follow.
+// leave runs after the exit was announced. late means that another process holds the output open, so endLate must
+// follow.
 func (s *Session) leave() (late bool) {
 	for i, t := range s.taps {
 		if t.letGo(s.queues[i]) {
@@ -23,7 +25,7 @@ func (s *Session) leave() (late bool) {
 	return late
 }
 
-// endLate ends the time in which output is still kept. What is written later is dropped.
+// endLate stops storing late output; later output is dropped.
 func (s *Session) endLate() {
 	for _, t := range s.taps {
 		t.drop()
@@ -34,8 +36,8 @@ func (s *Session) endLate() {
 	s.close()
 }
 
-// note writes down how the command ended, and how long its streams are. A disk that takes no more leaves the line before: where that is the
-// first, a later boot calls the session lost.
+// note appends the exit and the stream lengths to the record. On a full disk the previous line stays; if that is the
+// first line, a later boot reports the session as lost.
 func (s *Session) note() { _ = record.Append(s.log, entry{Record: s.Record()}) }
 
 func (s *Session) close() {
@@ -45,7 +47,7 @@ func (s *Session) close() {
 	s.log.Close()
 }
 
-// bookWhenLeft has the keeper count the session as ended once nothing of it grows any more.
+// bookWhenLeft registers the session as ended once its streams cannot grow.
 func (m *Manager) bookWhenLeft(s *Session, late bool) {
 	if !late {
 		m.book(s)

@@ -2,8 +2,8 @@ package session
 
 import "github.com/berth-dev/berth/machine/internal/agent/record"
 
-// Leaders says which pid, as the guest sees it, led which session: the running ones, and those remembered that have ended, whose
-// background processes may live on.
+// Leaders maps pids in the guest to sessions. It includes ended sessions in memory, whose background processes may
+// still run.
 func (m *Manager) Leaders() map[int]string {
 	m.mu.Lock()
 	known := make([]*Session, 0, len(m.known))
@@ -16,7 +16,7 @@ func (m *Manager) Leaders() map[int]string {
 		select {
 		case <-s.ready:
 		default:
-			continue // still being started
+			continue // starting
 		}
 		s.mu.Lock()
 		pid, id, running := s.record.PID, s.record.SessionID, s.record.State == record.Running
@@ -24,7 +24,7 @@ func (m *Manager) Leaders() map[int]string {
 		if pid == nil {
 			continue
 		}
-		// A number that was used again is the running one's.
+		// A reused pid belongs to the running session.
 		if _, taken := leaders[*pid]; running || !taken {
 			leaders[*pid] = id
 		}

@@ -2,12 +2,12 @@ package session
 
 import "golang.org/x/sys/unix"
 
-// Ending notes that a process is about to be ended for a limit of the machine: the command that it belongs to says so, unless it succeeds
-// all the same. pid 0 stands for every process. It waits for nothing.
+// Ending records that the guard is about to kill a process. The command that it belongs to reports the reason unless it
+// exits with 0. pid 0 means all processes. Ending does not block.
 func (m *Manager) Ending(pid int, reason string) {
 	leader := pid
 	if pid != 0 {
-		// Each command is a session of the kernel's.
+		// Each command is a kernel session.
 		if sid, err := unix.Getsid(pid); err == nil {
 			leader = sid
 		}

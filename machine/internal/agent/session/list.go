@@ -9,11 +9,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// begins says when each command began whose record is kept, by its directory. Records of earlier boots are read when a list is asked
-// for first: a claim does not wait for them.
+// begins has the start time of each command with a record, by directory. Records of earlier boots are read at the first
+// list, so that a claim does not wait.
 type begins struct {
 	mu sync.Mutex
-	at map[string]int64 // unread: of an earlier boot
+	at map[string]int64 // Unix milliseconds; unread: of an earlier boot
 }
 
 const unread = -1
@@ -24,7 +24,7 @@ func (b *begins) began(dir string, at int64) {
 	b.at[dir] = at
 }
 
-// earlier counts commands of earlier boots.
+// earlier registers commands of earlier boots as unread.
 func (b *begins) earlier(dirs []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func (b *begins) unread() (dirs []string) {
 	return dirs
 }
 
-// places are those of all commands whose begin is known.
+// places returns the commands with a known start time.
 func (b *begins) places() []listing.Place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *begins) places() []listing.Place {
 	return places
 }
 
-// List is one page of all commands whose records are kept.
+// List returns one page of the commands with records.
 func (m *Manager) List(q listing.Query) wire.ExecList {
 	known := m.decided()
 	places := m.placesFor(q, known)
@@ -79,7 +79,7 @@ func (m *Manager) List(q listing.Query) wire.ExecList {
 	return wire.ExecList{Commands: rows, NextCursor: next}
 }
 
-// placesFor reads nothing where running commands alone are wanted: memory has all of them.
+// placesFor uses memory alone for running commands.
 func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listing.Place {
 	if q.State != listing.Running {
 		m.learnBegins()
@@ -95,10 +95,10 @@ func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listin
 	return places
 }
 
-// learnBegins reads when commands of earlier boots began. One whose record never became whole has no id that could be told.
+// learnBegins reads the start times of earlier boots' commands. It forgets torn records: they have no id.
 func (m *Manager) learnBegins() {
 	<-m.indexed
-	m.learning.Lock() // of two lists one reads
+	m.learning.Lock() // one list reads, others wait
 	defer m.learning.Unlock()
 	for _, dir := range m.begins.unread() {
 		e, err := readRecord(dir, "")
@@ -110,7 +110,7 @@ func (m *Manager) learnBegins() {
 	}
 }
 
-// decided are the sessions in memory whose start is decided, by directory.
+// decided returns the sessions in memory that have started, by directory.
 func (m *Manager) decided() map[string]*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +127,7 @@ func (m *Manager) decided() map[string]*Session {
 	return decided
 }
 
-// recordAt is that of a session in memory, else what its file says.
+// recordAt returns the record in memory, else the one on disk.
 func (m *Manager) recordAt(known map[string]*Session, dir string) (r wire.ExecRecord, ok bool) {
 	if s := known[dir]; s != nil {
 		return s.Record(), true

@@ -1,5 +1,5 @@
-// Package session runs commands: each id once, its output kept by offsets that only grow. All of it lives in the state
-// directory beside the guest's disk, so that it outlives the agent, a suspend and a fork.
+// Package session runs commands. Each id runs once. Output is kept by growing offsets. All state is in the state
+// directory, outside of the guest's tree, so it survives the agent, a suspend and a fork.
 package session
 
 import (
@@ -25,14 +25,13 @@ import (
 
 const (
 	runningMax = 1000  // commands at once
-	cachedMax  = 64    // ended sessions whose record stays in memory
-	sessionMax = 10000 // ended sessions whose record stays on disk; the oldest go, and their ids could run again
+	cachedMax  = 64    // ended sessions with a record in memory
+	sessionMax = 10000 // ended sessions with a record on disk; ids of older ones can run again
 
-	// outputBytesDefault bounds retained output when the incarnation names no limit.
+	// outputBytesDefault limits retained output if the incarnation sets no limit.
 	outputBytesDefault = 256 << 20
 )
 
-// Guest is where commands run.
 type Guest interface {
 	User(name string) (guestroot.User, bool, error)
 	Start(*spawn.Command) (spawn.Started, error)
@@ -43,7 +42,7 @@ type Manager struct {
 	guest        Guest
 	reaper       *reap.Reaper
 	pump         *pump
-	spare        chan *pipes // what the next command will take
+	spare        chan *pipes // ready-made pipes of the next command
 	late         time.Duration
 	queues       output.Queues
 	keep         *output.Keeper
@@ -52,19 +51,19 @@ type Manager struct {
 	lastEnded    atomic.Pointer[string]
 	recordsMax   int
 	begins       begins
-	indexed      chan struct{} // closed when what earlier boots left is counted
+	indexed      chan struct{} // closed when earlier boots' commands are registered
 	learning     sync.Mutex
 
 	mu      sync.Mutex
-	known   map[string]*Session // running, and the last ended ones
-	cached  []string            // ids of those, oldest first
+	known   map[string]*Session // running and recently ended sessions
+	cached  []string            // ids of the ended ones, oldest first
 	running int
 }
 
-// buffers are for the ends of commands.
+// buffers are used to drain pipes when commands end.
 var buffers = sync.Pool{New: func() any { return new([output.QueueBytesMax]byte) }}
 
-// Open takes over a state directory. What it already holds is counted in the background: a claim does not wait for it.
+// Open uses a state directory. Earlier sessions are registered in the background, so that a claim does not wait.
 func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -81,7 +80,6 @@ func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits)
 	return m, nil
 }
 
-// SetLimits applies those of a new incarnation.
 func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.processesMax.Store(uint64(max(limits.Processes, 0)))
 	if limits.OutputBytes > 0 {
@@ -89,7 +87,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	}
 }
 
-// Start runs the command, or returns the session that has its id. created says which.
+// Start runs the command, or returns the session with this id; created tells which.
 func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err error) {
 	c, err := check(req)
 	if err != nil {
@@ -124,7 +122,7 @@ func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err err
 	return s, mine, nil
 }
 
-// take reserves an id in memory: of two callers one starts, the other waits for it.
+// take reserves an id in memory: the first caller starts the command, others wait for it.
 func (m *Manager) take(id string) (s *Session, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +138,7 @@ func (m *Manager) take(id string) (s *Session, mine bool, err error) {
 	return s, true, nil
 }
 
-// drop gives an id back that was never used.
+// drop releases an id whose start failed.
 func (m *Manager) drop(s *Session, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,7 +146,7 @@ func (m *Manager) drop(s *Session, id string) {
 	m.running--
 }
 
-// release turns a running session into a remembered one.
+// release turns a running session into an ended one.
 func (m *Manager) release(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +162,8 @@ func (m *Manager) remember(s *Session) {
 	}
 }
 
-// leaderLeft runs on the reaper's goroutine, for which the ends of all others wait: what may take time is done on another, and begun at
-// once, on this thread.
+// leaderLeft runs on the reaper's goroutine, which all other exits wait for. So slow work goes to a new goroutine,
+// which Gosched starts on this thread at once.
 func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	m.lastEnded.Store(s.leaderLeft(pid))
 	m.processes.Delete(s)
@@ -179,18 +177,17 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	runtime.Gosched()
 }
 
-// book has what a session retains count as that of the one that ended last.
+// book registers a session as the last ended one, and deletes the oldest beyond recordsMax.
 func (m *Manager) book(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(m.recordsMax) {
-		// What stays behind is found by the next boot's index: the record goes last.
+		// The record goes last, so that the next boot's index finds leftovers.
 		_ = os.RemoveAll(dir)
 		_ = os.Remove(dir + recordSuffix)
 		m.begins.forget(dir)
 	}
 }
 
-// Get finds a session, of this boot or an earlier one.
 func (m *Manager) Get(id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.known[id]
@@ -206,7 +203,7 @@ func (m *Manager) Get(id string) (*Session, error) {
 	return s, s.load(id)
 }
 
-// load fills an ended or lost session from its files.
+// load reads an ended or lost session from its files.
 func (s *Session) load(id string) error {
 	e, err := readRecord(s.dir, id)
 	if err != nil {
@@ -220,14 +217,14 @@ func (s *Session) load(id string) error {
 	return err
 }
 
-// Cancel asks the process group to end: SIGTERM, then SIGKILL. A session that has ended stays as it is.
+// Cancel sends SIGTERM to the process group, and SIGKILL after the grace. It does nothing for an ended session.
 func (m *Manager) Cancel(s *Session) {
 	if pid, ok := m.processes.Load(s); ok {
 		s.end(pid.(int), false)
 	}
 }
 
-// Signal reaches every member of the process group.
+// Signal signals the whole process group.
 func (m *Manager) Signal(s *Session, name string) error {
 	number := unix.SignalNum(name)
 	if number == 0 {

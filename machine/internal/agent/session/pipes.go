@@ -6,18 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipes are those of one command: [0] is read from, [1] written to. The pump watches them before the command exists: its first byte
-// finds a reader.
+// pipes are the pipes of one command; [0] is the read end, [1] the write end. The pump watches them before the command
+// starts, so that no output waits.
 type pipes struct {
-	stdin, stdout, stderr [2]int // -1 where there is none, or none any more
+	stdin, stdout, stderr [2]int // -1: none, or closed
 	taps                  [2]*tap
-	uid, gid              int // of their inodes: -1 until giveTo
+	uid, gid              int // owner of the pipes; -1 before giveTo
 }
 
 var noPipe = [2]int{-1, -1}
 
-// takePipes gives the spare pipes, or new ones. New ones cost eight calls of the guest's kernel. That takes longer than a worker takes to
-// start a process, so some are kept ready.
+// takePipes returns the spare pipes or makes new ones. New ones take eight system calls in gVisor, longer than the
+// start of a process, so a set is kept ready.
 func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	select {
 	case p = <-m.spare:
@@ -35,8 +35,8 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	return p, nil
 }
 
-// restockPipes keeps pipes ready for the next command, which most likely runs as the same user. Without them it makes its own, or says why
-// not.
+// restockPipes makes the spare pipes, owned by the same user, who most likely runs the next command. On failure the
+// next command makes its own.
 func (m *Manager) restockPipes(uid, gid uint32) {
 	if len(m.spare) > 0 {
 		return
@@ -51,13 +51,13 @@ func (m *Manager) restockPipes(uid, gid uint32) {
 	}
 	select {
 	case m.spare <- p:
-	default: // another command's
+	default: // another command restocked first
 		p.abandon()
 	}
 }
 
-// giveTo makes the user the owner of the command's ends. Programs open /dev/stdin, /dev/stdout and /dev/stderr by name, which asks for the
-// rights of the pipe's inode: the agent's, mode 0600.
+// giveTo makes the user the owner of the command's ends. Opening /dev/stdin, /dev/stdout or /dev/stderr by name checks
+// the pipe's inode, which is the agent's with mode 0600.
 func (p *pipes) giveTo(uid, gid uint32) error {
 	fds := []int{p.stdin[0]}
 	if p.uid != int(uid) || p.gid != int(gid) {
@@ -97,14 +97,14 @@ func closeIfOpen(fd *int) {
 	*fd = -1
 }
 
-// closeTheirs lets go of the command's ends, unless that is done.
+// closeTheirs closes the command's ends; it may be called again.
 func (p *pipes) closeTheirs() {
 	closeIfOpen(&p.stdin[0])
 	closeIfOpen(&p.stdout[1])
 	closeIfOpen(&p.stderr[1])
 }
 
-// abandon lets go of all: there is no command.
+// abandon closes all ends if no command started.
 func (p *pipes) abandon() {
 	p.closeTheirs()
 	closeIfOpen(&p.stdin[1])
@@ -115,16 +115,17 @@ func (p *pipes) abandon() {
 	}
 }
 
-// feed writes stdin and closes it. A command that does not read it holds one goroutine and its bytes until it ends.
+// feed writes stdin in the background and closes it. A command that does not read keeps one goroutine and the bytes
+// until it ends.
 func (p *pipes) feed(data []byte) {
 	if p.stdin[1] < 0 {
 		return
 	}
-	// A failure here falls back to a blocking descriptor, which only costs a thread.
+	// On failure the descriptor blocks, which costs only a thread.
 	_ = unix.SetNonblock(p.stdin[1], true)
 	f := os.NewFile(uintptr(p.stdin[1]), "stdin")
 	go func() {
 		defer f.Close()
-		_, _ = f.Write(data) // EPIPE: the command did not want it all
+		_, _ = f.Write(data) // EPIPE: the command did not read it all
 	}()
 }

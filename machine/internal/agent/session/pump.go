@@ -10,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// drainBytesMax bounds what is read after a leader's end: the largest pipe a process without privilege can ask for.
+// drainBytesMax limits the reading after the leader's end: the largest pipe that an unprivileged process can set.
 const drainBytesMax = 1 << 20
 
-// discardsMax bounds the pipes that are only read to keep a background process from SIGPIPE.
+// discardsMax limits the pipes kept open after a command, which spare background processes a SIGPIPE.
 const discardsMax = 2048
 
-// pump reads all pipes of all commands on one goroutine that sleeps in epoll: no goroutine and no buffer for each. It never waits for the
-// disk: a pipe is not read while enough of it waits to be written.
+// pump reads the pipes of all commands on one goroutine with epoll, which saves a goroutine and a buffer per pipe. It
+// never waits for the disk: it pauses a pipe whose queue is full.
 type pump struct {
 	ep     int
 	mu     sync.Mutex
@@ -25,18 +25,18 @@ type pump struct {
 	silent int
 }
 
-// tap is the agent's end of one pipe. queue is nil before there is a session, and once nothing is kept any more: then bytes are read and
+// tap is the agent's end of one pipe. With a nil queue, before a session and after the kept output, bytes are read and
 // dropped.
 type tap struct {
 	pump   *pump
 	mu     sync.Mutex
-	fd     int // -1 when closed
+	fd     int // -1: closed
 	queue  *output.Queue
-	paused bool // not watched, until the queue has room
-	still  bool // nor then: between finish and letGo
+	paused bool // not watched until the queue accepts bytes
+	still  bool // not even then: between finish and letGo
 	late   bool // after letGo
-	left   int  // how many more bytes are kept
-	atEnd  bool // nobody holds the other end
+	left   int  // bytes that may still be kept
+	atEnd  bool // no process holds the write end
 	kept   bool // counted in pump.silent
 }
 
@@ -50,7 +50,7 @@ func newPump() (*pump, error) {
 	return p, nil
 }
 
-// watch takes over fd, the read end of a pipe. Where that fails, it is closed.
+// watch takes over fd, the read end of a pipe; on failure it closes fd.
 func (p *pump) watch(fd int) (*tap, error) {
 	t := &tap{pump: p, fd: fd}
 	p.mu.Lock()
@@ -83,7 +83,7 @@ func (p *pump) loop() {
 	for {
 		n, err := unix.EpollWait(p.ep, events, -1)
 		if err != nil {
-			continue // EINTR: there is no other way for it to fail
+			continue // EINTR is the only possible error
 		}
 		for _, e := range events[:n] {
 			p.mu.Lock()
@@ -93,17 +93,18 @@ func (p *pump) loop() {
 				t.readOnce(buffer)
 			}
 		}
-		// Who follows goes first, on this thread: the wait below would keep its processor for a while, and another would have to be woken.
+		// Let followers run now, on this thread: EpollWait would hold the processor for a while, and waking another
+		// thread is slow.
 		runtime.Gosched()
 	}
 }
 
-// readOnce moves what one read gives. One read a turn is fair to the others: epoll tells again.
+// readOnce reads once and stores the bytes. One read per event is fair to other pipes: epoll reports the rest again.
 func (t *tap) readOnce(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.fd < 0 || t.paused {
-		return // it was told of before
+		return // an event from before the pause
 	}
 	if t.queue != nil {
 		buffer = buffer[:min(len(buffer), t.queue.Room(), t.left)]
@@ -135,7 +136,7 @@ func (t *tap) keep(p []byte) {
 	}
 }
 
-// pause ends the watching until there is room: a pipe that is full, or at its end, would be told of again and again.
+// pause stops watching until the queue accepts bytes: epoll would report the pipe again and again.
 func (t *tap) pause() {
 	t.paused = true
 	if unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) != nil || !t.queue.OnRoom(t.goOn) {
@@ -155,12 +156,12 @@ func (t *tap) goOnLocked() {
 	}
 	t.paused = false
 	if err := t.pump.listen(t.fd); err != nil && err != unix.EEXIST {
-		t.closeLocked() // the command hears of it by SIGPIPE: nobody would read it any more
+		t.closeLocked() // the command gets SIGPIPE: its output can no longer be read
 	}
 }
 
-// finish takes what is in the pipe now, and no more of it until letGo: what the command itself wrote has an end. It waits for the disk
-// where that is behind, and so only for the output of this command.
+// finish reads what is in the pipe now, and stops reading until letGo: this ends the command's own output. It may wait
+// for the disk, but only for this command's output.
 func (t *tap) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,17 +192,17 @@ func (t *tap) finish(buffer []byte) {
 	}
 }
 
-// stop has nothing read until letGo.
+// stop stops reading until letGo.
 func (t *tap) stop() {
 	t.still = true
 	if !t.paused {
 		t.paused = true
-		_ = unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) // where it fails, readOnce is told in vain
+		_ = unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) // on failure readOnce ignores the events
 	}
 }
 
-// letGo comes after finish. A background process may keep the other end open: its bytes are kept for a while, and dropped after that,
-// since ending it by SIGPIPE would surprise whoever started it. false: nobody has the other end, or too many such pipes are open.
+// letGo follows finish. If a background process holds the write end, its output is kept for a while and then dropped,
+// since SIGPIPE would surprise its user. letGo returns false if no process holds it or too many such pipes are open.
 func (t *tap) letGo(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,7 +219,7 @@ func (t *tap) letGo(late *output.Queue) bool {
 	return true
 }
 
-// drop ends the keeping.
+// drop stops keeping output.
 func (t *tap) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,7 +227,7 @@ func (t *tap) drop() {
 	t.goOnLocked()
 }
 
-// close lets go of a pipe that no command has.
+// close closes a pipe without a command.
 func (t *tap) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

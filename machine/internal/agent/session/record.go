@@ -11,20 +11,20 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recordSuffix follows the name of a session's directory. The record lies beside the directory, which only output makes: each name that is
-// made on the disk costs a quarter of a millisecond.
+// recordSuffix is appended to the session's directory name. The record is a sibling of the directory, which only output
+// creates: each new name on disk takes 0.25 ms.
 const recordSuffix = ".ndjson"
 
 type entry = record.Line[wire.ExecRecord]
 
-// dirName is where a session lives: ids may hold characters and lengths that a file name should not.
+// dirName hashes the id, which may be too long for a file name or contain bad characters.
 func dirName(sessionID string) string {
 	sum := sha256.Sum256([]byte(sessionID))
 	return hex.EncodeToString(sum[:])
 }
 
-// readRecord returns what the record says last. One whose first line never became whole is lost: the command may have run all the same when
-// the computer lost its power. No sessionID: the caller knows the directory alone.
+// readRecord returns the record's last state. A torn first line counts as lost: after a power loss the command may have
+// run. sessionID is "" if the caller knows only the directory.
 func readRecord(dir, sessionID string) (entry, error) {
 	last, err := record.Last[wire.ExecRecord](dir + recordSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func readRecord(dir, sessionID string) (entry, error) {
 		last.Record.SessionID = cmp.Or(sessionID, last.Record.SessionID)
 		last.Record.State = record.Lost
 		if last.Record.Argv == nil {
-			last.Record.Argv = []string{} // of a torn line nobody knows what it was
+			last.Record.Argv = []string{} // unknown after a torn line
 		}
 		last.Record.Error = new("The machine that ran the command was lost")
 	}

@@ -22,7 +22,7 @@ const (
 
 var sessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
-// checked is a request that passed the door.
+// checked is a validated request.
 type checked struct {
 	wire.ExecRequest
 	stdin          []byte
@@ -88,7 +88,7 @@ func (c *checked) setDurations() error {
 	return nil
 }
 
-// environment lays the request's part over what any login would have. It also returns the PATH that results.
+// environment merges the request's variables over those of a login, and returns the resulting PATH too.
 func environment(user guestroot.User, env map[string]string) (list []string, path string) {
 	shell := user.Shell
 	if shell == "" {

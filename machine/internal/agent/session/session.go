@@ -15,32 +15,32 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Session is one command, from the moment its id is taken.
+// Session exists from the reservation of its id.
 type Session struct {
 	dir         string
 	fingerprint string
 	notice      output.Notice
-	ready       chan struct{} // closed when the start is decided
-	startErr    error         // why there is no session after all; read after ready
+	ready       chan struct{} // closed once the start has succeeded or failed
+	startErr    error         // reason of a failed start; read it after ready
 
 	stdout, stderr *output.Stream
 	log            *os.File
 	taps           [2]*tap
 	queues         [2]*output.Queue
-	limit          atomic.Pointer[string] // for which a process of it was ended by the agent
-	stdin          *stdin                 // nil where it was not asked to stay open
+	limit          atomic.Pointer[string] // the reason if the guard killed a process of it
+	stdin          *stdin                 // nil unless stdin stays open
 
 	mu      sync.Mutex
 	record  wire.ExecRecord
-	begun   time.Time // monotonic: idle and timeout do not follow the wall clock
+	begun   time.Time // monotonic: idle and timeout ignore the wall clock
 	timeout time.Duration
 	grace   time.Duration
 	ending  bool    // SIGTERM was sent, SIGKILL follows
-	leftAt  *string // when the leader ended; its pid is no longer ours from then on
+	leftAt  *string // end of the leader; its pid may be reused after that
 	timer   *time.Timer
 }
 
-// Record is the state as of now.
+// Record returns the current state.
 func (s *Session) Record() wire.ExecRecord {
 	s.mu.Lock()
 	r := s.record
@@ -61,7 +61,7 @@ func (s *Session) running() bool {
 	return s.record.State == record.Running || s.record.State == record.Starting
 }
 
-// templatePrefix begins the ids of what a template version starts: the cell alone starts such sessions.
+// templatePrefix starts the session ids of a template's services; only the cell starts those.
 const templatePrefix = "sfstart."
 
 func (s *Session) belongsToTemplate() bool {
@@ -70,7 +70,7 @@ func (s *Session) belongsToTemplate() bool {
 	return strings.HasPrefix(s.record.SessionID, templatePrefix)
 }
 
-// busyFor is how long the command still counts as activity: an hour, or its own timeout.
+// busyFor returns how much longer the command counts as activity: until its timeout, or for an hour.
 func (s *Session) busyFor(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Session) busyFor(now time.Time) time.Duration {
 	return s.begun.Add(span).Sub(now)
 }
 
-// started records that the process runs. The first line on disk says all that a later boot may know.
+// started marks the session as running. A later boot needs only the first line on disk.
 func (s *Session) started(pid, guestPID int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,13 +105,13 @@ func (s *Session) end(pid int, timedOut bool) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	// ESRCH is impossible before the leader is waited for, and harmless.
+	// An error is harmless: the group has just ended.
 	_ = unix.Kill(-pid, unix.SIGTERM)
 	_ = unix.Kill(-pid, unix.SIGCONT)
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
-// leaderLeft notes that the leader has ended, before its pid can be another's.
+// leaderLeft records the leader's end; no signal is sent to its group by `end` afterwards.
 func (s *Session) leaderLeft(pid int) (at *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Session) leaderLeft(pid int) (at *string) {
 	return s.leftAt
 }
 
-// finished tells the exit: the leader has ended with status. late: see leave.
+// finished stores the remaining output and announces the exit. late is as in leave.
 func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	if s.stdin != nil {
 		s.stdin.close()
@@ -142,7 +142,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 		s.record.Stdin = new(s.stdin.state())
 	}
 	s.mu.Unlock()
-	// Before the rest, and on this thread: whoever waits has waited long enough, and another thread would have to be woken for it.
+	// Wake followers first and yield this thread to them: waking another thread is slow.
 	s.notice.Wake()
 	runtime.Gosched()
 	if late = s.leave(); late {
@@ -153,7 +153,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	return late
 }
 
-// stopTimer: members of the group that outlive the leader still get the SIGKILL that was promised to them.
+// stopTimer stops the timer, but keeps a pending SIGKILL for members of the group that outlive the leader.
 func (s *Session) stopTimer(pid int) {
 	if s.timer == nil {
 		return
@@ -164,7 +164,7 @@ func (s *Session) stopTimer(pid int) {
 	s.timer.Stop()
 }
 
-// failedToStart closes a session that never ran.
+// failedToStart ends a session that never ran.
 func (s *Session) failedToStart(why string) {
 	s.mu.Lock()
 	s.record.State = record.Failed

@@ -5,9 +5,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// What commands and terminals have in common.
+// Functions shared by commands and terminals.
 
-// Check refuses a command that could not be one, and fills in what was left out.
+// Check validates a request and fills in defaults.
 func Check(req wire.ExecRequest) (wire.ExecRequest, error) {
 	c, err := check(req)
 	if err != nil {
@@ -16,13 +16,13 @@ func Check(req wire.ExecRequest) (wire.ExecRequest, error) {
 	return c.ExecRequest, nil
 }
 
-// Environment lays the request's part over what any login would have. It also returns the PATH that results.
+// Environment merges the request's variables over those of a login, and returns the resulting PATH too.
 func Environment(user guestroot.User, env map[string]string) (list []string, path string) {
 	return environment(user, env)
 }
 
-// Explain says in a sentence why a command did not start.
+// Explain returns a sentence on why a command did not start.
 func Explain(err error, req wire.ExecRequest) string { return explain(err, &checked{ExecRequest: req}) }
 
-// DirName is where a session of this id lives.
+// DirName returns the directory name of a session id.
 func DirName(sessionID string) string { return dirName(sessionID) }

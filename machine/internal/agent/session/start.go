@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// start takes the id on disk and runs the command. fs.ErrExist: the disk knows the id already.
+// start records the id on disk and runs the command. fs.ErrExist means that the id is already on disk.
 func (m *Manager) start(s *Session, c *checked) error {
 	s.record = wire.ExecRecord{
 		SessionID: c.SessionID, Argv: c.Argv, Cwd: c.Cwd, User: c.User,
@@ -26,11 +26,12 @@ func (m *Manager) start(s *Session, c *checked) error {
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := record.Create(s.dir+recordSuffix, entry{Fingerprint: c.Fingerprint, Record: s.record})
-	// On a full disk commands still run, or nobody could make room: the session is then known for as long as this memory is.
+	// Commands run on a full disk too, so that the user can delete files. They are then known only in this agent's
+	// memory.
 	if err != nil && !record.IsFull(err) {
 		return err
 	}
-	s.log = log // nil takes writes without effect
+	s.log = log // writes to nil fail without effect
 	m.begins.began(s.dir, listing.At(s.record.StartedAt, nil))
 	m.keep.Began(s.stdout, s.stderr)
 	if why := m.spawn(s, c); why != "" {
@@ -42,7 +43,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 	return nil
 }
 
-// spawn returns why the command did not start, "" when it runs.
+// spawn returns the reason of a failed start, or "".
 func (m *Manager) spawn(s *Session, c *checked) string {
 	user, ok, err := m.guest.User(c.User)
 	if err != nil {
@@ -75,7 +76,7 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 	}
 }
 
-// startOn runs the command on pipes that are its own from now on.
+// startOn runs the command on the pipes, and takes them over.
 func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Command) error {
 	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {
@@ -102,7 +103,7 @@ func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Comma
 	return nil
 }
 
-// give begins to write what came with the start. Stdin stays open afterwards where that was asked for.
+// give writes the request's stdin, and keeps stdin open if requested.
 func (s *Session) give(p *pipes, c *checked) {
 	if !c.StdinOpen {
 		p.feed(c.stdin)
@@ -113,7 +114,7 @@ func (s *Session) give(p *pipes, c *checked) {
 	s.stdin.feed(c.stdin)
 }
 
-// explain says in a sentence why nothing started.
+// explain returns a sentence on why the command did not start.
 func explain(err error, c *checked) string {
 	var failed *spawn.StartError
 	if !errors.As(err, &failed) {

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// stdinWaitMax is how long bytes wait for a command that reads nothing.
+	// stdinWaitMax limits the wait for a command that does not read.
 	stdinWaitMax = 10 * time.Second
-	// stdinPieceMax is written at once. The offset that others see is behind by one piece at most.
+	// stdinPieceMax limits one write. The visible offset lags by at most one piece.
 	stdinPieceMax = 64 << 10
 )
 
-// stdin is what a command reads, where it was started with it open. Bytes go into its pipe and nowhere else: the agent keeps none, and
-// the offset says how many the pipe has taken.
+// stdin is an open standard input. The agent buffers nothing: the offset counts the bytes that the pipe has taken.
 type stdin struct {
-	turn chan struct{} // holds one while somebody writes
+	turn chan struct{} // semaphore of one writer
 
 	mu     sync.Mutex
 	pipe   *os.File
@@ -32,7 +31,7 @@ type stdin struct {
 }
 
 func openStdin(fd int) *stdin {
-	// A failure here falls back to a blocking descriptor, which only costs a thread.
+	// On failure the descriptor blocks, which costs only a thread.
 	_ = unix.SetNonblock(fd, true)
 	return &stdin{turn: make(chan struct{}, 1), pipe: os.NewFile(uintptr(fd), "stdin")}
 }
@@ -48,12 +47,12 @@ func (in *stdin) close() {
 	defer in.mu.Unlock()
 	if !in.closed {
 		in.closed = true
-		in.pipe.Close() // ends a write that waits
+		in.pipe.Close() // ends a pending write
 	}
 }
 
-// Take writes data, whose first byte has the offset, and closes after it where it is the last. Bytes below the offset that was reached
-// are there already. Where the command does not read, a part is taken or nothing: the answer says how far it came.
+// Take writes data that starts at offset, and closes stdin after it if last. Bytes below the current offset are skipped
+// as repeats. If the command does not read, Take may write only a part; the result has the offset reached.
 func (s *Session) Take(ctx context.Context, offset int64, data []byte, last bool) (wire.Stdin, error) {
 	in := s.stdin
 	if in == nil {
@@ -75,7 +74,7 @@ func (in *stdin) take(ctx context.Context, offset int64, data []byte, last bool)
 	at := in.state()
 	if !at.Open {
 		if offset+int64(len(data)) <= at.Offset {
-			return nil // a repeat of what was taken before the end
+			return nil // a repeat of bytes taken before the close
 		}
 		return stdinClosed(at)
 	}
@@ -92,7 +91,7 @@ func (in *stdin) take(ctx context.Context, offset int64, data []byte, last bool)
 	return nil
 }
 
-// write is for whoever has the turn. nil, although there is a rest: the time is over.
+// write needs the semaphore. It returns nil with bytes left when ctx ends.
 func (in *stdin) write(ctx context.Context, data []byte) error {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -103,7 +102,7 @@ func (in *stdin) write(ctx context.Context, data []byte) error {
 		if !stop() {
 			<-over
 		}
-		_ = in.pipe.SetWriteDeadline(time.Time{}) // it is closed
+		_ = in.pipe.SetWriteDeadline(time.Time{}) // fails on a closed pipe
 	}()
 	for len(data) > 0 {
 		n, err := in.pipe.Write(data[:min(len(data), stdinPieceMax)])
@@ -113,7 +112,7 @@ func (in *stdin) write(ctx context.Context, data []byte) error {
 			return nil
 		}
 		if err != nil {
-			in.close() // the command has closed its end, or has ended
+			in.close() // the command closed its end, or ended
 			return stdinClosed(in.state())
 		}
 	}
@@ -131,11 +130,11 @@ func stdinClosed(at wire.Stdin) error {
 		With("stdin_offset", at.Offset)
 }
 
-// feed writes what came with the start, in the background: a command may begin to read late.
+// feed writes the request's stdin in the background: a command may start to read late.
 func (in *stdin) feed(data []byte) {
 	in.turn <- struct{}{}
 	go func() {
-		_ = in.write(context.Background(), data) // the command did not want it all: the offset says so
+		_ = in.write(context.Background(), data) // the offset shows how much was taken
 		<-in.turn
 	}()
 }

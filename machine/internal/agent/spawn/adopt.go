@@ -8,21 +8,22 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/identity"
 )
 
-// Layout says where things lie in the slot's root.
+// Layout holds paths in the sandbox's root.
 type Layout struct {
-	ClaimRoot string // the workspace's tree
-	State     string // the directory beside it, with what identity.Boot makes
-	Volumes   string // bound to /volumes when it exists
+	ClaimRoot string
+	State     string // the workspace's state directory, with the files of identity.Boot
+	Volumes   string // bound to /volumes if it exists
 }
 
-// bound are the slot's own mounts that the guest gets too; what the agent mounted below /sys stays behind.
+// bound are mounts of the sandbox that the guest gets too, without the agent's mounts below /sys.
 var bound = []struct {
 	name  string
 	flags uintptr
 }{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}}
 
-// adoptProgram makes PID 1 of the guest's namespaces. It does the mounts itself, because proc shows the PID namespace of
-// whoever mounts it, and then becomes a program that only sleeps: SIGCHLD ignored makes the kernel reap the orphans.
+// adoptProgram builds the program that becomes PID 1 of the guest's namespaces. It mounts by itself, because proc shows
+// the PID namespace of the mounting process. Then it executes a program that only sleeps. It ignores SIGCHLD, so the
+// kernel reaps orphans.
 func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
@@ -35,14 +36,14 @@ func adoptProgram(l Layout, program int) ([]byte, error) {
 
 type mounter struct{ builder }
 
-// newInit begins a process in namespaces of its own that will become the given program.
+// newInit starts the program of a process in new namespaces that executes the given descriptor.
 func newInit(program int) *mounter {
 	m := &mounter{builder{header: header{
 		clone: vforkFlags | unix.CLONE_NEWNS | unix.CLONE_NEWPID, exitSignal: uint64(unix.SIGCHLD), execFD: uint64(program),
 	}}}
 	m.add(StageFork, false, unix.SYS_SETSID)
 	m.ignoreSIGCHLD()
-	m.add(StageFork, false, unix.SYS_DUP3, numbers(devNullFD, 2, 0)...) // standard output is that already
+	m.add(StageFork, false, unix.SYS_DUP3, numbers(devNullFD, 2, 0)...) // descriptor 1 is /dev/null already
 	m.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "", false)
 	return m
 }
@@ -54,7 +55,6 @@ func (m *mounter) becomeInit() ([]byte, error) {
 }
 
 func (m *mounter) ignoreSIGCHLD() {
-	// The kernel's sigaction: handler, flags, restorer, mask.
 	action := m.words(1, 0, 0, 0)
 	m.add(StageFork, false, unix.SYS_RT_SIGACTION, number(uintptr(unix.SIGCHLD)), action, number(0), number(8))
 }
@@ -63,12 +63,12 @@ func (m *mounter) mount(source, target, kind string, flags uintptr, data string,
 	m.add(StageMount, soft, unix.SYS_MOUNT, m.text(source), m.text(target), m.text(kind), number(flags), m.text(data))
 }
 
-// bindState: /tmp has the room of the workspace's disk (decision 254), and a fork has a boot id that its source does not.
+// bindState binds /tmp, so that it uses the workspace's disk (decision 254), and the boot id.
 func (m *mounter) bindState(l Layout) {
 	tmp := l.ClaimRoot + "/tmp"
 	m.mount(l.State+"/"+identity.Tmp, tmp, "", unix.MS_BIND, "", false)
 	m.mount("", tmp, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV, "", true)
-	// Without it the guest reads the kernel's own, which a fork shares.
+	// Without it the guest reads the kernel's boot id, which a fork shares.
 	m.mount(l.State+"/"+identity.BootID, l.ClaimRoot+"/proc/sys/kernel/random/boot_id", "", unix.MS_BIND, "", true)
 }
 
@@ -86,7 +86,7 @@ func (m *mounter) bindSlot(l Layout) {
 	}
 }
 
-// pivot makes the claim the root of the namespace and lets go of everything else.
+// pivot makes the claimed tree the root and detaches everything else.
 func (m *mounter) pivot(root string) {
 	m.add(StageMount, false, unix.SYS_CHDIR, m.text(root))
 	m.add(StageMount, false, unix.SYS_PIVOT_ROOT, m.text("."), m.text("."))

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrBroken says that the spawner or the guest's init is gone: nothing can be started until a new one has adopted the claim.
+// ErrBroken means that the spawner or the guest's init is gone. A new spawner must adopt the tree before the next
+// start.
 var ErrBroken = errors.New("the guest's first process is gone")
 
-// ErrRefused is the ErrBroken of a start that certainly did not happen.
+// ErrRefused is an ErrBroken of a start that certainly did not happen.
 var ErrRefused = fmt.Errorf("%w: no process was made", ErrBroken)
 
-// StartError is a command that could not be started, and where it failed. PID, when not 0, is to be waited for.
+// StartError is a failed start with its stage. If PID is not 0, the caller must reap it.
 type StartError struct {
 	Stage uint32
 	Errno syscall.Errno
@@ -29,26 +30,27 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage, e.Errno) }
 
-// Spawner is the agent's end of one spawner process.
+// Spawner is the agent's side of one spawner process.
 type Spawner struct {
-	PID     int   // of the process itself, which ends as soon as the workers wait
-	Guest   int   // pid of the guest's init as the agent sees it; 0 before Adopt
-	Workers []int // pids of the workers, after Adopt
-	all     []int // the spawner's own socket, then one a worker
+	PID     int   // of the spawner process, which exits once the workers wait
+	Guest   int   // pid of the guest's init in the agent's namespace; 0 before Adopt
+	Workers []int // set by Adopt
+	all     []int // the spawner's socket, then one per worker
 	free    chan line
-	late    sync.WaitGroup // whoever waits for a worker that its caller has given up
-	// OnLate, unless nil, is called with the pid of a process that began after its Start had failed: it is to be ended and waited for.
+	late    sync.WaitGroup // goroutines that wait for abandoned workers
+	// OnLate, if set, gets the pid of a process that started after its Start had failed. It must kill and reap the
+	// process.
 	OnLate func(pid int)
 }
 
-// line is the agent's end of a worker's socket, and the name that the worker shares with its unfinished child.
+// line is the agent's socket of a worker, and the process name that the worker's unfinished child shares.
 type line struct {
 	socket int
 	pid    int // of the worker
 	name   string
 }
 
-// Launch starts the spawner process from the agent's own binary. It then waits for Prepare.
+// Launch starts the spawner process from the agent's binary. The spawner then waits for Prepare.
 func Launch(binary string, layout Layout) (*Spawner, error) {
 	workers := min(max(runtime.NumCPU(), 2), 4)
 	s := &Spawner{free: make(chan line, workers)}
@@ -74,7 +76,7 @@ func Launch(binary string, layout Layout) (*Spawner, error) {
 
 func tune(pair [2]int) {
 	for _, fd := range pair {
-		// Best effort: a message that does not fit makes that one start fail with EMSGSIZE.
+		// Best effort: with smaller buffers a large start fails with EMSGSIZE.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*messageBytesMax)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*messageBytesMax)
 	}
@@ -101,10 +103,11 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 	return pid, nil
 }
 
-// Prepare has the workers forked: they inherit the limits that the spawner has by then. It then waits for Adopt.
+// Prepare makes the spawner fork its workers, which inherit its current limits and cgroup. They then wait for Adopt.
 func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
-// Adopt makes the claim the guest's root. It returns a descriptor of that root as the guest sees it, mounts included.
+// Adopt makes the claimed tree the guest's root, and returns a descriptor of that root in the guest's view, with its
+// mounts.
 func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
@@ -113,7 +116,7 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	_ = unix.Shutdown(s.all[0], unix.SHUT_RDWR) // what has not been rehearsed by now would only be in the way
+	_ = unix.Shutdown(s.all[0], unix.SHUT_RDWR) // skips a warm-up that has not begun: it would only compete now
 	if answer.stage != StageSpawned {
 		return -1, &StartError{Stage: answer.stage, Errno: syscall.Errno(answer.errno)}
 	}
@@ -121,7 +124,7 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 	return s.awaitWorkers()
 }
 
-// awaitWorkers collects one greeting a worker; each brings the root, of which one is kept.
+// awaitWorkers reads one greeting per worker. Each carries the root; one is kept.
 func (s *Spawner) awaitWorkers() (int, error) {
 	rootFD := -1
 	if err := s.sendGuest(); err != nil {
@@ -144,7 +147,7 @@ func (s *Spawner) awaitWorkers() (int, error) {
 	return rootFD, nil
 }
 
-// sendGuest tells every worker which guest is theirs.
+// sendGuest sends every worker the pidfd of the guest's init.
 func (s *Spawner) sendGuest() error {
 	pidfd, err := unix.PidfdOpen(s.Guest, 0)
 	if err != nil {
@@ -175,8 +178,8 @@ func (s *Spawner) receive(fd int) (reply, []int, error) {
 	return r, fds, err
 }
 
-// Start runs one command. The calling thread blocks until the program runs, so no scheduler stands between its start and
-// the answer.
+// Start runs one command. The calling thread blocks until the program runs, which avoids a goroutine switch before the
+// answer.
 func (s *Spawner) Start(c *Command) (Started, error) {
 	if ArgumentBytes(c.Argv, c.Env) > ArgumentBytesMax || len(c.Groups) > groupsMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
@@ -188,7 +191,7 @@ func (s *Spawner) Start(c *Command) (Started, error) {
 	return s.run(program, unix.UnixRights(c.descriptors()...), c.Meanwhile)
 }
 
-// run has a worker run a program. meanwhile may be nil.
+// run sends a program to a worker. meanwhile may be nil.
 func (s *Spawner) run(program, rights []byte, meanwhile func()) (Started, error) {
 	if len(program) > messageBytesMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
@@ -219,22 +222,22 @@ func startedOf(r reply) (Started, error) {
 		return Started{PID: int(r.pid), GuestPID: int(r.guestPID)}, nil
 	}
 	errno := syscall.Errno(r.errno)
-	// A PID namespace whose init has died takes no new process.
+	// The init of the PID namespace has died: the kernel refuses new processes in it.
 	if r.stage == StageFork && r.pid == 0 && errno == syscall.ENOMEM {
 		return Started{}, ErrRefused
 	}
 	return Started{}, &StartError{Stage: r.stage, Errno: errno, PID: int(r.pid)}
 }
 
-// Close lets the spawner process end. The caller kills the guest's init when the guest is to end with it.
+// Close makes the spawner process and its workers exit. To end the guest too, the caller kills its init.
 func (s *Spawner) Close() {
 	for _, fd := range s.all {
-		// shutdown, not close: a thread may still wait on the descriptor, and its number must not be reused under it.
+		// Shut down instead of closing: a thread may still wait on the descriptor, whose number must not be reused.
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	}
 }
 
-// Release closes the descriptors, after Close; no Start may be under way.
+// Release closes the descriptors after Close; no Start may be running.
 func (s *Spawner) Release() {
 	s.late.Wait()
 	closeAll(s.all)

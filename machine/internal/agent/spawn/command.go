@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptorsMax is the soft limit that commands start with; the hard limit stays the slot's own.
+// descriptorsMax is the soft limit of commands; their hard limit is the sandbox's.
 const descriptorsMax = 65536
 
-// limitHard is read once: the Go runtime has raised its own soft limit already.
+// limitHard is the agent's hard limit; the Go runtime raises only the soft one.
 var limitHard = func() uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
@@ -19,13 +19,13 @@ var limitHard = func() uint64 {
 	return r.Max
 }()
 
-// programOf lays out what the child of a worker does to become the command, whose descriptors come with the message.
+// programOf builds the steps by which a worker's child becomes the command.
 func programOf(c *Command) ([]byte, error) {
 	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
 	for index, to := range []uintptr{1, 2, 0}[:len(c.descriptors())] {
 		b.add(StageFork, false, unix.SYS_DUP3, passed(index), number(to), number(0))
 	}
-	// Before any path of the caller is resolved: /proc/self/fd of this child must not lead anywhere.
+	// Close before any path of the caller is resolved, or /proc/self/fd would lead to the agent's descriptors.
 	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(3, 0x7fffffff, 0)...)
 	b.add(StageFork, false, unix.SYS_SETSID)
 	if c.Terminal {
@@ -43,7 +43,7 @@ func programOf(c *Command) ([]byte, error) {
 	return b.build()
 }
 
-// descriptors are those that become 1, 2 and, where it is not what a worker has, 0.
+// descriptors returns those that become 1, 2 and 0; without the last, stdin stays /dev/null.
 func (c *Command) descriptors() []int {
 	if c.Stdin < 0 {
 		return []int{c.Stdout, c.Stderr}
@@ -69,12 +69,12 @@ func (b *builder) credentials(c *Command) {
 	b.add(StageCredentials, false, unix.SYS_SETRESUID, numbers(uintptr(c.UID), uintptr(c.UID), uintptr(c.UID))...)
 }
 
-// unblock is the last step of every program: whoever forks has blocked all signals.
+// unblock is the last step of every program: signals are blocked at the fork.
 func (b *builder) unblock() {
 	b.add(StageFork, false, unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), b.words(0), number(0), number(8))
 }
 
-// candidatesOf lists where a program may be; an empty element of PATH is the current directory, as everywhere.
+// candidatesOf lists the paths to try; an empty element of PATH is the current directory.
 func candidatesOf(program, path string) []string {
 	if program == "" {
 		return nil

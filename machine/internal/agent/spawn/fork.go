@@ -13,7 +13,7 @@ func runtimeBeforeFork()
 //go:linkname runtimeAfterFork syscall.runtime_AfterFork
 func runtimeAfterFork()
 
-// cloneArgs is the kernel's first version of clone3's argument.
+// cloneArgs is the first version of clone3's argument.
 type cloneArgs struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
 }
@@ -21,28 +21,28 @@ type cloneArgs struct {
 // rawVfork returns twice; in the child pid is 0.
 func rawVfork(args *cloneArgs, size uintptr) (pid, errno uintptr)
 
-// vforkFlags: the child's signal handlers are reset by the kernel in one go, where the runtime's own way is sixty calls.
+// vforkFlags let the kernel reset all signal handlers at once, instead of sixty calls by the runtime.
 const vforkFlags = unix.CLONE_VFORK | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 
-// descriptorsPassedMax is how many descriptors come with a program.
+// descriptorsPassedMax limits the descriptors sent with a program.
 const descriptorsPassedMax = 3
 
-// fork is one program on its way to a process. The child shares the parent's memory, so it reports by writing here.
+// fork is the state of one start. The child shares the parent's memory and reports by writing here.
 type fork struct {
 	clone       cloneArgs
-	at          uintptr // of the program
+	at          uintptr // address of the program
 	descriptors [descriptorsPassedMax]int32
 
 	guestPID int32
-	stage    uint32 // where the child stands, or stood when it gave up
+	stage    uint32 // current stage of the child, or the one that failed
 	errno    uint32
 	failed   bool
 }
 
-// All functions below run where there is no Go runtime to help: in a child between vfork and execve, or in a forked worker. They may
-// not allocate, and their stack may not grow.
+// All functions below run without a Go runtime: in a child between vfork and execve, or in a forked worker. They must
+// not allocate or grow their stack.
 
-// start makes the process. at is the program's address: its offsets become addresses in place.
+// start makes the process. at is the address of the program, whose offsets are converted to addresses in place.
 //
 //go:noinline
 //go:norace
@@ -58,7 +58,7 @@ func (f *fork) start(at uintptr) reply {
 		return reply{stage: StageFork, errno: uint32(errno)}
 	}
 	if f.failed {
-		// Its pid is left for the reaper, with an exit nobody asks about.
+		// The reaper drops the exit of this pid.
 		return reply{pid: int32(pid), guestPID: f.guestPID, stage: f.stage, errno: f.errno}
 	}
 	return reply{pid: int32(pid), guestPID: f.guestPID, stage: StageSpawned}
@@ -104,7 +104,8 @@ func relocateArray(base uintptr, offset uint64) {
 	}
 }
 
-// address: the memory belongs to a slice that outlives the call, or to a worker that never collects.
+// address converts an offset to a pointer. The memory stays alive: a slice outlives the call, or a worker never
+// collects.
 //
 //go:norace
 //go:nosplit
@@ -113,7 +114,7 @@ func address(base uintptr, offset uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
 }
 
-// forkAndRun may not grow the stack, and in the parent may not touch a local after rawVfork: the child wrote over them.
+// forkAndRun must not grow the stack. After rawVfork the parent must not use a local: the child has overwritten them.
 //
 //go:noinline
 //go:norace
@@ -134,7 +135,7 @@ func runChild(f *fork) {
 	self, _, _ := syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
 	f.guestPID = int32(self)
 	h := f.header()
-	for i := uint64(0); i < h.steps; i++ { // all signals are blocked; the last step lets them in
+	for i := uint64(0); i < h.steps; i++ { // signals are blocked until the last step
 		s := stepOf(h, i)
 		if s.descriptors != 0 {
 			f.place(s)
@@ -150,7 +151,7 @@ func runChild(f *fork) {
 	exitChild(127)
 }
 
-// place puts the number of a passed descriptor into the step.
+// place replaces an index in the step by the number of the passed descriptor.
 //
 //go:norace
 //go:nosplit
@@ -165,7 +166,7 @@ func (f *fork) place(s *step) {
 	}
 }
 
-// execChild tries the candidates as execvp does: a missing one is skipped, a forbidden one remembered.
+// execChild tries the candidates like execvp: it skips missing ones, and remembers EACCES.
 //
 //go:noinline
 //go:norace

@@ -6,18 +6,18 @@ import (
 	"unsafe"
 )
 
-// A program is all that one new process does until it has become another program: system calls in turn, then execve. It is laid out
-// in one piece of memory, ready to run: whoever runs it may not allocate, and has only to turn offsets into addresses.
+// A program is all that a new process does before it executes another one: system calls in order, then execve. It is
+// one block of memory, since its process must not allocate and only converts offsets to addresses.
 //
-//	header | steps | everything that steps point to
+//	header | steps | data that steps point to
 
-// header says where the parts of a program are. Offsets count from the header's own beginning; 0 is none.
+// header locates the parts of a program. Offsets count from the start of the header; 0 means none.
 type header struct {
-	steps      uint64 // how many; they follow the header
-	candidates uint64 // offset of an array of paths that ends with 0
-	argv, env  uint64 // offsets of such arrays of strings
-	execFD     uint64 // not 0: execveat of this descriptor, and candidates are ignored
-	clone      uint64 // flags
+	steps      uint64 // number of steps, which follow the header
+	candidates uint64 // offset of a 0-terminated array of paths
+	argv, env  uint64 // offsets of 0-terminated arrays of strings
+	execFD     uint64 // if not 0: execveat of this descriptor instead of candidates
+	clone      uint64 // clone flags
 	exitSignal uint64
 }
 
@@ -26,9 +26,9 @@ type step struct {
 	nr          uintptr
 	args        [5]uintptr
 	stage       uint32
-	soft        uint32 // not 0: a failure is ignored
+	soft        uint32 // not 0: ignore a failure
 	pointers    uint32 // bit i: args[i] is an offset
-	descriptors uint32 // bit i: args[i] names a descriptor that came with the message
+	descriptors uint32 // bit i: args[i] is the index of a passed descriptor
 }
 
 const (
@@ -36,7 +36,6 @@ const (
 	stepBytes   = unsafe.Sizeof(step{})
 )
 
-// builder puts a program together.
 type builder struct {
 	header header
 	steps  []step
@@ -44,7 +43,7 @@ type builder struct {
 	failed error
 }
 
-// argument of a step: a number, or the place of something in data, or a descriptor.
+// argument of a step: a number, an offset in data, or the index of a passed descriptor.
 type argument struct {
 	value   uintptr
 	pointer bool
@@ -77,7 +76,7 @@ func (b *builder) add(stage uint32, soft bool, nr uintptr, args ...argument) {
 	b.steps = append(b.steps, s)
 }
 
-// bytes keeps what a step points to.
+// bytes adds data, aligned to 8, and returns its offset.
 func (b *builder) bytes(p []byte) argument {
 	for len(b.data)%8 != 0 {
 		b.data = append(b.data, 0)
@@ -105,7 +104,7 @@ func (b *builder) text(s string) argument {
 	return argument{value: uintptr(at), pointer: true}
 }
 
-// texts keeps an array of pointers to strings. A program's data begins at an offset that is not 0, so that 0 ends the array.
+// texts adds a 0-terminated array of strings. It stores offsets plus 1, since 0 ends the array.
 func (b *builder) texts(list []string) uint64 {
 	array := make([]uint64, 0, len(list)+1)
 	for _, s := range list {
@@ -114,7 +113,7 @@ func (b *builder) texts(list []string) uint64 {
 	return uint64(b.words(append(array, 0)...).value) + 1
 }
 
-// build returns the program. Places in data, which counted from 1 in arrays and in the header, become offsets.
+// build returns the program and converts offsets in data (plus 1 in arrays and the header) to offsets from the header.
 func (b *builder) build() ([]byte, error) {
 	if b.failed != nil {
 		return nil, b.failed

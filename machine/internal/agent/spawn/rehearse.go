@@ -9,10 +9,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// rehearsed is how many processes live at once in a rehearsal: the guest's init, its first command, and one that this starts.
+// rehearsed is the number of processes in a warm-up: init, the first command, and a child of that.
 const rehearsed = 3
 
-// rehearseUnlessWanted waits a moment for the agent to close the socket, which it does as soon as it has a guest.
+// rehearseUnlessWanted waits for the agent to close the socket, which it does when it has a guest. Otherwise it warms
+// up.
 func rehearseUnlessWanted(socket, program int) {
 	if !readable(socket, rehearse.Quiet) {
 		rehearseProcesses(program)
@@ -28,14 +29,14 @@ func readable(socket int, within time.Duration) bool {
 	}
 }
 
-// rehearseProcesses starts processes as the claim and the first commands will, and ends them. The sandbox's kernel keeps what it made
-// for a process that has ended, and takes it for the next: making it anew is the dearest part of a start.
+// rehearseProcesses starts processes as the claim and the first commands do, and kills them. The sandbox's kernel
+// reuses the memory of ended processes; allocating it is the slowest part of a start.
 func rehearseProcesses(program int) {
 	m := newInit(program)
 	m.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
 	sleeper, err := m.becomeInit()
 	if err != nil {
-		return // a claim that would fail as well says so itself
+		return // the claim will report the error
 	}
 	var started []int
 	for range rehearsed {
@@ -44,7 +45,7 @@ func rehearseProcesses(program int) {
 		}
 	}
 	for _, pid := range started {
-		_ = unix.Kill(pid, unix.SIGKILL) // one that failed has ended by itself
+		_ = unix.Kill(pid, unix.SIGKILL) // a failed one has already exited
 	}
 	for _, pid := range started {
 		for {

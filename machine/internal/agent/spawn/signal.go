@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signal sends a signal to a process by its pid as the guest sees it. A child born in the guest's PID namespace does it: the agent
-// has no number for that process, since the sandbox's kernel tells nobody how the pids of two namespaces correspond. ended is that
-// child's pid, when not 0: it is to be waited for.
+// Signal signals a process by its pid in the guest. A child in the guest's PID namespace calls kill, since the
+// sandbox's kernel does not map pids between namespaces for the agent. ended is the child's pid, which the caller must
+// reap unless it is 0.
 func (s *Spawner) Signal(guestPID int, signal syscall.Signal) (ended int, err error) {
-	// Of kill(2), neither a group nor everybody.
+	// kill treats 0 and negative pids as groups or all processes.
 	if guestPID <= 1 || signal < 1 || signal > 64 {
 		return 0, &StartError{Stage: StageSignal, Errno: syscall.EINVAL}
 	}

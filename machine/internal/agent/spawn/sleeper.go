@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// The guest's PID 1 does nothing but exist, so it is the smallest program there is: one page, one thread. It is assembled
-// here because a Go program would cost the guest several MiB and threads for that.
+// The guest's PID 1 only exists, so it is the smallest program: one page, one thread. A Go program would cost the guest
+// several MiB and threads.
 //
 // sleeperFD returns a descriptor of the program.
 func sleeperFD() (int, error) {
@@ -19,7 +19,7 @@ const (
 	elfHeaderSize = 64 + 56
 )
 
-// sleeperELF wraps code in an ELF header and one program header that maps the whole file.
+// sleeperELF wraps code in an ELF header and a program header that maps the whole file.
 func sleeperELF(code []byte, machine uint16) []byte {
 	le := binary.LittleEndian
 	b := append([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, make([]byte, 9)...)

@@ -15,26 +15,27 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A child is the guest's to signal from its birth on, so a guest can stop it before it has executed its program: its worker then waits
-// in vfork for as long as the guest likes. A worker that does not answer is looked at every lookSeconds. A stopped child is killed at
-// once, any other one after answerSecondsMax, as on a host that stands still. The worker then answers. No other process is touched.
+// A guest can signal a child from its birth on. If it stops the child before execve, the worker stays blocked in vfork.
+// So the agent checks a silent worker every lookSeconds. It kills a stopped child at once, and any other after
+// answerSecondsMax, as on a stalled host. The worker then answers. No other process is touched.
 const (
 	lookSeconds      = 1
 	answerSecondsMax = 20
-	// gaveUpSeconds after that the caller is let go. Neither can be killed then: both wait for a disk, for example.
+	// gaveUpSeconds later Start returns an error. The child cannot be killed then, for example while it waits for a
+	// disk.
 	gaveUpSeconds = 5
 	freeMax       = answerSecondsMax * time.Second
 )
 
-// errSilent: no answer came within lookSeconds.
+// errSilent means that no answer came within lookSeconds.
 var errSilent = errors.New("the spawner does not answer")
 
-// tooSlow is the error of a start that was ended. pid, when not 0, is to be waited for.
+// tooSlow returns the error of a killed start. If pid is not 0, the caller must reap it.
 func tooSlow(pid int32) error {
 	return &StartError{Stage: StageSlow, Errno: syscall.ETIMEDOUT, PID: int(pid)}
 }
 
-// receiveSoon waits for an answer that the guest cannot delay: no process of it runs.
+// receiveSoon waits for an answer that the guest cannot delay, since none of its processes runs yet.
 func (s *Spawner) receiveSoon(socket int) (reply, []int, error) {
 	for looks := 0; ; looks++ {
 		r, fds, err := s.receive(socket)
@@ -47,7 +48,7 @@ func (s *Spawner) receiveSoon(socket int) (reply, []int, error) {
 	}
 }
 
-// take waits for a worker that is free.
+// take waits for a free worker.
 func (s *Spawner) take() (line, error) {
 	select {
 	case worker := <-s.free:
@@ -64,7 +65,7 @@ func (s *Spawner) take() (line, error) {
 	}
 }
 
-// await gives the answer of a worker that has a program, and has the worker free again, now or when it has answered.
+// await returns the worker's answer, and frees the worker, if need be after a late answer.
 func (s *Spawner) await(worker line) (reply, error) {
 	var killed []int
 	for seconds := 0; ; seconds += lookSeconds {
@@ -84,7 +85,7 @@ func (s *Spawner) await(worker line) (reply, error) {
 	}
 }
 
-// awaitLate waits for a worker whose caller has gone. What it started nobody asked for any more.
+// awaitLate waits for a worker whose caller has returned, and reports the started process to OnLate.
 func (s *Spawner) awaitLate(worker line) {
 	for {
 		r, err := s.answer(worker.socket)
@@ -106,14 +107,14 @@ func (s *Spawner) answer(socket int) (reply, error) {
 	return r, err
 }
 
-// killUnfinished kills the unfinished child of a worker if it is stopped, or in any case. It returns whom it killed.
+// killUnfinished kills the worker's unfinished child if it is stopped, or anyway. It returns the killed pids.
 func killUnfinished(worker line, anyway bool) (killed []int) {
 	for _, pid := range unfinished(worker, anyway) {
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
 		}
-		// Looked at again: the number may have become another's before it was held.
+		// Check again: the pid may have been reused before the pidfd was opened.
 		if slices.Contains(unfinished(worker, anyway), pid) && unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) == nil {
 			log.Printf("process %d has not become its program and is killed", pid)
 			killed = append(killed, pid)
@@ -123,14 +124,14 @@ func killUnfinished(worker line, anyway bool) (killed []int) {
 	return killed
 }
 
-// nameBytes is the longest name of a process, with the 0 at its end.
+// nameBytes is the longest process name with its final 0.
 const nameBytes = 16
 
-// workerName is a worker's name, and that of its children until they have executed a program.
+// workerName is the process name of a worker, and of its children until they execute a program.
 func workerName(number int) string { return "agent-worker-" + strconv.Itoa(number) }
 
-// unfinished lists the children of a worker that have not executed a program, only stopped ones unless all are wanted. Like the worker
-// itself they are children of this process, and have its name. A program of the guest that takes that name is taken for one of them.
+// unfinished lists a worker's children that have not executed a program: all, or only stopped ones. They are children
+// of the agent with the worker's name. A guest's program with that name counts too.
 func unfinished(worker line, all bool) (pids []int) {
 	self := strconv.Itoa(os.Getpid())
 	procfs.Visit(func(pid int, read func(file string) ([]byte, error)) {
@@ -139,7 +140,7 @@ func unfinished(worker line, all bool) (pids []int) {
 		if err != nil || pid == worker.pid || open < 0 || end < open || string(stat[open+1:end]) != worker.name {
 			return
 		}
-		fields := bytes.Fields(stat[end+1:]) // the state, then the parent
+		fields := bytes.Fields(stat[end+1:]) // state and parent
 		if len(fields) > 1 && string(fields[1]) == self && (all || string(fields[0]) == "T") {
 			pids = append(pids, pid)
 		}

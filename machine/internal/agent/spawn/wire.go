@@ -1,6 +1,6 @@
-// Package spawn starts the guest's processes. Helper processes, the spawner and its workers, do it: they hold no key and no file of
-// the agent, they alone pay for a blocked vfork, and the workers live in the guest's mount and PID namespaces, so whatever
-// they start is inside while the agent stays invisible.
+// Package spawn starts the guest's processes by helper processes: the spawner and its workers. These hold no keys or
+// files of the agent, and only they block in vfork. The workers are in the guest's mount and PID namespaces, so their
+// children start inside, while the agent stays invisible.
 package spawn
 
 import (
@@ -8,9 +8,9 @@ import (
 	"errors"
 )
 
-// Limits of one request: it travels as one datagram.
+// Limits of one request, which is one datagram.
 const (
-	ArgumentBytesMax = 128 << 10                 // argv and env together, with a pointer's 8 bytes for each
+	ArgumentBytesMax = 128 << 10                 // argv and env, plus 8 bytes per pointer
 	messageBytesMax  = ArgumentBytesMax + 48<<10 // a multiple of 8
 	groupsMax        = 256
 )
@@ -24,35 +24,35 @@ const (
 	StageExec
 	StageMount
 	StageSignal
-	StageSlow // it did not become its program in time, and was ended
+	StageSlow // killed, because it did not execute its program in time
 )
 
-// messagePrepare is the one word that the spawner itself is told; what its workers are told are programs.
+// messagePrepare is the only message to the spawner itself; workers receive programs.
 const messagePrepare = 2
 
-// Command is one process to start, with everything resolved but the paths, which only the guest's view can resolve.
+// Command is one process to start. Only paths are unresolved, since they depend on the guest's view.
 type Command struct {
 	Argv          []string
 	Env           []string
 	Cwd           string
-	Path          string // PATH for Argv[0] without a slash
+	Path          string // PATH for an Argv[0] without a slash
 	UID, GID      uint32
 	Groups        []uint32
-	ProcessesMax  uint64 // RLIMIT_NPROC; 0 leaves it alone
+	ProcessesMax  uint64 // RLIMIT_NPROC; 0: unchanged
 	Stdin, Stdout int    // descriptors of the caller; Stdin -1 is /dev/null
 	Stderr        int
-	Terminal      bool // Stdin is a terminal, which becomes the controlling one
-	// Meanwhile, unless nil, is called while the process starts: its descriptors have been sent by then, and may be closed.
+	Terminal      bool // makes Stdin the controlling terminal
+	// Meanwhile, if set, is called during the start: the descriptors have been sent and may be closed.
 	Meanwhile func()
 }
 
-// Started is a process as the agent sees it (PID) and as the guest sees it (GuestPID).
+// Started holds the pid in the agent's and in the guest's namespace.
 type Started struct {
 	PID      int
 	GuestPID int
 }
 
-// reply is the fixed answer of the spawner.
+// reply is a worker's answer.
 type reply struct {
 	pid, guestPID int32
 	stage, errno  uint32
@@ -60,7 +60,7 @@ type reply struct {
 
 const replyBytes = 16
 
-// decodeReply reads what a worker sent as it lies in its memory: both ends are the same binary on the same computer.
+// decodeReply reads the memory layout of a reply; both sides are the same binary.
 func decodeReply(b []byte) (reply, error) {
 	if len(b) != replyBytes {
 		return reply{}, errors.New("spawner: reply of a wrong size")
@@ -69,7 +69,7 @@ func decodeReply(b []byte) (reply, error) {
 	return reply{pid: int32(at(0)), guestPID: int32(at(1)), stage: at(2), errno: at(3)}, nil
 }
 
-// ArgumentBytes is what argv and env count against ArgumentBytesMax.
+// ArgumentBytes returns the size that counts against ArgumentBytesMax.
 func ArgumentBytes(argv, env []string) int {
 	n := 0
 	for _, list := range [][]string{argv, env} {

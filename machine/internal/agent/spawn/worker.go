@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// worker is a process that the spawner forks and that never executes another program: one thread, no Go runtime. A runtime's
-// monitor thread would wake every 20 µs for as long as a command starts, and interrupt the start, on processors that the command
-// needs; a copy of the spawner without any of its other threads costs nothing while it waits. It can receive programs and run them.
+// worker is a fork of the spawner that runs programs on request. It has one thread and no Go runtime, and never
+// executes another program. A runtime's monitor thread would wake every 20 µs during a start, on processors that the
+// command needs. A fork without the spawner's other threads costs nothing while it waits.
 type worker struct {
 	socket  uintptr
 	name    [nameBytes]byte
-	close   []uintptr // what is the others'
+	close   []uintptr // descriptors of other workers
 	adopt   uintptr   // address of the program that makes the guest; 0: another worker has it
-	sleeper uintptr   // the descriptor that program executes
+	sleeper uintptr   // descriptor that this program executes
 	text    []rehearse.Range
 	program []uint64
 	control [8]uint64
@@ -40,7 +40,7 @@ func newWorker(number, socket int, others []int) *worker {
 	return w
 }
 
-// launch forks the worker; it lives on as a child of the agent.
+// launch forks the worker as a child of the agent.
 func (w *worker) launch() error {
 	w.fork.clone = cloneArgs{flags: unix.CLONE_PARENT}
 	runtimeBeforeFork()
@@ -64,13 +64,13 @@ func forkWorker(w *worker) (pid, errno uintptr) {
 	return 0, 0
 }
 
-// live is all that a worker does. It ends when the agent lets go of its socket.
+// live is the worker's main loop. It ends when the agent closes its socket.
 //
 //go:noinline
 //go:norace
 //go:nosplit
 func (w *worker) live() {
-	// Its children have the name, too, until they execute a program: see unfinished. Without it a start that is stopped is waited for.
+	// Children keep this name until they execute a program: `unfinished` finds them by it.
 	syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&w.name)), 0)
 	for i := range w.close {
 		syscall.RawSyscall(unix.SYS_CLOSE, w.close[i], 0, 0)
@@ -90,7 +90,7 @@ func (w *worker) live() {
 	exitChild(0)
 }
 
-// rehearse maps the pages of its code, which each process does for itself, if nobody wants anything of it for a while.
+// rehearse maps the pages of its code, which is per process, unless a message comes first.
 //
 //go:noinline
 //go:norace
@@ -105,7 +105,8 @@ func (w *worker) rehearse() {
 	}
 }
 
-// makeGuest waits for the claim and answers with the pid of the guest's init, which stays this worker's child: nobody waits for it.
+// makeGuest waits for the claim and answers with the pid of the guest's init. Init stays a child of this worker, which
+// does not reap it.
 //
 //go:noinline
 //go:norace
@@ -119,8 +120,8 @@ func (w *worker) makeGuest() bool {
 	return w.send(0) && w.answer.stage == StageSpawned
 }
 
-// enter moves into the guest, whose init the first message brings as a pidfd: what the worker starts is born in its PID namespace.
-// The worker's greeting carries the root that it sees.
+// enter moves the worker into the namespaces of the guest's init, whose pidfd is in the first message. Children are
+// then born in its PID namespace. The reply carries the root that the worker sees.
 //
 //go:noinline
 //go:norace
@@ -149,7 +150,7 @@ func (w *worker) enter() bool {
 	return sent
 }
 
-// passing is a control message of descriptors.
+// passing is a control message with descriptors.
 type passing struct {
 	header unix.Cmsghdr
 	fds    [descriptorsPassedMax]int32
@@ -158,7 +159,7 @@ type passing struct {
 //go:nosplit
 func passingBytes(count int) int { return int(unsafe.Offsetof(passing{}.fds)) + 4*count }
 
-// receive waits for the next program. False: the agent has let go, or speaks otherwise than it does.
+// receive waits for the next program. It returns false if the agent closed the socket or sent an invalid message.
 //
 //go:noinline
 //go:norace
@@ -182,7 +183,7 @@ func (w *worker) receive() bool {
 	}
 }
 
-// take notes which descriptors came.
+// take stores the descriptors of the message.
 //
 //go:noinline
 //go:norace
@@ -208,7 +209,7 @@ func (w *worker) letGo() {
 	}
 }
 
-// send sends the answer, with control bytes of descriptors.
+// send sends the answer with control bytes of descriptors.
 //
 //go:noinline
 //go:norace

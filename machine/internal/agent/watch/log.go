@@ -8,24 +8,24 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// How many of the last events of one watch are kept, and how many bytes of them. Whoever comes back after more has missed some.
+// Limits of the events kept per watch. A reader that resumes before them has missed some.
 const (
 	eventsMax = 8192
 	bytesMax  = 512 << 10
 )
 
-// events are the last events of a watch. They are numbered from 0. The offset of an event is the number of the next one: a reader goes on
-// there.
+// events holds the latest events of a watch, numbered from 0. An event's offset is the next event's number, where a
+// reader resumes.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice
 	lines  [][]byte
-	first  int64 // the number of lines[0]
+	first  int64 // number of lines[0]
 	bytes  int
 	ended  bool
 }
 
-// add gives an event its offset, and drops the oldest where there are too many.
+// add gives an event its offset, and drops the oldest beyond the limits.
 func (e *events) add(event wire.WatchEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -45,7 +45,7 @@ func (e *events) add(event wire.WatchEvent) {
 	e.notice.Wake()
 }
 
-// from returns the events from an offset on, and the offset that they begin at: a later one where some are not kept any more.
+// from returns the events from offset on, and the offset of the first: a later one if older events were dropped.
 func (e *events) from(offset int64) (lines [][]byte, begin int64, ended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,7 +60,7 @@ func (e *events) has(offset int64) bool {
 	return offset >= e.first && offset <= e.first+int64(len(e.lines))
 }
 
-// isOver: it has ended, and whoever asks has seen that.
+// isOver reports whether the watch has ended and the reader at offset has all events.
 func (e *events) isOver(offset int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,7 +70,7 @@ func (e *events) isOver(offset int64) bool {
 func encode(event wire.WatchEvent) []byte {
 	line, err := json.Marshal(event)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // only strings and numbers
 	}
 	return append(line, '\n')
 }

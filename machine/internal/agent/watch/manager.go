@@ -1,5 +1,5 @@
-// Package watch tells what changes in a directory of the guest. Events are numbered: whoever lost its connection goes on where it was,
-// or is told that it has missed some.
+// Package watch reports changes in a directory of the guest. Events are numbered, so that a reader can resume after a
+// disconnect, or learns that it missed some.
 package watch
 
 import (
@@ -16,19 +16,18 @@ import (
 
 const (
 	watchesMax = 64
-	// kept is how long a watch that nobody reads goes on.
+	// kept is how long a watch without readers continues.
 	kept = 10 * time.Minute
-	// heartbeatEvery is how long a reader hears nothing at most.
+	// heartbeatEvery is the longest pause between lines.
 	heartbeatEvery = 15 * time.Second
 )
 
-// Manager has the watches of one guest.
 type Manager struct {
 	mu      sync.Mutex
 	watches map[string]*watch
 }
 
-// Request is what a reader asks for. ID is empty for a new watch; Offset is that of the last event that the reader has seen.
+// Request asks for a watch. ID is "" for a new one; Offset is that of the last event that the reader got.
 type Request struct {
 	Path      string
 	Recursive bool
@@ -36,7 +35,6 @@ type Request struct {
 	Offset    int64
 }
 
-// Reader reads the events of a watch.
 type Reader struct {
 	manager *Manager
 	watch   *watch
@@ -44,7 +42,7 @@ type Reader struct {
 	missed  bool
 }
 
-// Open goes on with a watch, or begins one. The reader is to be closed.
+// Open resumes a watch or begins one. The caller closes the reader.
 func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	if err := files.CheckPath(req.Path); err != nil {
 		return nil, err
@@ -52,7 +50,7 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w := m.watches[req.ID]; w != nil && w.events.isOver(req.Offset) {
-		m.drop(w) // there may be another directory of the name
+		m.drop(w) // ended: the path may exist again, so begin a new watch
 	}
 	if w := m.watches[req.ID]; w != nil && w.path == strings.TrimRight(req.Path, "/") && w.recursive == req.Recursive {
 		m.use(w)
@@ -77,7 +75,7 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	return &Reader{manager: m, watch: w, missed: req.ID != ""}, nil
 }
 
-// hasPlace gives up a watch that nobody reads where there are too many.
+// hasPlace reports whether a watch may begin. At the limit it drops one without readers.
 func (m *Manager) hasPlace() bool {
 	if len(m.watches) < watchesMax {
 		return true
@@ -104,7 +102,7 @@ func (m *Manager) drop(w *watch) {
 	w.close()
 }
 
-// Close leaves the watch to whoever comes back to it in time.
+// Close keeps the watch for a while, so that a reader can resume.
 func (r *Reader) Close() {
 	m, w := r.manager, r.watch
 	m.mu.Lock()
@@ -121,7 +119,7 @@ func (r *Reader) Close() {
 	})
 }
 
-// Run sends one event a line, until the watch ends or the reader has gone. What it has missed it is told first.
+// Run sends one event per line, first those already missed, until the watch ends or the reader has gone.
 func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() error) error {
 	w := r.watch
 	if err := send(encode(wire.WatchEvent{Type: wire.WatchStart, WatchID: w.id, Offset: &r.offset, Missed: &r.missed})); err != nil {
@@ -130,7 +128,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 	beat := time.NewTicker(heartbeatEvery)
 	defer beat.Stop()
 	for {
-		// In this order, or an event could slip between the look and the wait.
+		// Get the channel before reading, or an event in between would be missed.
 		changed := w.events.notice.Next()
 		ended, err := r.sendNew(send)
 		if err != nil || ended {
@@ -154,7 +152,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 func (r *Reader) sendNew(send func([]byte) error) (ended bool, err error) {
 	lines, from, ended := r.watch.events.from(r.offset)
 	if from > r.offset {
-		// It reads more slowly than they come.
+		// The reader is too slow: events were dropped.
 		if err := send(encode(wire.WatchEvent{Type: wire.WatchOverflow, Offset: &from, Why: wire.WatchEvents})); err != nil {
 			return false, err
 		}

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	directoriesMax = 4096 // of one watch
+	directoriesMax = 4096 // per watch
 	namesMax       = 100_000
-	// gather lets the kernel join what happens to one file again and again: a write of many pieces is few events.
+	// gather lets the kernel merge repeated events of one file.
 	gather = 20 * time.Millisecond
 
 	wanted = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
@@ -27,10 +27,10 @@ const (
 	directoryFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 )
 
-// Rooted opens the guest's tree: a watch outlives the call that began it, and holds nothing of the tree meanwhile.
+// Rooted opens the guest's root on demand: a watch outlives its call and keeps nothing open in the tree.
 type Rooted func() (*guestroot.Root, error)
 
-// watch is one directory, and with recursive what lies below it on the same file system.
+// watch is one directory; if recursive, with all directories below it on the same file system.
 type watch struct {
 	id, path  string
 	recursive bool
@@ -38,14 +38,14 @@ type watch struct {
 	events    events
 	kernel    *os.File // inotify
 
-	directories map[int32]string // by the kernel's number of each; this and what follows is run's
-	// found are names that were told when their new directory was looked through: the kernel may tell of their creation once more. What
-	// was found before the queue was read to its end is not told of any more.
+	directories map[int32]string // paths by watch descriptor; this and the following fields belong to run
+	// found are names already reported while reading a new directory: the kernel may report their creation again. They
+	// move to earlier when the queue is empty, and are forgotten the next time.
 	found, earlier map[string]bool
 	tooMany        bool
 
-	readers int         // the manager's
-	idle    *time.Timer // likewise
+	readers int         // guarded by the manager's mu
+	idle    *time.Timer // guarded by the manager's mu
 }
 
 func begin(rooted Rooted, id, path string, recursive bool) (*watch, error) {
@@ -57,7 +57,7 @@ func begin(rooted Rooted, id, path string, recursive bool) (*watch, error) {
 		directories: map[int32]string{}, found: map[string]bool{}, earlier: map[string]bool{}}
 	began := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // it ends with the goroutine: its working directory is its own
+		runtime.LockOSThread() // the thread ends with the goroutine, and has its own working directory
 		err := unix.Unshare(unix.CLONE_FS)
 		if err == nil {
 			err = w.enter("", false)
@@ -88,14 +88,14 @@ func (w *watch) run() {
 		if !w.take(buffer[:n]) {
 			return
 		}
-		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // the queue is empty
+		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // queue is empty
 			w.earlier, w.found = w.found, map[string]bool{}
 		}
 		time.Sleep(gather)
 	}
 }
 
-// take tells what the kernel has said. false: the watch has ended.
+// take handles the kernel's events; false means that the watch has ended.
 func (w *watch) take(said []byte) bool {
 	for len(said) >= unix.SizeofInotifyEvent {
 		descriptor := int32(binary.NativeEndian.Uint32(said))
@@ -152,7 +152,7 @@ func changeOf(mask uint32) string {
 	return wire.WatchMetadata
 }
 
-// changed tells of one name. below begins with a slash.
+// changed reports a change of one name; below starts with a slash.
 func (w *watch) changed(below, change string, isDirectory bool) {
 	told := w.found[below] || w.earlier[below]
 	delete(w.found, below)
@@ -170,7 +170,7 @@ func (w *watch) changed(below, change string, isDirectory bool) {
 			w.unwatched()
 		}
 	case wire.WatchDeleted:
-		w.leave(below) // one that was moved is watched on
+		w.leave(below) // the kernel would keep watching a directory that was moved away
 	}
 }
 
@@ -182,7 +182,7 @@ func (w *watch) tell(below, change string, isDirectory bool) {
 	w.events.add(wire.WatchEvent{Type: wire.WatchChange, Path: w.path + strings.Join(parts, "/"), Change: change, IsDirectory: &isDirectory})
 }
 
-// lost: the kernel's queue was full. Directories may have come that nobody was told of.
+// lost handles a full kernel queue. New directories may be unknown, so it walks the tree again.
 func (w *watch) lost() {
 	w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchEvents})
 	if w.recursive {
@@ -190,7 +190,7 @@ func (w *watch) lost() {
 	}
 }
 
-// enter watches a directory, and with recursive those in it. tell: it is new, and what is in it is told.
+// enter watches a directory and, if recursive, those below. tell reports its entries as added.
 func (w *watch) enter(below string, tell bool) error {
 	root, err := w.rooted()
 	if err != nil {
@@ -213,7 +213,7 @@ func (w *watch) enter(below string, tell bool) error {
 	return w.watch(fd, below, tell)
 }
 
-// watch looks through a directory after the kernel watches it, so that nothing comes in between unseen.
+// watch lists a directory after the kernel watches it, so that no change is missed.
 func (w *watch) watch(fd int, below string, tell bool) error {
 	if len(w.directories) >= directoriesMax {
 		w.unwatched()
@@ -248,8 +248,8 @@ func (w *watch) watch(fd int, below string, tell bool) error {
 	return nil
 }
 
-// add has the kernel watch an open directory: itself, whatever its name has become. It is named as the thread's working directory, and
-// only for as long: a directory that goes meanwhile must not be held.
+// add watches an open directory regardless of its current name. It is the thread's working directory only during the
+// call, since a deleted directory must not be kept open.
 func (w *watch) add(fd int) (descriptor int, err error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return 0, err
@@ -261,7 +261,7 @@ func (w *watch) add(fd int) (descriptor int, err error) {
 	return descriptor, errors.Join(err, unix.Chdir("/"))
 }
 
-// unwatched is told once: there are directories that are not watched.
+// unwatched reports once that some directories are not watched.
 func (w *watch) unwatched() {
 	if !w.tooMany {
 		w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchDirectories})
@@ -269,7 +269,7 @@ func (w *watch) unwatched() {
 	w.tooMany = true
 }
 
-// into leaves out what has gone meanwhile, and what is mounted.
+// into skips directories that are gone, and mounts.
 func (w *watch) into(parent int, name, below string, tell bool) {
 	how := &unix.OpenHow{Flags: directoryFlags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(parent, name, how)
@@ -282,7 +282,7 @@ func (w *watch) into(parent int, name, below string, tell bool) {
 	}
 }
 
-// isGone: the kernel tells of it.
+// isGone reports that the directory vanished; the kernel reports that too.
 func isGone(err error) bool {
 	var refused *fail.Error
 	return errors.As(err, &refused)
@@ -299,13 +299,13 @@ func namesOf(fd int) []string {
 	return names
 }
 
-// leave forgets a directory that is not below this one any more, and those in it.
+// leave stops watching a removed directory and those below.
 func (w *watch) leave(below string) {
 	for descriptor, directory := range w.directories {
 		if directory != below && !strings.HasPrefix(directory, below+"/") {
 			continue
 		}
-		// What fails is gone: a directory that is deleted takes its watch with it.
+		// An error is harmless: deleting a directory removes its watch.
 		_ = w.control(func(kernel int) error {
 			_, err := unix.InotifyRmWatch(kernel, uint32(descriptor))
 			return err
@@ -314,7 +314,7 @@ func (w *watch) leave(below string) {
 	}
 }
 
-// control asks the kernel something of the watch, unless it is closed.
+// control runs ask with the inotify descriptor, unless it is closed.
 func (w *watch) control(ask func(kernel int) error) error {
 	raw, err := w.kernel.SyscallConn()
 	if err != nil {
