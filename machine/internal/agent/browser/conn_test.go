@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// pair is a connection with the browser's ends of its pipes, which the test plays.
+// pair returns a connection and the pipe ends of its browser, whose part the test plays.
 func pair(t *testing.T) (c *conn, commands *bufio.Reader, answers *os.File) {
 	t.Helper()
 	fromAgent, toBrowser, err1 := os.Pipe()
@@ -104,7 +104,7 @@ func TestTheNewestDocumentIsTheOneThatIsWaitedFor(t *testing.T) {
 	if !p.arrived("asked", "load") {
 		t.Fatal("the other has loaded")
 	}
-	for i := range 1000 { // a page that leads on for ever
+	for i := range 1000 { // a page that redirects forever
 		event("f", strings.Repeat("x", i+1), "init")
 	}
 	if len(p.loaders) != loadersMax {
@@ -144,7 +144,7 @@ func FuzzMessages(f *testing.F) {
 		c := &conn{closed: make(chan struct{}), calls: map[int64]chan message{}, sessions: map[string]func(string, json.RawMessage){}}
 		p := &page{conn: c, frame: "f", session: "s", changed: make(chan struct{}, 1)}
 		c.listen("s", func(method string, params json.RawMessage) {
-			if method != "Page.javascriptDialogOpening" { // it writes to the browser
+			if method != "Page.javascriptDialogOpening" { // the reply is a write to the browser
 				p.take(method, params)
 			}
 		})

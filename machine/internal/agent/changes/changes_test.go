@@ -33,7 +33,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// disk is a real overlay over two layers of a template.
+// disk is a real overlay over a template of two layers.
 type disk struct {
 	*testing.T
 	Trees
@@ -113,7 +113,7 @@ func TestAFreshDiskHasNoChanges(t *testing.T) {
 func TestEveryKindOfChange(t *testing.T) {
 	d := openDisk(t)
 	d.write("/home/user/new", "new")
-	d.write("/etc/passwd", "PASSWD") // of the same size
+	d.write("/etc/passwd", "PASSWD") // same size
 	must(t, os.Chmod(d.at("/etc/mode"), 0o600))
 	must(t, os.Remove(d.at("/etc/top")))
 	must(t, os.Remove(d.at("/etc/type")))
@@ -122,7 +122,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	must(t, os.Symlink("mode", d.at("/etc/link")))
 	must(t, os.RemoveAll(d.at("/usr/share/doc")))
 	must(t, os.Chmod(d.at("/lib/v1"), 0o700))
-	// Opened for writing and left as it was: it lies in the upper layer, and is no change.
+	// Opening for writing copies the file to the upper layer, but changes nothing.
 	f, err := os.OpenFile(d.at("/lib/v2/a"), os.O_RDWR, 0)
 	must(t, err)
 	must(t, f.Close())
@@ -223,14 +223,14 @@ func TestACursorWhosePlaceIsGoneGoesOnBehindIt(t *testing.T) {
 		d.write(fmt.Sprintf("%s%d", dir, i), "x")
 	}
 	req := request()
-	req.Limit = 6 // the directory and 0 to 4
+	req.Limit = 6 // the directory and files 0 to 4
 	page, err := Run(d.Trees, req, nil)
 	must(t, err)
 	must(t, os.Remove(d.at(dir+"4")))
 	req.Cursor = *page.NextCursor
 	page, err = Run(d.Trees, req, nil)
 	must(t, err)
-	// By its place: one entry is missed for the one that is gone, and none comes twice.
+	// The index is used: one entry is skipped for the removed one, and none is repeated.
 	if len(page.Changes) != 4 || page.Changes[0].Path != dir+"6" {
 		t.Fatalf("%+v", page)
 	}
@@ -308,7 +308,7 @@ func TestWhatTheServiceWroteIsNoChangeWhileItIsSo(t *testing.T) {
 	}
 }
 
-// Entries whose facts are left to the disk are, with those facts, the entries of a walk that looks itself.
+// Entries from the disk reader's facts equal the entries of a walk without it.
 func TestFactsThatAreLeftToTheDiskAreThoseOfTheWalk(t *testing.T) {
 	d := openDisk(t)
 	for i := range 120 {

@@ -21,7 +21,7 @@ import (
 
 var me = Owner{os.Getuid(), os.Getgid()}
 
-// tree is a guest's root with a canary beside it that must never be seen or touched.
+// tree is a guest's root next to a canary that must not be reached.
 func tree(t *testing.T) (*guestroot.Root, string) {
 	t.Helper()
 	outer := t.TempDir()
@@ -52,7 +52,7 @@ func reason(err error) string {
 	return "not a refusal"
 }
 
-// detail is the first of the named details of a refusal.
+// detail returns the first named detail of an error.
 func detail(err error, names ...string) any {
 	var refusal *fail.Error
 	if errors.As(err, &refusal) {
@@ -97,7 +97,7 @@ func TestNoPathLeavesTheRoot(t *testing.T) {
 		}
 		_, err := Write(r, path, strings.NewReader("overwritten"), WriteOptions{Owner: me})
 		if err == nil {
-			// Inside the root a file may be made under the same name; never outside.
+			// A file may appear inside the root under this name; never outside.
 			_ = Delete(r, path, false)
 		}
 	}
@@ -314,7 +314,7 @@ func TestMkdirMoveAndDelete(t *testing.T) {
 	}
 }
 
-// A directory that is swapped for a link all the time never shows what lies outside.
+// A directory that is replaced by a link again and again never shows files outside of the root.
 func TestASwappedDirectoryNeverShowsTheOutside(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.MkdirAll(filepath.Join(root, "d"), 0o755))

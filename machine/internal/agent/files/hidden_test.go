@@ -13,7 +13,7 @@ import (
 
 func TestWhatADeadMachineDidNotFinishGoesWithTheNextWriteBeside(t *testing.T) {
 	hidden.mu.Lock()
-	clear(hidden.swept) // the directory may have the number of an earlier test's
+	clear(hidden.swept) // the directory may have an earlier test's inode number
 	hidden.mu.Unlock()
 	r, root := tree(t)
 	home := filepath.Join(root, "home/user")
@@ -22,7 +22,7 @@ func TestWhatADeadMachineDidNotFinishGoesWithTheNextWriteBeside(t *testing.T) {
 	for _, name := range append(guests, filepath.Base(left)) {
 		must(t, os.WriteFile(filepath.Join(home, name), []byte("written"), 0o600))
 	}
-	// A write that is under way is not taken for one of the dead machine.
+	// The unfinished write of this agent must not be removed.
 	body, send := io.Pipe()
 	slow := make(chan error)
 	go func() {

@@ -67,7 +67,7 @@ func TestEveryRefusedPatchChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		req  wire.PatchRequest
 		want string
-		also any // of details
+		also any // in the details
 	}{
 		{edit("/f", wire.TextEdit{OldText: "b", NewText: "c"}, wire.TextEdit{OldText: "z"}), "edit_not_found", 1},
 		{edit("/f", wire.TextEdit{OldText: "z", ReplaceAll: true}), "edit_not_found", 0},
@@ -116,7 +116,7 @@ func TestAnEditMayNotGrowAFileBeyondItsBound(t *testing.T) {
 	}
 }
 
-// Fifty patches that expect the same revision: exactly one wins each round, and what it wrote stands.
+// Of fifty patches that expect one revision, exactly one wins in each round, and its content stays.
 func TestOfManyPatchesOfOneRevisionOneWins(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.WriteFile(filepath.Join(root, "f"), []byte("0"), 0o644))
@@ -150,7 +150,7 @@ func TestOfManyPatchesOfOneRevisionOneWins(t *testing.T) {
 	}
 }
 
-// Appends and patches of one file lose nothing of each other.
+// Appends and patches of one file overwrite nothing of each other.
 func TestChangesOfOneFileComeInARow(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.WriteFile(filepath.Join(root, "f"), []byte("count: \n"), 0o644))

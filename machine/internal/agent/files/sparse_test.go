@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// data is put into a file at a place; the rest of it are holes.
+// data is one range of data in a file that is otherwise holes.
 type data struct {
 	at    int64
 	bytes int
@@ -39,7 +39,7 @@ func makeSparse(t *testing.T, path string, size int64, parts ...data) {
 	must(t, f.Truncate(size))
 }
 
-// sparseFiles has the shapes that holes come in.
+// sparseFiles writes files with all kinds of holes.
 func sparseFiles(t *testing.T, dir string, large int64) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
@@ -56,7 +56,7 @@ func sparseFiles(t *testing.T, dir string, large int64) {
 	must(t, os.Chmod(filepath.Join(dir, "middle"), 0o4751))
 }
 
-// sameFiles compares sizes, modes, times and contents, of the large one only the size, and what they take.
+// sameFiles compares sizes, modes, times, contents and disk usage; of the large file not the content.
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	count := 0
@@ -152,7 +152,7 @@ func TestWhatTarWritesOfFilesWithHolesIsUnpackedInEachOfItsFormats(t *testing.T)
 		if err != nil {
 			t.Fatal(format, err)
 		}
-		if format[0] == "--format=gnu" { // it has whole seconds, and none before 1970
+		if format[0] == "--format=gnu" { // GNU format has whole seconds, and none before 1970
 			must(t, exec.Command("touch", "-r", filepath.Join(from, "first"), filepath.Join(root, "home/user/d/first")).Run())
 			from, to := filepath.Join(from, "."), filepath.Join(root, "home/user/d")
 			must(t, exec.Command("sh", "-c", `cd "$1" && find . -type f -exec touch -r {} "$2"/{} \;`, "sh", from, to).Run())
@@ -162,7 +162,7 @@ func TestWhatTarWritesOfFilesWithHolesIsUnpackedInEachOfItsFormats(t *testing.T)
 	}
 }
 
-// onWrite does something once so many bytes were written.
+// onWrite calls a function after that many bytes.
 type onWrite struct {
 	bytes.Buffer
 	after int

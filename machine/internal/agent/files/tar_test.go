@@ -30,7 +30,7 @@ func tarOf(t *testing.T, headers ...tar.Header) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, h := range headers {
-		content := h.Uname // where a test puts a content
+		content := h.Uname // tests pass the content in Uname
 		h.Uname = ""
 		if h.Typeflag == 0 || h.Typeflag == tar.TypeReg {
 			h.Typeflag, h.Size = tar.TypeReg, int64(len(content))
@@ -157,7 +157,7 @@ func TestHostileTarsAreRefusedAndLeaveNothing(t *testing.T) {
 	if to, err := os.Readlink(filepath.Join(home, "l")); err != nil || to != "/etc" {
 		t.Fatal(to, err)
 	}
-	// What is there already is not gone through either.
+	// Existing links are not followed either.
 	if got := reason(unpack(r, "/home/user", tarOf(t, tar.Header{Name: "l/x", Uname: "x"}), UnpackOptions{})); got != "not_a_directory" {
 		t.Fatal(got)
 	}

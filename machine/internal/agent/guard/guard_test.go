@@ -16,8 +16,8 @@ func TestTheLargestGoesFirstAndEverythingWhereThatIsTooLate(t *testing.T) {
 	const told = 512 << 20
 	for _, c := range []struct {
 		name      string
-		used      []uint64 // thousandths of the told memory: before, and at each look
-		largest   int      // how often the largest process is to be ended
+		used      []uint64 // thousandths of the configured memory: at the start and at each poll
+		largest   int      // expected kills of the largest process
 		endingAll int
 	}{
 		{"little", []uint64{100, 500, 700}, 0, 0},

@@ -16,7 +16,7 @@ func TestTheGuardNeedNotWaitForAnAdoption(t *testing.T) {
 	}
 	in := &incumbent{spawner: &spawn.Spawner{Guest: init.Process.Pid}}
 	g := &Guest{current: in, endable: in}
-	g.mu.Lock() // as an adoption does; it is never let go of, so that nothing is retired
+	g.mu.Lock() // as during an adoption; never unlocked, so that retire waits
 	if own := g.Own(); !slices.Equal(own, []int{os.Getpid(), init.Process.Pid}) {
 		t.Fatal(own)
 	}

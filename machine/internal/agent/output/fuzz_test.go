@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever is written, dropped and lost: a reader gets the byte that was written at its offset, or is told that it has expired.
+// After any writes, evictions and losses a reader gets the byte of its offset, or ErrExpired.
 func FuzzNoByteIsSkippedInSilence(f *testing.F) {
 	f.Add([]byte{10, 20, 0, 3, 255, 9, 1, 60})
 	f.Add([]byte{255, 1, 255, 200, 0, 0, 7})

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe in place of the stream's file keeps the first write waiting, as a throttled disk does, until somebody reads it.
+// A pipe at the path of the stream's file blocks the first write, like a throttled disk, until the test reads it.
 func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stdout.0")
@@ -26,7 +26,7 @@ func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 		want = append(want, p...)
 		q.Put(p)
 	}
-	put(1) // the disk has it, so that nothing else is taken
+	put(1) // the disk has it, and takes nothing else
 	for q.Room() == QueueBytesMax {
 		put(1000)
 	}

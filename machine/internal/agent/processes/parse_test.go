@@ -63,10 +63,10 @@ func TestUIDAndBootTimeAreFoundOrRefused(t *testing.T) {
 func TestAProcessBelongsToTheSessionOfItsLeader(t *testing.T) {
 	stats := map[int]stat{
 		10: {pid: 10, ppid: 0, sid: 10}, 11: {pid: 11, ppid: 10, sid: 10}, // child
-		12: {pid: 12, ppid: 11, sid: 12},                                   // left by setsid, its parents live
-		13: {pid: 13, ppid: 1, sid: 10},                                    // its parent has ended
+		12: {pid: 12, ppid: 11, sid: 12},                                   // left the session by setsid; its parents live
+		13: {pid: 13, ppid: 1, sid: 10},                                    // parent has ended
 		14: {pid: 14, ppid: 1, sid: 14},                                    // a daemon
-		20: {pid: 20, ppid: 21, sid: 20}, 21: {pid: 21, ppid: 20, sid: 21}, // a lie: a circle
+		20: {pid: 20, ppid: 21, sid: 20}, 21: {pid: 21, ppid: 20, sid: 21}, // invalid: a cycle
 	}
 	for pid, want := range map[int]string{10: "s", 11: "s", 12: "s", 13: "s", 14: "", 20: ""} {
 		got := ""

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// here runs programs on the computer of the test, without namespaces.
+// here runs programs on the test's host, without namespaces.
 type here struct{}
 
 func (here) User(name string) (guestroot.User, bool, error) {
@@ -60,7 +60,7 @@ func start(t *testing.T, m *Manager, req wire.PtyRequest) *Terminal {
 	return terminal
 }
 
-// sent is what a reader gets from offset on: the bytes, and the last frame's kind and data.
+// sent returns a reader's bytes from offset on, and the last frame.
 func sent(t *testing.T, terminal *Terminal, offset int64) (data string, kind byte, last []byte) {
 	t.Helper()
 	var all bytes.Buffer
@@ -79,7 +79,7 @@ func sent(t *testing.T, terminal *Terminal, offset int64) (data string, kind byt
 	}
 }
 
-// awaitBooked returns when no terminal runs, and the last line of each is written.
+// awaitBooked waits until no terminal runs and all records are final.
 func awaitBooked(t *testing.T, m *Manager) {
 	t.Helper()
 	for deadline := time.Now().Add(testns.Patience(time.Minute)); ; time.Sleep(time.Millisecond) {
@@ -144,7 +144,7 @@ func TestAnIDOpensOnceAndItsRecordOutlivesTheManager(t *testing.T) {
 	if _, _, err := m.Start(other); code(err) != "conflict/operation_id_reused" {
 		t.Fatal(err)
 	}
-	awaitBooked(t, m) // the end is told before it is on disk
+	awaitBooked(t, m) // the end is announced before it is on disk
 	loaded, err := open(dir, 1<<20).Get("a")
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 	}
 }
 
-// livingIn names a process of the session that has not ended. One that is dead waits for its parent, which is nobody of ours.
+// livingIn finds a running process of the session. A zombie waits for its parent, which is not ours.
 func livingIn(session int) (found string) {
 	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
 		line, err := read("stat")
@@ -233,7 +233,7 @@ func TestOutputBelowWhatIsKeptIsRefusedWithWhereItBegins(t *testing.T) {
 	m := open(t.TempDir(), 128<<10)
 	terminal := start(t, m, request("a", "/bin/sh", "-c", "yes 0123456789 | head -c 1000000"))
 	_, kind, last := sent(t, terminal, terminal.Record().Bytes)
-	for kind != wire.FrameExit { // the reader was slower than what is kept
+	for kind != wire.FrameExit { // the reader was slower than the eviction
 		_, kind, last = sent(t, terminal, terminal.Record().Available)
 	}
 	var r wire.PtyRecord

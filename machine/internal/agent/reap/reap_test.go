@@ -20,7 +20,7 @@ func TestOfEndsThatNobodyAskedForTheOldestAreForgotten(t *testing.T) {
 			t.Fatalf("the end of %d was forgotten at once", pid)
 		}
 	}
-	for pid := last - earlyMax*3/2 + 100; pid <= last; pid++ { // two of three were not asked for
+	for pid := last - earlyMax*3/2 + 100; pid <= last; pid++ { // no Watch for two of three
 		if pid%3 != 0 && !told(pid) {
 			t.Fatalf("the end of %d was forgotten before older ones", pid)
 		}

@@ -10,7 +10,7 @@ func TestOnlyReadOnlyMappingsOfFilesAreTouched(t *testing.T) {
 	for line, want := range map[string]bool{
 		"00400000-00a12000 r-xp 00000000 00:0b 7    /agent":         true,
 		"00a12000-01043000 r--p 00612000 00:0b 7    /agent":         true,
-		"01043000-010a5000 rw-p 00c43000 00:0b 7    /agent":         false, // a lock would copy what is only read
+		"01043000-010a5000 rw-p 00c43000 00:0b 7    /agent":         false, // a lock would copy the private pages
 		"c000000000-c000400000 rw-p 00000000 00:00 0":               false,
 		"7ffff7ff9000-7ffff7ffd000 r--p 00000000 00:00 0    [vvar]": false,
 		"no mapping": false,

@@ -156,7 +156,7 @@ func TestALongLineIsCutAroundItsMatch(t *testing.T) {
 	}
 }
 
-// Every bound is hit, says so, and leaves what was found before.
+// Each limit is reached, reports its reason, and keeps earlier matches.
 func TestEveryBoundHasItsStopReason(t *testing.T) {
 	content := map[string]string{"z/z/z": "needle"}
 	for i := range 10 {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// desk is the keyed writes of one machine: its tree and its state directory.
+// desk is one machine for keyed writes, with its tree and state directory.
 type desk struct {
 	*machine
 	t    *testing.T
@@ -39,7 +39,7 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// boot is a machine that starts on this disk: it knows what is written there and nothing else.
+// boot starts a new machine on this disk.
 func (d *desk) boot() {
 	d.machine = &machine{paths: Paths{ClaimState: filepath.Join(d.dir, "state")}}
 }
@@ -71,7 +71,7 @@ func (d *desk) has(content string) {
 	}
 }
 
-// forgetsTheEnd takes away the last line of the log, as a machine leaves it that ends right after the change took effect.
+// forgetsTheEnd removes the last line of the log, as if the machine had died right after the change took effect.
 func (d *desk) forgetsTheEnd() {
 	d.t.Helper()
 	path := filepath.Join(d.dir, "state", "writes.ndjson")
@@ -137,7 +137,7 @@ func TestAnAppendThatTheMachineDiedInIsLookedFor(t *testing.T) {
 	}
 	d.is("old+")
 	d.forgetsTheEnd()
-	d.has("old") // it had not taken effect
+	d.has("old") // the change had not taken effect
 	d.must(d.put("+", files.WriteOptions{Append: true}))
 	d.is("old+")
 	d.forgetsTheEnd()

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A command's output has a name that is no directory: the disk takes none of it.
+// A file blocks the path of a command's output directory, so the disk refuses its output.
 func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, dir, 1<<20)
@@ -37,7 +37,7 @@ func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	}
 }
 
-// stuckOutput makes the first write of a command's output wait, as a throttled disk does, until the answer is called.
+// stuckOutput blocks the first write of a command's output, like a throttled disk, until release is called.
 func stuckOutput(t *testing.T, dir, id string) (release func()) {
 	t.Helper()
 	own := filepath.Join(dir, dirName(id))
@@ -55,7 +55,7 @@ func stuckOutput(t *testing.T, dir, id string) (release func()) {
 			return
 		}
 		t.Cleanup(func() { f.Close() })
-		go func() { _, _ = io.Copy(io.Discard, f) }() // until it is closed
+		go func() { _, _ = io.Copy(io.Discard, f) }() // until closed
 	}
 }
 

@@ -23,7 +23,7 @@ func query(t *testing.T, state, cursor string, limit int64) listing.Query {
 	return q
 }
 
-// all reads page after page.
+// all reads all pages.
 func all(t *testing.T, m *Manager, state string, limit int64) (rows []wire.ExecListed) {
 	t.Helper()
 	cursor := ""
@@ -47,7 +47,7 @@ func ids(rows []wire.ExecListed) (ids []string) {
 	return ids
 }
 
-// runOne starts a command and waits for its end. The next one begins in a later millisecond.
+// runOne runs a command to its end. The next one starts in a later millisecond.
 func runOne(t *testing.T, m *Manager, id, line string) {
 	t.Helper()
 	s, _, err := m.Start(request(id, line))
@@ -63,7 +63,7 @@ func runOne(t *testing.T, m *Manager, id, line string) {
 func TestCommandsAreListedNewestFirstInPagesByTheirState(t *testing.T) {
 	m := open(t, t.TempDir(), 0)
 	var expected []string
-	for i := range cachedMax + 6 { // more than memory keeps
+	for i := range cachedMax + 6 { // more than fit in memory
 		id := fmt.Sprintf("done-%d", i)
 		runOne(t, m, id, "true")
 		expected = append([]string{id}, expected...)
@@ -149,7 +149,7 @@ func TestACommandWhoseRecordHasGoneIsListedNoMore(t *testing.T) {
 	m.known, m.cached = map[string]*Session{}, nil
 	m.mu.Unlock()
 	await(t, func() bool { return slices.Equal(ids(all(t, m, "", 50)), []string{"d", "c"}) })
-	await(t, func() bool { return len(m.begins.places()) == 2 }) // the records go after the list has left them out
+	await(t, func() bool { return len(m.begins.places()) == 2 }) // records are deleted after the list omits them
 }
 
 func TestOfALongCommandAListTellsTheBeginning(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// refusing is a guest whose init is found dead so many times, after the command was sent.
+// refusing is a guest whose init is found dead that many times, after the command was sent.
 type refusing struct {
 	here
 	times int
@@ -62,7 +62,7 @@ func TestCommandsHoldNothingWhenTheyHaveEnded(t *testing.T) {
 		}
 		awaitRecord(t, s)
 	}
-	run("first") // one more waits for the next from here on
+	run("first") // spare pipes are ready from now on
 	before := descriptors(t)
 	for i := range 20 {
 		run(strconv.Itoa(i))

@@ -27,7 +27,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// here runs commands on the computer of the test, without namespaces.
+// here runs commands on the test's host, without namespaces.
 type here struct{}
 
 func (here) User(name string) (guestroot.User, bool, error) {
@@ -169,8 +169,8 @@ func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	result(t, s)
-	awaitRecord(t, s) // an end is told before the disk has it
-	// What a killed agent leaves: the first line and the output so far.
+	awaitRecord(t, s) // the end is announced before it is on disk
+	// A killed agent leaves the first line and the output so far.
 	lost := filepath.Join(dir, dirName("lost"))
 	log, err := record.Create(lost+recordSuffix, entry{Fingerprint: "f", Record: wire.ExecRecord{SessionID: "lost", State: record.Starting}})
 	if err != nil {
@@ -225,7 +225,7 @@ func TestAFloodDoesNotTakeWhatAShortCommandSaid(t *testing.T) {
 	defer m.Cancel(flood)
 	for {
 		changed := flood.notice.Next()
-		// What was written is told of when the bound holds again.
+		// Readers are woken after the eviction.
 		if r := flood.Record(); r.StdoutBytes == 20000000 && r.StdoutBytes-r.StdoutAvailable <= 1<<20 {
 			break
 		}
@@ -341,7 +341,7 @@ func TestActivityCountsWhatRuns(t *testing.T) {
 	}
 	m.Cancel(s)
 	<-waitEnd(s)
-	for a = m.Activity(); a.RunningSessions != 0; a = m.Activity() { // booked out just after the end is told
+	for a = m.Activity(); a.RunningSessions != 0; a = m.Activity() { // uncounted right after the end is announced
 		runtime.Gosched()
 	}
 	if a.LastEndedAt == nil || *a.LastEndedAt < *s.Record().EndedAt || len(a.Commands) != 0 {

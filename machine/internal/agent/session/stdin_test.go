@@ -26,7 +26,7 @@ func openInput(t *testing.T, line, first string) *Session {
 	return s
 }
 
-// taken writes as a caller who waits.
+// taken writes and waits.
 func taken(t *testing.T, s *Session, offset int64, text string, last bool) wire.Stdin {
 	t.Helper()
 	at, err := s.Take(context.Background(), offset, []byte(text), last)
@@ -36,7 +36,7 @@ func taken(t *testing.T, s *Session, offset int64, text string, last bool) wire.
 	return at
 }
 
-// printedBy follows it to its end.
+// printedBy follows the session to its end.
 func printedBy(t *testing.T, s *Session) (string, wire.ExecRecord) {
 	t.Helper()
 	stdout, last, _ := result(t, s)
@@ -119,7 +119,7 @@ func TestAGapAndAClosedStdinAreRefusedWithTheOffsetThatWasReached(t *testing.T) 
 func TestACommandThatReadsNothingTakesAPartAndTheRestLater(t *testing.T) {
 	flag := t.TempDir() + "/go"
 	s := openInput(t, "while [ ! -e "+flag+" ]; do sleep 0.01; done; exec cat", "")
-	data := strings.Repeat("0123456789abcdef", 16<<10) // 256 KiB: four pipes
+	data := strings.Repeat("0123456789abcdef", 16<<10) // 256 KiB: four pipe buffers
 	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	at, err := s.Take(short, 0, []byte(data), true)

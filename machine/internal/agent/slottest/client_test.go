@@ -16,7 +16,7 @@ import (
 
 var client = &http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// request is one call with the slot's present key.
+// request makes one call with the sandbox's current key.
 func (s *slot) request(method, path string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequest(method, fmt.Sprintf("http://%s:%d%s", s.address, wire.AgentPort, path), bytes.NewReader(body))
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *slot) try(method, path string, body []byte) (int, []byte, error) {
 	return answer.StatusCode, b, err
 }
 
-// expect calls, checks the status, and decodes the answer into result.
+// expect makes a call, checks the status, and decodes the response into result.
 func (s *slot) expect(status int, method, path string, body, result any) {
 	s.t.Helper()
 	raw, isRaw := body.([]byte)
@@ -72,7 +72,7 @@ func (s *slot) exec(req wire.ExecRequest) string {
 	return req.SessionID
 }
 
-// output is everything a session wrote, and how it ended.
+// output is all output of a session, and its final record.
 type output struct {
 	stdout, stderr string
 	record         wire.ExecRecord
@@ -118,13 +118,13 @@ func readFrames(r io.Reader) (o output, err error) {
 	}
 }
 
-// sh runs a shell line as a user and returns what it wrote.
+// sh runs a shell command as a user and returns its output.
 func (s *slot) sh(user, line string) output {
 	s.t.Helper()
 	return s.follow(s.exec(wire.ExecRequest{Argv: []string{"/bin/sh", "-c", line}, User: user}), "")
 }
 
-// await returns a session's record once it has ended, whatever became of its output.
+// await returns a session's record once it has ended.
 func (s *slot) await(id string) (r wire.ExecRecord) {
 	s.t.Helper()
 	for r.State == "" || r.State == "running" {
@@ -135,7 +135,7 @@ func (s *slot) await(id string) (r wire.ExecRecord) {
 	return r
 }
 
-// awaitOutput returns once the command has written something.
+// awaitOutput returns once the command has written output.
 func (s *slot) awaitOutput(id string) {
 	s.t.Helper()
 	answer, err := s.request("GET", "/exec/"+id+"/output", nil)

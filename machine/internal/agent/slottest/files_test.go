@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The agent sees the guest's mounts from another mount namespace, where the kernel takes them away without a word.
+// The agent is in another mount namespace than the guest's mounts, where the kernel would silently detach them.
 func TestMountPointsAreNeitherRemovedNorMoved(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "")

@@ -15,10 +15,10 @@ ls /; cat /proc/mounts | cut -d' ' -f2,3 | sort; nproc; cat /proc/1/comm; ls -A 
 	s := newSlot(t, "").start()
 	s.mountClaim()
 	in := s.incarnation("a", 1)
-	for range 2 { // the same again is as good as once
+	for range 2 { // fit is idempotent
 		s.expect(200, "POST", "/fit", wire.FitRequest{Incarnation: wire.Incarnation{Nameserver: in.Nameserver, Limits: &wire.GuestLimits{Processes: 200}}}, nil)
 	}
-	s.expect(401, "POST", "/exec", wire.ExecRequest{SessionID: "x", Argv: []string{"true"}}, nil) // it is nobody's yet
+	s.expect(401, "POST", "/exec", wire.ExecRequest{SessionID: "x", Argv: []string{"true"}}, nil) // not claimed yet
 	s.expect(200, "POST", "/claim", wire.ClaimRequest{Incarnation: in}, nil)
 	s.expect(409, "POST", "/fit", wire.FitRequest{}, nil)
 	s.key, s.epoch = in.Key, 1
@@ -29,11 +29,11 @@ ls /; cat /proc/mounts | cut -d' ' -f2,3 | sort; nproc; cat /proc/1/comm; ls -A 
 	if len(id) != 32 {
 		t.Fatalf("the machine-id is %q", id)
 	}
-	// What the claim changed counts: with 200 tasks this would not have been.
+	// The claim's task limit applies: the limit of 200 would not allow this.
 	if o := s.sh("user", `bash -c 'for i in $(seq 250); do sleep 20 & done; jobs -r | wc -l; kill $(jobs -p)'`); o.stdout != "250\n" {
 		t.Fatalf("%+v", o)
 	}
-	// Its disk goes on in another slot as the same workspace's.
+	// The disk continues in another sandbox as the same workspace.
 	disk := s.disk
 	s.stop()
 	again := newSlot(t, disk).start().claim("a")

@@ -1,5 +1,5 @@
-// Package slottest runs the agent where it lives: as the first process of a real gVisor slot. Each test claims a machine
-// of its own. It needs root and what the variables name. Tests run side by side but for those that take all of the processors.
+// Package slottest runs the agent as the first process of a real gVisor sandbox, one machine per test. It needs root
+// and the variables below. Tests run in parallel, except those that use all processors.
 package slottest
 
 import (
@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	runscVariable    = "BERTH_TEST_RUNSC"    // path of the runsc build
+	runscVariable    = "BERTH_TEST_RUNSC"    // path of the runsc binary
 	templateVariable = "BERTH_TEST_TEMPLATE" // path of an EROFS image with a user `user`
-	agentVariable    = "BERTH_TEST_AGENT"    // path of this version's agent; it is built where there is none
+	agentVariable    = "BERTH_TEST_AGENT"    // path of this version's agent; built if unset
 )
 
 var agentBinary, builtIn string
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// findAgent takes the binary that it is given, or builds one.
+// findAgent uses the given binary, or builds one.
 func findAgent() (err error) {
 	if agentBinary = os.Getenv(agentVariable); agentBinary != "" {
 		return nil
@@ -68,8 +68,8 @@ const (
 // slot is one sandbox with its disk.
 type slot struct {
 	t       *testing.T
-	dir     string // everything of this slot
-	disk    string // upper layer and state: outlives the slot
+	dir     string // all files of this sandbox
+	disk    string // upper layer and state; outlives the sandbox
 	name    string
 	address string
 	key     string
@@ -79,7 +79,7 @@ type slot struct {
 
 var slots atomic.Int32
 
-// newSlot starts a sandbox with the agent; restoreFrom, when not "", is a checkpoint it continues from.
+// newSlot starts a sandbox with the agent, on the given disk or on a new one.
 func newSlot(t *testing.T, disk string) *slot {
 	t.Helper()
 	number := slots.Add(1)
@@ -153,7 +153,7 @@ func (s *slot) bundle() {
 	must(s.t, os.WriteFile(s.join("bundle", "config.json"), b, 0o644))
 }
 
-// runsc runs the command line with the flags of a machine.
+// runsc runs a command with a machine's flags.
 func (s *slot) runsc(args ...string) error {
 	flags := []string{"--root", s.join("runsc"), "--overlay2=none", "--allow-suid", "--host-uds=none", "--network=sandbox",
 		"--platform=systrap", "--ignore-cgroups"}
@@ -188,7 +188,7 @@ func (s *slot) awaitAgent() {
 	}
 }
 
-// mountClaim puts the disk where the agent adopts it.
+// mountClaim mounts the disk where the agent adopts it.
 func (s *slot) mountClaim() {
 	s.t.Helper()
 	lower := s.join("lower")
@@ -214,7 +214,7 @@ func (s *slot) writeIncarnation(in wire.Incarnation) {
 	must(s.t, os.WriteFile(s.path("inc", fmt.Sprintf("%d.json", in.Epoch)), b, 0o600))
 }
 
-// claim turns the slot into the workspace's machine.
+// claim makes the sandbox the machine of the workspace.
 func (s *slot) claim(workspace string) *slot {
 	s.t.Helper()
 	s.mountClaim()

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// What a worker and a child before execve may run: assembly, and code that neither allocates, nor grows its stack, nor asks the runtime
-// for anything. A function of this module that they call is followed, so that all it calls is looked at as well.
+// Functions that a worker, and a child before execve, may call: assembly, and code that neither allocates, grows its
+// stack nor uses the runtime. The test follows functions of this module and checks their calls too.
 var allowed = regexp.MustCompile(`^(` +
 	`github\.com/berth-dev/berth/machine/internal/agent/(spawn|rehearse)\.\S+` +
 	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` + // assembly, or a frame around it
 	`|runtime\.(duffzero|duffcopy|memmove|memclrNoHeapPointers)(\.abi0)?` + // assembly
-	`|runtime\.(gcWriteBarrier\d|wbZero)` + // while a collection runs: the spawner turns that off
-	`|runtime\.panicBounds` + // where an index is wrong: the end, one way or the other
+	`|runtime\.(gcWriteBarrier\d|wbZero)` + // only during a collection, which the spawner turns off
+	`|runtime\.panicBounds` + // on a wrong index, which is fatal anyway
 	`)$`)
 
 var (
@@ -27,7 +27,7 @@ var (
 	named        = regexp.MustCompile(`^(\S+)\(SB\)$`)
 )
 
-// calls reads from the binary what each function calls. What is called by a register has the operand as its name.
+// calls reads each function's calls from the binary. A call through a register has the operand as its name.
 func calls(t *testing.T, binary string) map[string][]string {
 	t.Helper()
 	listing, err := exec.Command("go", "tool", "objdump", "-s", `agent/(spawn|rehearse)\.|^(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall|^internal/runtime/syscall`, binary).Output()
@@ -84,7 +84,7 @@ func TestAWorkerCallsNothingOfTheRuntime(t *testing.T) {
 			next = append(next, called)
 		}
 	}
-	// Without these the listing was not understood, or the functions have other names.
+	// Missing names mean that the listing was not understood, or that functions were renamed.
 	for _, part := range []string{"(*worker).receive", "(*worker).send", "(*fork).start", "rawVfork.abi0", "runChild", "execChild"} {
 		if !slices.ContainsFunc(keys(seen), func(name string) bool { return bytes.HasSuffix([]byte(name), []byte("spawn."+part)) }) {
 			t.Errorf("%s is not reached from %s", part, worker)

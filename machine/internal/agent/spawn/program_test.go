@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loaded is a program where a worker would run it.
+// loaded is a program in memory, as a worker runs it.
 type loaded struct {
 	memory []uint64
 	h      *header
@@ -24,7 +24,7 @@ func load(program []byte) loaded {
 	return l
 }
 
-// inside says whether an address lies in the program, and returns what is from there on.
+// from returns the bytes from an address on; false if it is outside of the program.
 func (l loaded) from(address uintptr) ([]byte, bool) {
 	base := uintptr(unsafe.Pointer(&l.memory[0]))
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&l.memory[0])), 8*len(l.memory))
@@ -34,7 +34,7 @@ func (l loaded) from(address uintptr) ([]byte, bool) {
 	return all[address-base:], true
 }
 
-// texts reads an array of strings back.
+// texts decodes an array of strings.
 func (l loaded) texts(t *testing.T, offset uint64) (list []string) {
 	t.Helper()
 	for at := offset / 8; ; at++ {

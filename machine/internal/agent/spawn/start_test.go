@@ -14,7 +14,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// startHere does what a worker does, on a thread of this process: its child shares the memory of a running Go runtime until execve.
+// startHere acts as a worker on a thread of this process: its child shares the memory of a running Go runtime until
+// execve.
 func startHere(t *testing.T, c *Command) reply {
 	t.Helper()
 	program, err := programOf(c)
@@ -24,7 +25,7 @@ func startHere(t *testing.T, c *Command) reply {
 	memory := make([]uint64, (len(program)+7)/8)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), len(program)), program)
 	h := (*header)(unsafe.Pointer(&memory[0]))
-	h.clone &^= unix.CLONE_PARENT // a child of this process, to be waited for here
+	h.clone &^= unix.CLONE_PARENT // a child of this process, reaped here
 	h.exitSignal = uint64(unix.SIGCHLD)
 	f := &fork{descriptors: [descriptorsPassedMax]int32{int32(c.Stdout), int32(c.Stderr), -1}}
 	runtime.LockOSThread()
@@ -36,7 +37,7 @@ func startHere(t *testing.T, c *Command) reply {
 	return answer
 }
 
-// churn keeps the runtime busy with collections and with stacks that grow, beside the starts, until the answer is called.
+// churn keeps the runtime busy with collections and growing stacks until stop is called.
 func churn() (stop func()) {
 	ended := make(chan struct{})
 	var all sync.WaitGroup
@@ -68,7 +69,7 @@ func churn() (stop func()) {
 }
 
 func TestOfManyStartsEachIsToldAsItIs(t *testing.T) {
-	testns.Needs(t) // the children give up their user
+	testns.Needs(t) // children drop root
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestOfManyStartsEachIsToldAsItIs(t *testing.T) {
 	starts := testns.Depth(2000, 10_000)
 	for i := range starts {
 		if i == starts/5 {
-			calm() // so many beside a busy runtime, the others quickly
+			calm() // the others run without load
 		}
 		kind := kinds[2+i%3]
 		if i%10 < 2 {

@@ -43,7 +43,7 @@ func (g *guest) write(path, content string) {
 	g.do(os.WriteFile(filepath.Join(g.root, path), []byte(content), 0o644))
 }
 
-// reading hands on what a reader is told, until the test is over or it is left.
+// reading collects a reader's events until the test ends or leave is called.
 func (g *guest) reading(req Request) (events chan wire.WatchEvent, leave func()) {
 	g.t.Helper()
 	reader, err := g.manager.Open(g.rooted, req)
@@ -69,7 +69,7 @@ func (g *guest) reading(req Request) (events chan wire.WatchEvent, leave func())
 	return events, leave
 }
 
-// next is one event in words.
+// next returns one event as text.
 func next(t *testing.T, events chan wire.WatchEvent) (string, wire.WatchEvent) {
 	t.Helper()
 	select {
@@ -161,14 +161,14 @@ func TestWhatIsBelowIsWatchedToo(t *testing.T) {
 	expect(t, events, "start")
 	g.write("d/a/b/f", "")
 	expect(t, events, "change added /d/a/b/f")
-	// A tree that comes from elsewhere is told whole, each name once.
+	// A tree moved in from elsewhere is reported whole, each name once.
 	g.do(os.MkdirAll(filepath.Join(g.root, "other/x"), 0o755))
 	g.write("other/x/f", "")
 	g.do(os.Rename(filepath.Join(g.root, "other"), filepath.Join(g.root, "d/new")))
 	expect(t, events, "change added /d/new", "change added /d/new/x", "change added /d/new/x/f")
 	g.write("d/new/x/g", "")
 	expect(t, events, "change added /d/new/x/g")
-	// One that leaves is not watched any more.
+	// A tree that was moved away is no longer watched.
 	g.do(os.Rename(filepath.Join(g.root, "d/new"), filepath.Join(g.root, "gone")))
 	expect(t, events, "change deleted /d/new")
 	g.write("gone/x/h", "")
