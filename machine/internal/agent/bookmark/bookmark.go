@@ -44,7 +44,6 @@ func Parse(cursor string) (Place, error) {
 	return Place{Path: path, Number: n}, nil
 }
 
-// Steps returns the components of the path.
 func (p Place) Steps() []string {
 	if p.Path == "" {
 		return nil

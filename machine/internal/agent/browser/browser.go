@@ -27,7 +27,6 @@ const (
 	openMax = 20 * time.Second
 )
 
-// Guest gives the root in which the browser's binary is looked up.
 type Guest interface {
 	Root() (*guestroot.Root, error)
 }
@@ -51,7 +50,6 @@ func (b *Browser) Screenshot(ctx context.Context, user string, req wire.BrowserR
 	return b.show(ctx, user, req, func(ctx context.Context, p *page) ([]byte, error) { return p.screenshot(ctx, req) })
 }
 
-// Content returns the rendered page as HTML or text.
 func (b *Browser) Content(ctx context.Context, user string, req wire.BrowserRequest) ([]byte, error) {
 	return b.show(ctx, user, req, func(ctx context.Context, p *page) ([]byte, error) { return p.content(ctx, req.Format) })
 }
@@ -114,8 +112,7 @@ func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// page opens a tab. A browser that died or hung, perhaps during a suspend, is replaced once: nothing has been visited
-// yet.
+// page opens a tab. A browser that died or hung, perhaps during a suspend, is replaced once: nothing has been visited yet.
 func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest) (*page, *running, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := b.enter(user, req.Env)

@@ -156,7 +156,6 @@ func (p *page) wake() {
 	}
 }
 
-// visit navigates to the URL and waits for the load state in req.
 func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	var navigated struct {
 		LoaderID  string `json:"loaderId"`
@@ -239,7 +238,6 @@ func (p *page) wholePage(ctx context.Context) (values, error) {
 	return values{"x": 0, "y": 0, "width": width, "height": height, "scale": 1}, nil
 }
 
-// expressions are evaluated in the page to read its content.
 var expressions = map[string]string{
 	"html": `((d) => (d.doctype ? new XMLSerializer().serializeToString(d.doctype) + "\n" : "") + (d.documentElement?.outerHTML ?? ""))(document)`,
 	"text": `document.body?.innerText ?? document.documentElement?.textContent ?? ""`,

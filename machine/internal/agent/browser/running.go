@@ -34,7 +34,6 @@ var flags = []string{
 	"--force-color-profile=srgb", "--window-size=1280,720", "about:blank",
 }
 
-// running is one browser process with its pages.
 type running struct {
 	process *helper.Process
 	conn    *conn

@@ -1,6 +1,5 @@
-// Package changes lists how a workspace's disk differs from its template. It walks only directories in the overlay's
-// upper layer, and compares the merged view with the template there. It needs no knowledge of whiteouts and opaque
-// markers, which a guest cannot read.
+// Package changes lists how a workspace's disk differs from its template. It walks only directories in the overlay's upper layer, and
+// compares the merged view with the template there. It needs no knowledge of whiteouts and opaque markers, which a guest cannot read.
 package changes
 
 import (
@@ -17,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Kinds of changes.
 const (
 	added    = "added"
 	modified = "modified"

@@ -11,9 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// A cursor names the last path of a page. For a path that is too long it holds an ancestor directory, the path's
-// digest, and the number of entries below that directory already listed. The number is used if the path no longer
-// exists.
+// A cursor names the last path of a page. For a path that is too long it holds an ancestor directory, the path's digest, and the number
+// of entries below that directory already listed. The number is used if the path no longer exists.
 //
 //	checksum of the rest and the filter (8) | digest of the path (8) | count (4) | path or ancestor
 const (
@@ -93,8 +92,7 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// after reports whether a walk visits path later than other. A walk visits a directory, then its entries, then its next
-// sibling.
+// after reports whether a walk visits path later than other. A walk visits a directory, then its entries, then its next sibling.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]

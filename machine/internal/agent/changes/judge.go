@@ -18,8 +18,7 @@ func alike(a, b *side) bool {
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// judge compares two entries of one type; "" means no change. A directory's mtime changes with each entry, so it is
-// ignored.
+// judge compares two entries of one type; "" means no change. A directory's mtime changes with each entry, so it is ignored.
 func (w *walk) judge(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:

@@ -45,7 +45,6 @@ const (
 	lookers    = 4
 )
 
-// sides looks up the names of one directory in order.
 type sides struct {
 	w     *walk
 	dir   *os.File

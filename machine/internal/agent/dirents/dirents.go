@@ -24,8 +24,7 @@ const (
 	direntNameAt   = 19
 )
 
-// Read returns at most namesMax entries, sorted by name; none if dir is unreadable. The type saves a stat per file;
-// package os drops it.
+// Read returns at most namesMax entries, sorted by name; none if dir is unreadable. The type saves a stat per file; package os drops it.
 func Read(dir int, buffer []byte, namesMax int) []Item {
 	var items []Item
 	for len(items) < namesMax {

@@ -73,8 +73,7 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// From converts any error. A full disk and exhausted resources are the workspace's; any other unknown error is the
-// agent's fault.
+// From converts any error. A full disk and exhausted resources are the workspace's; any other unknown error is the agent's fault.
 func From(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {

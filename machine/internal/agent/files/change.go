@@ -76,7 +76,6 @@ func isDirectory(r *guestroot.Root, path string) bool {
 	return err == nil
 }
 
-// makeParents creates dir and its missing ancestors.
 func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	if isDirectory(r, dir) {
 		return nil

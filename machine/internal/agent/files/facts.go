@@ -9,11 +9,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// FactsMax limits the paths of one call.
 const FactsMax = 1000
 
-// FactsOf stats paths below the root without following links; nil means missing. Consecutive paths of one directory
-// share one open.
+// FactsOf stats paths below the root without following links; nil means missing. Consecutive paths of one directory share one open.
 func FactsOf(root *guestroot.Root, paths []string) []*wire.Fact {
 	facts := make([]*wire.Fact, len(paths))
 	opened, dir := "", -1

@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	sweptMax      = 4096  // directories remembered as swept; when full, all are forgotten
+	sweptMax      = 4096  // directories remembered as searched; when full, all are forgotten
 	sweepNamesMax = 50000 // names read per directory
 )
 
@@ -73,7 +73,7 @@ func (h *hiddenFiles) sweepOnce(dir int) {
 	}
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // the hidden files remain
+		return
 	}
 	go func() {
 		f := os.NewFile(uintptr(fd), "directory")

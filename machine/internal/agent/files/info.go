@@ -74,10 +74,8 @@ func describe(path, name string, st *unix.Stat_t) wire.FileInfo {
 	}
 }
 
-// Octal formats the permission bits as the wire does.
 func Octal(mode uint32) string { return fmt.Sprintf("%04o", mode&0o7777) }
 
-// TypeOf returns the wire's name of a file type.
 func TypeOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:

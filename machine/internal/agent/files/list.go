@@ -24,8 +24,7 @@ const (
 	listBytesMax = 8 << 20
 )
 
-// ListOptions select a page. Recursive lists each directory, then its entries. It follows no links and does not enter
-// mounts.
+// ListOptions select a page. Recursive lists each directory, then its entries. It follows no links and does not enter mounts.
 type ListOptions struct {
 	Limit     int
 	Cursor    string
@@ -67,7 +66,6 @@ func List(r *guestroot.Root, path string, o ListOptions) (wire.FileList, error) 
 	return l.list, Explain(err, path)
 }
 
-// errFull ends the walk when the page is full.
 var errFull = errors.New("files: the list is full")
 
 type lister struct {

@@ -12,9 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Move renames a path. Without overwrite an existing target is refused atomically. A file or link is copied to another
-// file system, as mv does. A directory is not, since such a copy cannot appear all at once. A closed gone stops the
-// copy.
+// Move renames a path. Without overwrite an existing target is refused atomically. A file or link is copied to another file system, as mv
+// does. A directory is not, since such a copy cannot appear all at once. A closed gone stops the copy.
 func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.FileInfo, error) {
 	for _, path := range []string{req.From, req.To} {
 		if err := CheckPath(path); err != nil {
@@ -68,8 +67,7 @@ func rename(from, to *place, overwrite bool) error {
 	return unix.Renameat(from.dir, from.name, to.dir, to.name)
 }
 
-// crossing moves a file or link to another file system. The target appears whole; the source is removed once the target
-// is durable.
+// crossing moves a file or link to another file system. The target appears whole; the source is removed once the target is durable.
 type crossing struct {
 	from, to *place
 	old      unix.Stat_t

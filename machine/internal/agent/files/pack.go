@@ -20,7 +20,6 @@ const (
 	tarDepthMax   = 1024
 )
 
-// Pack sends a directory as a tar.
 type Pack struct {
 	dir     *os.File
 	holes   bool

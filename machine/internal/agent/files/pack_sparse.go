@@ -26,7 +26,6 @@ const (
 	tarBlock = 512
 )
 
-// piece is a range of data.
 type piece struct{ at, size int64 }
 
 // dataOf returns the data ranges of a file, nil if holes save too little or are not reported. GNU tar expects an empty
@@ -72,8 +71,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	return from, min(to, size), err
 }
 
-// sparse writes a file in GNU tar's PAX sparse format 1.0. Readers without support see a file of another name instead
-// of wrong content.
+// sparse writes a file in GNU tar's PAX sparse format 1.0. Readers without support see a file of another name instead of wrong content.
 func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
 	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
 	sparseMap = append(sparseMap, '\n')
@@ -130,7 +128,6 @@ func record(key, value string) string {
 	return strconv.Itoa(size) + rest
 }
 
-// seconds formats the time, with milliseconds if there are any.
 func seconds(t time.Time) string {
 	ms, sign := t.UnixMilli(), ""
 	if ms < 0 {
@@ -161,8 +158,7 @@ func plainHead(kind byte, name string, mode, size int64) []byte {
 	return b
 }
 
-// sizeField is octal, or base 256 from 8 GiB on. A PAX record "size" would be wrong: Python takes it for the size with
-// the holes.
+// sizeField is octal, or base 256 from 8 GiB on. A PAX record "size" would be wrong: Python takes it for the size with the holes.
 func sizeField(size int64) []byte {
 	if size < 1<<33 {
 		return fmt.Appendf(nil, "%011o\x00", size)

@@ -129,7 +129,6 @@ func tooLargeToEdit() error {
 	return fail.TooLarge("The file is too large to edit", PatchFileBytesMax)
 }
 
-// next returns the new content.
 func (p *patching) next() ([]byte, error) {
 	old, err := p.read()
 	if err != nil {

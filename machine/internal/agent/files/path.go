@@ -70,8 +70,7 @@ func split(path string) (dir, name string) {
 	return trimmed[:i+1], trimmed[i+1:]
 }
 
-// locate opens the directory of the last component. It refuses the root, "." and "..", which cannot be created, moved
-// or deleted.
+// locate opens the directory of the last component. It refuses the root, "." and "..", which cannot be created, moved or deleted.
 func locate(r *guestroot.Root, path string) (*place, error) {
 	dir, name := split(path)
 	if name == "" || name == "." || name == ".." {

@@ -12,7 +12,6 @@ import (
 // ReadRevisionBytesMax limits the files whose digest is sent with a read.
 const ReadRevisionBytesMax = 16 << 20
 
-// Content is an open file, or a range of it.
 type Content struct {
 	io.Reader
 	File      *os.File

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turns serializes the agent's changes of one file, so that a patch replaces the content that it read. Guest processes
-// do not take part.
+// turns serializes the agent's changes of one file, so that a patch replaces the content that it read. Guest processes do not take part.
 var turns = fileTurns{of: map[fileName]*turn{}}
 
 // fileName identifies a name, whichever path led to it.

@@ -26,7 +26,7 @@ type UnpackOptions struct {
 }
 
 // Unpack extracts a tar into target. It extracts everything into a hidden subdirectory, syncs it, and renames the
-// entries into place. Only a machine that dies during the renames leaves a part.
+// entries into place. A part can remain only if the machine dies, or the guest interferes, during the renames.
 func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (result wire.TarResult, err error) {
 	if err := CheckPath(target); err != nil {
 		return result, err

@@ -31,8 +31,7 @@ type WriteOptions struct {
 	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
-// Write stores body at path, whole and durable, or changes nothing. body must return an error if the sender
-// disconnects.
+// Write stores body at path, whole and durable, or changes nothing. body must return an error if the sender disconnects.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.WriteResult{}, err

@@ -127,8 +127,7 @@ func (g Git) Clone(ctx context.Context, req wire.GitCloneRequest) (wire.GitHead,
 	return j.head()
 }
 
-// credentialSettings limits the header to the URL's host. Redirects are off, since git would send the header on to
-// their target.
+// credentialSettings limits the header to the URL's host. Redirects are off, since git would send the header on to their target.
 func credentialSettings(req wire.GitCloneRequest) ([]setting, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -167,7 +166,6 @@ func lineOf(result helper.Result) *string {
 	return &text
 }
 
-// Status describes the working tree that contains Path.
 func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, error) {
 	j, cancel := g.begin(ctx, req)
 	defer cancel()

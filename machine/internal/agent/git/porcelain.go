@@ -47,7 +47,6 @@ func (r *records) next() (string, bool) {
 	return string(record), true
 }
 
-// status collects the records.
 type status wire.GitStatus
 
 func (s *status) take(record string, r *records, cut bool) error {

@@ -38,7 +38,6 @@ func conflict(reason string) func(string) *fail.Error {
 	return func(message string) *fail.Error { return fail.Conflict(reason, message) }
 }
 
-// refusal converts git's output to an error.
 func refusal(result helper.Result) error {
 	said := strings.ToValidUTF8(string(result.Stderr)+string(result.Stdout), "\uFFFD")
 	shown := strings.TrimSpace(said)

@@ -1,5 +1,4 @@
-// Package guard kills processes before the machine runs out of memory. Beyond the cgroup's limit the kernel would kill
-// the whole sandbox.
+// Package guard kills processes before the machine runs out of memory. Beyond the cgroup's limit the kernel would kill the whole sandbox.
 package guard
 
 import (
@@ -30,9 +29,8 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// After stillAfter polls without a start or a change of memory, the guard polls every stillEvery. Twenty polls a second
-// cost 3 to 8 % of a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected after at most 512 MiB,
-// for which there is headroom.
+// After stillAfter polls without a start or a change of memory, the guard polls every stillEvery. Twenty polls a second cost 3 to 8 % of
+// a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected after at most 512 MiB, for which there is headroom.
 const (
 	stillEvery  = 250 * time.Millisecond
 	stillAfter  = 40
@@ -71,7 +69,6 @@ type Guard struct {
 	stir  int // eventfd that ends the current pause; -1: none, and polls stay frequent
 }
 
-// Start polls until the agent exits.
 func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
 	g := &Guard{guest: guest, victims: make(chan struct{}), stir: -1}
 	if event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
@@ -89,7 +86,6 @@ func (g *Guard) SetLimits(memoryBytes int64, tasks int) {
 	g.tasks.Store(int64(tasks))
 }
 
-// Reasons for a kill.
 const (
 	OutOfMemory  = "out_of_memory"
 	ProcessLimit = "process_limit"
@@ -152,8 +148,7 @@ func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
 	if total <= 0 {
 		return relaxedEvery
 	}
-	// A busy host delays polls. The growth since the last poll may repeat before the next one, so lower the thresholds
-	// by it.
+	// A busy host delays polls. The growth since the last poll may repeat before the next one, so lower the thresholds by it.
 	change := used - g.used.Swap(used)
 	growth := max(0, change) * 1000 / total
 	share := used * 1000 / total
@@ -183,9 +178,8 @@ func (g *Guard) relaxed(changed bool) time.Duration {
 	return relaxedEvery
 }
 
-// full requests a kill of the largest process, or kills all processes if kills did not help. It must not block. Reading
-// the size of a process takes a lock that page faults hold, for seconds at worst. File pages do not count here: they
-// are in the host's page cache.
+// full requests a kill of the largest process, or kills all processes if kills did not help. It must not block. Reading the size of a
+// process takes a lock that page faults hold, for seconds at worst. File pages do not count here: they are in the host's page cache.
 func (g *Guard) full(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total

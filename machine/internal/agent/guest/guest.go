@@ -44,7 +44,6 @@ type Guest struct {
 	endable *incumbent
 }
 
-// incumbent is an adopted spawner with its root.
 type incumbent struct {
 	spawner *spawn.Spawner
 	root    *guestroot.Root
@@ -85,7 +84,6 @@ func (g *Guest) launch() (*spawn.Spawner, error) {
 	return s, errors.Join(err, s.Prepare())
 }
 
-// SetTasks limits the guest's tasks.
 func (g *Guest) SetTasks(tasks int) {
 	if g.tasks == nil {
 		return
@@ -95,7 +93,6 @@ func (g *Guest) SetTasks(tasks int) {
 	}
 }
 
-// OnStart sets a function that is called after each start of a process.
 func (g *Guest) OnStart(stir func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,9 +181,8 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start runs a command. If the guest's init has died, Start repairs the guest and tries once more. The kernel refused
-// the first start, so nothing runs twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after
-// ErrRefused.
+// Start runs a command. If the guest's init has died, Start repairs the guest and tries once more. The kernel refused the first start, so
+// nothing runs twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.hold()

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tasksDir is where the agent mounts the sandbox kernel's pids controller. The guest does not see it, since its /sys is
-// bound without submounts. It must not be on the sandbox's disk: a restore runs in another sandbox and would not find
-// the mount point.
+// tasksDir is where the agent mounts the sandbox kernel's pids controller. The guest does not see it, since its /sys is bound without
+// submounts. It must not be on the sandbox's disk: a restore runs in another sandbox and would not find the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
 // spawnerTasks is added to the limit for the threads of a spawner and its workers.

@@ -12,7 +12,7 @@ var touched = []string{
 	"/bin/true", "/bin/sh", "/bin/bash", "/home/user",
 }
 
-// Warm reads the files that the first command needs into the sandbox's memory. It runs no program of the guest.
+// Warm reads the start of files that the first command needs, so that the sandbox has them in memory. It runs no program of the guest.
 func (g *Guest) Warm() {
 	root, err := g.Root()
 	if err != nil {

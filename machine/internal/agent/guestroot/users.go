@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of the guest's account files.
 const (
 	accountBytesMax = 1 << 20
 	accountLinesMax = 20000

@@ -22,7 +22,7 @@ import (
 const (
 	atOnceMax  = 16
 	killGrace  = 2 * time.Second
-	drainGrace = 500 * time.Millisecond // drainGrace limits the wait for output that a background process keeps open
+	drainGrace = 500 * time.Millisecond // wait for output that a background process keeps open
 )
 
 type Guest interface {
@@ -57,7 +57,6 @@ type Result struct {
 	ExitCode       int // -1: killed by a signal
 }
 
-// ErrMissing means that the guest has no such program.
 var ErrMissing = errors.New("helper: the guest has no such program")
 
 // Run returns once the program has ended. If ctx ends first, Run stops the program and returns ctx's error.

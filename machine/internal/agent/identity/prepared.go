@@ -10,8 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Prepared is a tree without a workspace. All that does not depend on the workspace is written; the other files are
-// open.
+// Prepared is a tree without a workspace. All that does not depend on the workspace is written; the other files are open.
 type Prepared struct {
 	hostname, hosts, marker *os.File
 	machineID               string

@@ -5,14 +5,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// File is the content and mode that the service writes.
 type File struct {
 	Content []byte
 	Mode    uint32
 }
 
-// Written returns the files that Apply writes over a template, by path. A file that still matches is no change of the
-// workspace.
+// Written returns the files that Apply writes over a template, by path. A file that still matches is no change of the workspace.
 func Written(template *guestroot.Root, stateDir string, in wire.Incarnation) map[string]File {
 	files := map[string]File{}
 	if in.Hostname != "" {

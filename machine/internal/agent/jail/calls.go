@@ -38,8 +38,7 @@ const (
 	atCwd      = 1<<32 - 100 // the low 32 bits of AT_FDCWD
 )
 
-// filterCalls fails every other call with EPERM. clone may create threads but no processes. openat needs an open
-// directory.
+// filterCalls fails every other call with EPERM. clone may create threads but no processes. openat needs an open directory.
 func filterCalls(allowed []uint32) error {
 	program := []unix.SockFilter{
 		load(architectureAt),

@@ -60,7 +60,6 @@ func Parse(state, cursor string, limit int64) (Query, error) {
 	return q, nil
 }
 
-// Wants reports whether the query includes a record in this state.
 func (q Query) Wants(state string) bool {
 	return q.State == "" || (q.State == Running) == (state == record.Running)
 }
@@ -91,8 +90,7 @@ func newestFirst(a, b Place) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Name, a.Name))
 }
 
-// At returns the start time of a record in Unix milliseconds. If it never ran, the end time counts; 0 if the record has
-// neither.
+// At returns the start time of a record in Unix milliseconds. If it never ran, the end time counts; 0 if the record has neither.
 func At(startedAt, endedAt *string) int64 {
 	for _, stamp := range []*string{startedAt, endedAt} {
 		if stamp == nil {
@@ -105,7 +103,6 @@ func At(startedAt, endedAt *string) int64 {
 	return 0
 }
 
-// CutArgv shortens the arguments for a list.
 func CutArgv(argv []string) (told []string, isCut bool) {
 	told = []string{}
 	left := argvBytesMax
@@ -123,7 +120,6 @@ func CutArgv(argv []string) (told []string, isCut bool) {
 	return told, false
 }
 
-// CutError shortens an error for a list.
 func CutError(text *string) *string {
 	if text == nil || len(*text) <= errorBytesMax {
 		return text

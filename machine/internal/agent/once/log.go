@@ -12,8 +12,7 @@ import (
 // lineBytesMax exceeds the longest record: two paths of 4,096 bytes, escaped.
 const lineBytesMax = 256 << 10
 
-// logFile has JSON lines; the last line of a key counts. It is one file with one append per record: each new file would
-// cost 0.25 ms.
+// logFile has JSON lines; the last line of a key counts. It is one file with one append per record: each new file would cost 0.25 ms.
 type logFile struct {
 	file  *os.File
 	bytes int64
@@ -69,7 +68,6 @@ func (l *logFile) append(r Record, durable bool) (int64, error) {
 	return int64(len(line)), nil
 }
 
-// rewrite replaces the log by the given records.
 func (l *logFile) rewrite(path string, records []Record) error {
 	f, err := os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -16,7 +16,6 @@ const (
 	recordsBytesMax = 4 << 20
 )
 
-// States of a record.
 const (
 	announced = "announced" // about to take effect; after a crash the caller checks whether it did
 	done      = "done"
@@ -33,8 +32,7 @@ type Record struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// Done reports whether Result is final. Otherwise the machine died during the change: Before and After tell whether it
-// took effect.
+// Done reports whether Result is final. Otherwise the machine died during the change: Before and After tell whether it took effect.
 func (r *Record) Done() bool { return r.State == done }
 
 type entry struct {
@@ -56,7 +54,6 @@ type Memory struct {
 	busy    map[string]chan struct{}
 }
 
-// Open reads the records of earlier boots.
 func Open(path string) (*Memory, error) {
 	m := &Memory{path: path, entries: map[string]*entry{}, busy: map[string]chan struct{}{}}
 	log, err := openLog(path, m.remember)
@@ -99,8 +96,7 @@ func (m *Memory) Begin(key string, gone <-chan struct{}) (*Turn, error) {
 // Known returns the key's earlier record, or nil.
 func (t *Turn) Known() *Record { return t.record }
 
-// Announce durably records a change that is about to take effect, how to check whether it did, and a provisional
-// result.
+// Announce durably records a change that is about to take effect, how to check whether it did, and a provisional result.
 func (t *Turn) Announce(request, before, after string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {

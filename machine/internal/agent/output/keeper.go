@@ -53,7 +53,6 @@ func (k *Keeper) locked(act func()) {
 
 func (k *Keeper) SetLimit(bytes int64) { k.locked(func() { k.limit = bytes }) }
 
-// SegmentBytes returns the segment size of a new stream.
 func (k *Keeper) SegmentBytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,7 +13,6 @@ const (
 	pageBytes      = 4 << 10
 )
 
-// Queues counts the waiting bytes of all streams.
 type Queues struct{ bytes atomic.Int64 }
 
 // Queue appends to a stream from its own goroutine, which exits when the queue is empty. A slow disk thus delays only
@@ -76,7 +75,6 @@ func (q *Queue) Put(p []byte) {
 // Wait returns once the queue is empty, even if the disk refused bytes.
 func (q *Queue) Wait() { q.await(func() bool { return !q.writing }) }
 
-// WaitForRoom returns once bytes may be put.
 func (q *Queue) WaitForRoom() { q.await(func() bool { return q.room() > 0 }) }
 
 func (q *Queue) await(holds func() bool) {

@@ -20,7 +20,6 @@ type Reader struct {
 
 func (s *Stream) NewReader(offset int64) *Reader { return &Reader{stream: s, offset: offset} }
 
-// Offset is that of the next byte.
 func (r *Reader) Offset() int64 { return r.offset }
 
 // Pending reports whether Read would return bytes or ErrExpired.

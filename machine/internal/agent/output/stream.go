@@ -55,8 +55,7 @@ func NewStream(dir, name string, segmentBytes int64) *Stream {
 	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
 }
 
-// LoadStream reads the files of an earlier boot. end is the recorded end, possibly beyond the retained bytes; -1 if
-// none was recorded.
+// LoadStream reads the files of an earlier boot. end is the recorded end, possibly beyond the retained bytes; -1 if none was recorded.
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)
@@ -198,7 +197,6 @@ func (s *Stream) closeFile() {
 	s.file = nil
 }
 
-// Seal ends the appending.
 func (s *Stream) Seal() { s.closeFile() }
 
 // take forgets the n oldest segments. The caller removes their files with mu released.
@@ -255,7 +253,6 @@ func (s *Stream) Retained() int64 {
 	return end - first
 }
 
-// locate returns the segment of an offset.
 func (s *Stream) locate(offset int64) (segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

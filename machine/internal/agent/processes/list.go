@@ -20,7 +20,6 @@ const (
 	firstGuestPID = 2 // pid 1 is the agent's init, no process of the workspace
 )
 
-// Guest gives the root and the accounts for a list.
 type Guest interface {
 	Root() (*guestroot.Root, error)
 	User(name string) (guestroot.User, bool, error)

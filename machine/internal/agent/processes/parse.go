@@ -21,7 +21,6 @@ const (
 
 var errMalformed = errors.New("processes: malformed")
 
-// stat holds fields of /proc/PID/stat.
 type stat struct {
 	pid, ppid, sid int
 	name           string

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// CheckOffset refuses an offset beyond the end.
 func (t *Terminal) CheckOffset(offset int64) error {
 	if r := t.Record(); offset < 0 || offset > r.Bytes {
 		return fail.BadRequest("offset_beyond_end", "The offset lies beyond what was written").With("output_bytes", r.Bytes)

@@ -41,6 +41,6 @@ func groupOf(stat []byte) (group, session int, ok bool) {
 	}
 	group, err1 := strconv.Atoi(string(fields[2]))
 	session, err2 := strconv.Atoi(string(fields[3]))
-	// kill treats -0 and -1 as "own group" and "all processes".
+	// kill treats 0 and -1 as "own group" and "all processes".
 	return group, session, err1 == nil && err2 == nil && group > 1 && session > 1
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// List returns one page of the terminals with records.
 func (m *Manager) List(q listing.Query) wire.PtyList {
 	m.index.Do(m.load)
 	all := map[string]wire.PtyRecord{}

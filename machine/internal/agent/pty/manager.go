@@ -132,7 +132,7 @@ func (m *Manager) ended(t *Terminal) {
 	m.keep.Ended(t.dir, t.stream)
 	for _, dir := range m.keep.Beyond(keptMax) {
 		m.forget(dir)
-		_ = os.RemoveAll(dir) // the next boot finds leftovers
+		_ = os.RemoveAll(dir) // the next boot lists it again if it remains
 	}
 }
 
@@ -173,8 +173,7 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// Terminals open on a full disk too, so that the user can delete files. They are then known only in this agent's
-	// memory.
+	// Terminals open on a full disk too, so that the user can delete files. They are then known only in this agent's memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err

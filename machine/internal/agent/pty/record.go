@@ -9,12 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recordName is the record's file in the terminal's directory.
 const recordName = "record.ndjson"
 
 type entry = record.Line[wire.PtyRecord]
 
-// createRecord creates the terminal's directory and the record's first line.
 func createRecord(dir string, e entry) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -26,7 +24,7 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	return f, nil
 }
 
-// readRecord returns the record's last state.
+// readRecord returns the record's last state; "starting" becomes "lost".
 func readRecord(dir string) (entry, error) {
 	last, err := record.Last[wire.PtyRecord](filepath.Join(dir, recordName))
 	if err == nil && last.Record.SessionID == "" {

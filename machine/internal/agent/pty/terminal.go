@@ -48,7 +48,6 @@ func newTerminal(dir string) *Terminal {
 	return &Terminal{dir: dir, ready: make(chan struct{}), writing: make(chan struct{}, 1), left: make(chan unix.WaitStatus, 1)}
 }
 
-// Record returns the current state.
 func (t *Terminal) Record() wire.PtyRecord {
 	t.mu.Lock()
 	r := t.record

@@ -1,5 +1,4 @@
-// Package readdisk runs the agent as the reader of a hibernated workspace's disk. hostd starts it, with the descriptors
-// in wire/disk.go.
+// Package readdisk runs the agent as the reader of a hibernated workspace's disk. hostd starts it, with the descriptors in wire/disk.go.
 package readdisk
 
 import (

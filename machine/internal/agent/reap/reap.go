@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// earlyMax limits the exits kept until Watch asks for them; beyond it the oldest are dropped. A start asks soon after
-// its fork.
+// earlyMax limits the exits kept until Watch asks for them; beyond it the oldest are dropped. A start asks soon after its fork.
 const earlyMax = 4096
 
 type Reaper struct {
@@ -25,7 +24,6 @@ type early struct {
 	number uint64 // sequence number
 }
 
-// New starts the reaper's goroutine.
 func New() *Reaper {
 	ignoreSIGCHLD()
 	r := &Reaper{handlers: map[int]func(unix.WaitStatus){}, early: map[int]early{}, poke: make(chan struct{}, 1)}
@@ -60,7 +58,6 @@ func (r *Reaper) Watch(pid int, handler func(unix.WaitStatus)) {
 	}
 }
 
-// Forget drops the end of pid.
 func (r *Reaper) Forget(pid int) { r.Watch(pid, func(unix.WaitStatus) {}) }
 
 func (r *Reaper) loop() {

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet is the idle time before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be
-// busy.
+// Quiet is the idle time before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
 // Text maps all pages of this program's code and constants.

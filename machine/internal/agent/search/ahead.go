@@ -17,8 +17,7 @@ const (
 	aheadBytesMax = 256 << 10
 )
 
-// content is an opened file. size is 0 if there is nothing to search: it is gone, not a regular file, empty or too
-// large.
+// content is an opened file. size is 0 if there is nothing to search: it is gone, not a regular file, empty or too large.
 type content struct {
 	fd     int // -1: closed
 	size   int64
@@ -27,7 +26,6 @@ type content struct {
 	ready  chan struct{}
 }
 
-// ahead prefetches the files of one directory, in order.
 type ahead struct {
 	s     *search
 	dir   int

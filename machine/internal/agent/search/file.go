@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// textBytesMax limits the part of a line that is returned.
 const textBytesMax = 1000
 
 // linesPerLook is the number of lines between checks of the deadline.

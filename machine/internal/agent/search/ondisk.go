@@ -17,9 +17,8 @@ const (
 	mountsMax = 256 << 10
 )
 
-// onDisk reports whether everything at and below start is on the workspace's disk under the same path. No mount may
-// cover any of it, and start may contain no link: without mounts it could lead elsewhere. It returns false if that is
-// unknown.
+// onDisk reports whether everything at and below start is on the workspace's disk under the same path. No mount may cover any of it, and
+// start may contain no link: without mounts it could lead elsewhere. It returns false if that is unknown.
 func onDisk(r *guestroot.Root, start string) bool {
 	if r.Alone() || path.Clean(start) != start {
 		return false

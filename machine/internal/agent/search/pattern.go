@@ -21,7 +21,6 @@ const (
 	runesPerLook = 1024
 )
 
-// pattern is a literal or a regular expression.
 type pattern struct {
 	literal []byte // nil: use re
 	re      *regexp.Regexp
@@ -81,8 +80,7 @@ func (p *pattern) possible(text []byte) bool {
 	return bytes.Contains(text, p.prefix)
 }
 
-// find returns the first match of a line, or -1. It calls look now and then in a long line; an error of look ends the
-// search.
+// find returns the first match of a line, or -1. It calls look now and then in a long line; an error of look ends the search.
 func (p *pattern) find(line []byte, look func() error) (at, length int, err error) {
 	if p.literal != nil {
 		return bytes.Index(line, p.literal), len(p.literal), nil

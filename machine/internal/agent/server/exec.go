@@ -72,7 +72,6 @@ func (m *machine) defaultUser() string {
 	return "root"
 }
 
-// find returns the session in the path.
 func (m *machine) find(r *http.Request) (*session.Manager, *session.Session, error) {
 	sessions, err := m.running()
 	if err != nil {

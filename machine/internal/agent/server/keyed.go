@@ -18,7 +18,6 @@ import (
 
 const keyCharactersMax = 100
 
-// keyOf returns the call's Idempotency-Key, or "".
 func keyOf(r *http.Request) (string, error) {
 	values := r.Header.Values("Idempotency-Key")
 	if len(values) == 0 {

@@ -38,7 +38,6 @@ type keys struct {
 	refusedAt time.Time
 }
 
-// caller holds the credentials of a request.
 type caller struct {
 	key   [sha256.Size]byte
 	epoch int64
@@ -94,9 +93,8 @@ func (k *keys) checkSlot(c caller) error {
 	return nil
 }
 
-// read loads the incarnation file of the caller's epoch if it holds the caller's key. An older epoch of the same
-// workspace is refused; another workspace is a fork with its own epochs. Only refusals delay the next read, so a resume
-// right after another is not delayed.
+// read loads the incarnation file of the caller's epoch if it holds the caller's key. An older epoch of the same workspace is refused;
+// another workspace is a fork with its own epochs. Only refusals delay the next read, so a resume right after another is not delayed.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
 	if time.Since(k.refusedAt) < incarnationReadEvery {

@@ -113,7 +113,6 @@ func (m *machine) adopt(in wire.Incarnation) error {
 	return nil
 }
 
-// open starts serving calls.
 func (m *machine) open(sessions *session.Manager, terminals *pty.Manager, limits wire.GuestLimits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +171,6 @@ func (m *machine) become(in wire.Incarnation) {
 	m.keys.become(in)
 }
 
-// limitsOf sets defaults for missing limits.
 func limitsOf(in wire.Incarnation) wire.GuestLimits {
 	var limits wire.GuestLimits
 	if in.Limits != nil {
@@ -202,7 +200,6 @@ func (m *machine) running() (*session.Manager, error) {
 	return m.sessions, nil
 }
 
-// owner returns the owner of files that the files API creates.
 func (m *machine) owner() files.Owner {
 	user, ok, err := m.guest.User("user")
 	if err != nil || !ok {

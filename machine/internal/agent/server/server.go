@@ -25,7 +25,6 @@ const (
 	idleMinutesMax   = 10
 )
 
-// Serve runs until the listener fails.
 func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reaper) error {
 	m := newMachine(paths, g, reaper)
 	server := &http.Server{
@@ -136,8 +135,7 @@ func (m *machine) forIncarnation(h handle) http.Handler {
 	})
 }
 
-// answer sets a deadline for the body, and turns errors and panics into error replies: one bad request must not end the
-// agent.
+// answer sets a deadline for the body, and turns errors and panics into error replies: one bad request must not end the agent.
 func answer(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

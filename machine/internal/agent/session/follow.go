@@ -23,7 +23,6 @@ type Follower struct {
 	unsent  bool
 }
 
-// NewFollower refuses offsets beyond the end.
 func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, stdout, stderr int64) (*Follower, error) {
 	r := s.Record()
 	if stdout < 0 || stderr < 0 || stdout > r.StdoutBytes || stderr > r.StderrBytes {

@@ -40,7 +40,6 @@ func (m *Manager) index() {
 	m.keep.Earlier(dirs)
 }
 
-// knownDirs returns the directories in use by this boot.
 func (m *Manager) knownDirs() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

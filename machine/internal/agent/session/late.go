@@ -6,16 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 )
 
-// Limits of late output (decision 255). A background process may keep a command's output open. Its output is stored for
-// lateSeconds after the command's exit, up to lateBytesMax per stream, at the following offsets. The exit does not wait
-// for it.
+// Limits of late output (decision 255). A background process may keep a command's output open. Its output is stored for lateSeconds after
+// the command's exit, up to lateBytesMax per stream, at the following offsets. The exit does not wait for it.
 const (
 	lateSeconds  = 60
 	lateBytesMax = 1 << 20
 )
 
-// leave runs after the exit was announced. late means that another process holds the output open, so endLate must
-// follow.
+// leave runs after the exit was announced. late means that another process holds the output open, so endLate must follow.
 func (s *Session) leave() (late bool) {
 	for i, t := range s.taps {
 		if t.letGo(s.queues[i]) {

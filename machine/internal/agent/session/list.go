@@ -65,7 +65,6 @@ func (b *begins) places() []listing.Place {
 	return places
 }
 
-// List returns one page of the commands with records.
 func (m *Manager) List(q listing.Query) wire.ExecList {
 	known := m.decided()
 	places := m.placesFor(q, known)

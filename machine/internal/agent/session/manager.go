@@ -181,7 +181,7 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 func (m *Manager) book(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(m.recordsMax) {
-		// The record goes last, so that the next boot's index finds leftovers.
+		// The record is deleted last: by it the next boot finds an unfinished deletion.
 		_ = os.RemoveAll(dir)
 		_ = os.Remove(dir + recordSuffix)
 		m.begins.forget(dir)
@@ -203,7 +203,6 @@ func (m *Manager) Get(id string) (*Session, error) {
 	return s, s.load(id)
 }
 
-// load reads an ended or lost session from its files.
 func (s *Session) load(id string) error {
 	e, err := readRecord(s.dir, id)
 	if err != nil {

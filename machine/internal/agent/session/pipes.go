@@ -115,8 +115,7 @@ func (p *pipes) abandon() {
 	}
 }
 
-// feed writes stdin in the background and closes it. A command that does not read keeps one goroutine and the bytes
-// until it ends.
+// feed writes stdin in the background and closes it. A command that does not read keeps one goroutine and the bytes until it ends.
 func (p *pipes) feed(data []byte) {
 	if p.stdin[1] < 0 {
 		return

@@ -25,8 +25,7 @@ type pump struct {
 	silent int
 }
 
-// tap is the agent's end of one pipe. With a nil queue, before a session and after the kept output, bytes are read and
-// dropped.
+// tap is the agent's end of one pipe. With a nil queue, before a session and after the kept output, bytes are read and dropped.
 type tap struct {
 	pump   *pump
 	mu     sync.Mutex
@@ -93,8 +92,7 @@ func (p *pump) loop() {
 				t.readOnce(buffer)
 			}
 		}
-		// Let followers run now, on this thread: EpollWait would hold the processor for a while, and waking another
-		// thread is slow.
+		// Let followers run now, on this thread: EpollWait would hold the processor for a while, and waking another thread is slow.
 		runtime.Gosched()
 	}
 }

@@ -22,7 +22,6 @@ const (
 
 var sessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
-// checked is a validated request.
 type checked struct {
 	wire.ExecRequest
 	stdin          []byte

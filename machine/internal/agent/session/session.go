@@ -40,7 +40,6 @@ type Session struct {
 	timer   *time.Timer
 }
 
-// Record returns the current state.
 func (s *Session) Record() wire.ExecRecord {
 	s.mu.Lock()
 	r := s.record

@@ -24,5 +24,4 @@ func Environment(user guestroot.User, env map[string]string) (list []string, pat
 // Explain returns a sentence on why a command did not start.
 func Explain(err error, req wire.ExecRequest) string { return explain(err, &checked{ExecRequest: req}) }
 
-// DirName returns the directory name of a session id.
 func DirName(sessionID string) string { return dirName(sessionID) }

@@ -26,8 +26,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := record.Create(s.dir+recordSuffix, entry{Fingerprint: c.Fingerprint, Record: s.record})
-	// Commands run on a full disk too, so that the user can delete files. They are then known only in this agent's
-	// memory.
+	// Commands run on a full disk too, so that the user can delete files. They are then known only in this agent's memory.
 	if err != nil && !record.IsFull(err) {
 		return err
 	}
@@ -114,7 +113,6 @@ func (s *Session) give(p *pipes, c *checked) {
 	s.stdin.feed(c.stdin)
 }
 
-// explain returns a sentence on why the command did not start.
 func explain(err error, c *checked) string {
 	var failed *spawn.StartError
 	if !errors.As(err, &failed) {

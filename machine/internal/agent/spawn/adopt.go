@@ -21,9 +21,8 @@ var bound = []struct {
 	flags uintptr
 }{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}}
 
-// adoptProgram builds the program that becomes PID 1 of the guest's namespaces. It mounts by itself, because proc shows
-// the PID namespace of the mounting process. Then it executes a program that only sleeps. It ignores SIGCHLD, so the
-// kernel reaps orphans.
+// adoptProgram builds the program that becomes PID 1 of the guest's namespaces. It mounts by itself, because proc shows the PID namespace
+// of the mounting process. Then it executes a program that only sleeps. It ignores SIGCHLD, so the kernel reaps orphans.
 func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
@@ -36,7 +35,7 @@ func adoptProgram(l Layout, program int) ([]byte, error) {
 
 type mounter struct{ builder }
 
-// newInit starts the program of a process in new namespaces that executes the given descriptor.
+// newInit returns the first steps of a process in new namespaces, which later executes the descriptor `program`.
 func newInit(program int) *mounter {
 	m := &mounter{builder{header: header{
 		clone: vforkFlags | unix.CLONE_NEWNS | unix.CLONE_NEWPID, exitSignal: uint64(unix.SIGCHLD), execFD: uint64(program),

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrBroken means that the spawner or the guest's init is gone. A new spawner must adopt the tree before the next
-// start.
+// ErrBroken means that the spawner or the guest's init is gone. A new spawner must adopt the tree before the next start.
 var ErrBroken = errors.New("the guest's first process is gone")
 
 // ErrRefused is an ErrBroken of a start that certainly did not happen.
@@ -38,15 +37,14 @@ type Spawner struct {
 	all     []int // the spawner's socket, then one per worker
 	free    chan line
 	late    sync.WaitGroup // goroutines that wait for abandoned workers
-	// OnLate, if set, gets the pid of a process that started after its Start had failed. It must kill and reap the
-	// process.
+	// OnLate, if set, gets the pid of a process that started after its Start had failed. It must kill and reap the process.
 	OnLate func(pid int)
 }
 
 // line is the agent's socket of a worker, and the process name that the worker's unfinished child shares.
 type line struct {
 	socket int
-	pid    int // of the worker
+	pid    int
 	name   string
 }
 
@@ -106,8 +104,7 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 // Prepare makes the spawner fork its workers, which inherit its current limits and cgroup. They then wait for Adopt.
 func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
-// Adopt makes the claimed tree the guest's root, and returns a descriptor of that root in the guest's view, with its
-// mounts.
+// Adopt makes the claimed tree the guest's root, and returns a descriptor of that root in the guest's view, with its mounts.
 func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
@@ -178,8 +175,7 @@ func (s *Spawner) receive(fd int) (reply, []int, error) {
 	return r, fds, err
 }
 
-// Start runs one command. The calling thread blocks until the program runs, which avoids a goroutine switch before the
-// answer.
+// Start runs one command. The calling thread blocks until the program runs, which avoids a goroutine switch before the answer.
 func (s *Spawner) Start(c *Command) (Started, error) {
 	if ArgumentBytes(c.Argv, c.Env) > ArgumentBytesMax || len(c.Groups) > groupsMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}

@@ -24,7 +24,6 @@ func rawVfork(args *cloneArgs, size uintptr) (pid, errno uintptr)
 // vforkFlags let the kernel reset all signal handlers at once, instead of sixty calls by the runtime.
 const vforkFlags = unix.CLONE_VFORK | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 
-// descriptorsPassedMax limits the descriptors sent with a program.
 const descriptorsPassedMax = 3
 
 // fork is the state of one start. The child shares the parent's memory and reports by writing here.
@@ -104,8 +103,7 @@ func relocateArray(base uintptr, offset uint64) {
 	}
 }
 
-// address converts an offset to a pointer. The memory stays alive: a slice outlives the call, or a worker never
-// collects.
+// address converts an offset to a pointer. The memory stays alive: a slice outlives the call, or a worker never collects.
 //
 //go:norace
 //go:nosplit

@@ -17,11 +17,10 @@ type header struct {
 	candidates uint64 // offset of a 0-terminated array of paths
 	argv, env  uint64 // offsets of 0-terminated arrays of strings
 	execFD     uint64 // if not 0: execveat of this descriptor instead of candidates
-	clone      uint64 // clone flags
+	clone      uint64
 	exitSignal uint64
 }
 
-// step is one system call.
 type step struct {
 	nr          uintptr
 	args        [5]uintptr

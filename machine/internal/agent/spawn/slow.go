@@ -21,8 +21,7 @@ import (
 const (
 	lookSeconds      = 1
 	answerSecondsMax = 20
-	// gaveUpSeconds later Start returns an error. The child cannot be killed then, for example while it waits for a
-	// disk.
+	// gaveUpSeconds later Start returns an error. The child cannot be killed then, for example while it waits for a disk.
 	gaveUpSeconds = 5
 	freeMax       = answerSecondsMax * time.Second
 )

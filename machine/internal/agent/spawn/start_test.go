@@ -14,8 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// startHere acts as a worker on a thread of this process: its child shares the memory of a running Go runtime until
-// execve.
+// startHere acts as a worker on a thread of this process: its child shares the memory of a running Go runtime until execve.
 func startHere(t *testing.T, c *Command) reply {
 	t.Helper()
 	program, err := programOf(c)

@@ -15,7 +15,6 @@ const (
 	groupsMax        = 256
 )
 
-// Stages at which a start can fail.
 const (
 	StageSpawned = iota
 	StageFork
@@ -52,7 +51,6 @@ type Started struct {
 	GuestPID int
 }
 
-// reply is a worker's answer.
 type reply struct {
 	pid, guestPID int32
 	stage, errno  uint32

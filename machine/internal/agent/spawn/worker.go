@@ -105,8 +105,7 @@ func (w *worker) rehearse() {
 	}
 }
 
-// makeGuest waits for the claim and answers with the pid of the guest's init. Init stays a child of this worker, which
-// does not reap it.
+// makeGuest waits for the claim and answers with the pid of the guest's init. Init stays a child of this worker, which does not reap it.
 //
 //go:noinline
 //go:norace
@@ -150,7 +149,6 @@ func (w *worker) enter() bool {
 	return sent
 }
 
-// passing is a control message with descriptors.
 type passing struct {
 	header unix.Cmsghdr
 	fds    [descriptorsPassedMax]int32

@@ -14,13 +14,12 @@ const (
 	bytesMax  = 512 << 10
 )
 
-// events holds the latest events of a watch, numbered from 0. An event's offset is the next event's number, where a
-// reader resumes.
+// events holds the latest events of a watch, numbered from 0. An event's offset is the next event's number, where a reader resumes.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice
 	lines  [][]byte
-	first  int64 // number of lines[0]
+	first  int64
 	bytes  int
 	ended  bool
 }
