@@ -132,7 +132,6 @@ func (c *conn) listen(session string, handle func(method string, params json.Raw
 	}
 }
 
-// send starts a call; the channel receives its reply.
 func (c *conn) send(session, method string, params any) (int64, <-chan message, error) {
 	text, err := json.Marshal(params)
 	if err != nil {

@@ -24,7 +24,6 @@ const (
 	fullPagePixelsMax = 40_000_000
 )
 
-// lifecycle maps our names of load states to the browser's.
 var lifecycle = map[string]string{"load": "load", "domcontentloaded": "DOMContentLoaded", "networkidle": "networkIdle"}
 
 // page is one tab in its own browsing context: calls share no cookies, cache or storage.

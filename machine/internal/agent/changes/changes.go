@@ -35,7 +35,6 @@ const (
 	pageTimeMax    = 5 * time.Second
 )
 
-// Request asks for one page, or for the summary.
 type Request struct {
 	Workspace  string // part of the cursor's checksum
 	PathPrefix string

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// applyEdits applies the edits in order, each to the result of the one before.
 func applyEdits(text []byte, edits []wire.TextEdit) (next []byte, replacements int, err error) {
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
 		return nil, 0, fail.Invalid("edit_not_text", "The file is not UTF-8 text")

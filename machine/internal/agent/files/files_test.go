@@ -52,7 +52,6 @@ func reason(err error) string {
 	return "not a refusal"
 }
 
-// detail returns the first named detail of an error.
 func detail(err error, names ...string) any {
 	var refusal *fail.Error
 	if errors.As(err, &refusal) {

@@ -109,7 +109,6 @@ func locateTarget(r *guestroot.Root, path string) (*place, error) {
 	return nil, Explain(unix.ELOOP, path)
 }
 
-// Explain converts errnos to the errors of fail.
 func Explain(err error, path string) error {
 	if errors.Is(err, guestroot.ErrInMemory) {
 		return fail.Conflict("in_memory", "The path lies in the memory of the machine").With(wire.DetailInMemory, true)

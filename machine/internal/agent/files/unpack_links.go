@@ -54,7 +54,6 @@ func leadsOut(name, target string) bool {
 	return false
 }
 
-// link extracts a hard link to a file that the tar contained before.
 func (u *unpacking) link(name string, h *tar.Header) error {
 	source, err := nameOf(h.Linkname)
 	if err != nil {

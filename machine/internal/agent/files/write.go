@@ -252,7 +252,6 @@ func (w *writing) finishAppend(f *os.File) error {
 	return err
 }
 
-// copy streams the body into f and computes its SHA-256.
 func (w *writing) copy(f *os.File, body io.Reader) error {
 	bytesMax := w.bytesMax
 	if bytesMax == 0 {

@@ -87,7 +87,6 @@ func renewBootID(stateDir string, in wire.Incarnation) error {
 	return err
 }
 
-// newBootID returns a random UUID (version 4), in the kernel's format.
 func newBootID() []byte {
 	var id [16]byte
 	rand.Read(id[:])

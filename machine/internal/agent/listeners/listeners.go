@@ -62,7 +62,6 @@ func short(found []netip.Addr) []string {
 	return texts
 }
 
-// parse reads a table of /proc/net and skips lines that are not sockets.
 func parse(from io.Reader, port uint16) ([]netip.Addr, error) {
 	var found []netip.Addr
 	lines := bufio.NewScanner(from)

@@ -106,7 +106,6 @@ func (t *Turn) Announce(request, before, after string, result any) error {
 	return t.memory.note(Record{Key: t.key, State: announced, Request: request, Before: before, After: after, Result: text}, true)
 }
 
-// Settle records the final result.
 func (t *Turn) Settle(request string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {

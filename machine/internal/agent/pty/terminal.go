@@ -112,7 +112,6 @@ func (t *Terminal) finished(status unix.WaitStatus) {
 	t.writeLast()
 }
 
-// failedToStart ends a terminal that never ran.
 func (t *Terminal) failedToStart(why string) {
 	t.mu.Lock()
 	t.record.State = record.Failed

@@ -15,7 +15,6 @@ import (
 // Quiet is the idle time before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
-// Text maps all pages of this program's code and constants.
 func Text() {
 	for _, r := range Ranges() {
 		r.Map()
@@ -35,7 +34,6 @@ func (r Range) Map() {
 	}
 }
 
-// Ranges returns this program's code and constants.
 func Ranges() (ranges []Range) {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {

@@ -47,7 +47,6 @@ func onDisk(r *guestroot.Root, start string) bool {
 	return roots == 1 // a guest's mount table has exactly one root
 }
 
-// within reports whether inner is outer or below it.
 func within(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }

@@ -39,7 +39,6 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// boot starts a new machine on this disk.
 func (d *desk) boot() {
 	d.machine = &machine{paths: Paths{ClaimState: filepath.Join(d.dir, "state")}}
 }

@@ -23,7 +23,6 @@ func query(t *testing.T, state, cursor string, limit int64) listing.Query {
 	return q
 }
 
-// all reads all pages.
 func all(t *testing.T, m *Manager, state string, limit int64) (rows []wire.ExecListed) {
 	t.Helper()
 	cursor := ""

@@ -163,7 +163,6 @@ func (s *Session) stopTimer(pid int) {
 	s.timer.Stop()
 }
 
-// failedToStart ends a session that never ran.
 func (s *Session) failedToStart(why string) {
 	s.mu.Lock()
 	s.record.State = record.Failed

@@ -78,7 +78,6 @@ func withInput(r wire.ExecRequest, text string) wire.ExecRequest {
 	return r
 }
 
-// result follows a session to its end.
 func result(t *testing.T, s *Session) (stdout string, last []byte, kind byte) {
 	t.Helper()
 	var b bytes.Buffer

@@ -26,7 +26,6 @@ func openInput(t *testing.T, line, first string) *Session {
 	return s
 }
 
-// taken writes and waits.
 func taken(t *testing.T, s *Session, offset int64, text string, last bool) wire.Stdin {
 	t.Helper()
 	at, err := s.Take(context.Background(), offset, []byte(text), last)
@@ -36,7 +35,6 @@ func taken(t *testing.T, s *Session, offset int64, text string, last bool) wire.
 	return at
 }
 
-// printedBy follows the session to its end.
 func printedBy(t *testing.T, s *Session) (string, wire.ExecRecord) {
 	t.Helper()
 	stdout, last, _ := result(t, s)

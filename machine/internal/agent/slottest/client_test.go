@@ -16,7 +16,6 @@ import (
 
 var client = &http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// request makes one call with the sandbox's current key.
 func (s *slot) request(method, path string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequest(method, fmt.Sprintf("http://%s:%d%s", s.address, wire.AgentPort, path), bytes.NewReader(body))
 	if err != nil {
@@ -58,7 +57,6 @@ func (s *slot) expect(status int, method, path string, body, result any) {
 
 var sessions atomic.Int32
 
-// exec starts a command and returns its session id.
 func (s *slot) exec(req wire.ExecRequest) string {
 	s.t.Helper()
 	if req.SessionID == "" {
@@ -72,7 +70,6 @@ func (s *slot) exec(req wire.ExecRequest) string {
 	return req.SessionID
 }
 
-// output is all output of a session, and its final record.
 type output struct {
 	stdout, stderr string
 	record         wire.ExecRecord
@@ -124,7 +121,6 @@ func (s *slot) sh(user, line string) output {
 	return s.follow(s.exec(wire.ExecRequest{Argv: []string{"/bin/sh", "-c", line}, User: user}), "")
 }
 
-// await returns a session's record once it has ended.
 func (s *slot) await(id string) (r wire.ExecRecord) {
 	s.t.Helper()
 	for r.State == "" || r.State == "running" {
@@ -135,7 +131,6 @@ func (s *slot) await(id string) (r wire.ExecRecord) {
 	return r
 }
 
-// awaitOutput returns once the command has written output.
 func (s *slot) awaitOutput(id string) {
 	s.t.Helper()
 	answer, err := s.request("GET", "/exec/"+id+"/output", nil)

@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// screen is an attached terminal.
 type screen struct {
 	t    *testing.T
 	conn net.Conn

@@ -65,7 +65,6 @@ const (
 	outputBytes = 16 << 20
 )
 
-// slot is one sandbox with its disk.
 type slot struct {
 	t       *testing.T
 	dir     string // all files of this sandbox
@@ -188,7 +187,6 @@ func (s *slot) awaitAgent() {
 	}
 }
 
-// mountClaim mounts the disk where the agent adopts it.
 func (s *slot) mountClaim() {
 	s.t.Helper()
 	lower := s.join("lower")

@@ -144,7 +144,6 @@ func (s *Spawner) awaitWorkers() (int, error) {
 	return rootFD, nil
 }
 
-// sendGuest sends every worker the pidfd of the guest's init.
 func (s *Spawner) sendGuest() error {
 	pidfd, err := unix.PidfdOpen(s.Guest, 0)
 	if err != nil {

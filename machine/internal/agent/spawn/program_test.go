@@ -34,7 +34,6 @@ func (l loaded) from(address uintptr) ([]byte, bool) {
 	return all[address-base:], true
 }
 
-// texts decodes an array of strings.
 func (l loaded) texts(t *testing.T, offset uint64) (list []string) {
 	t.Helper()
 	for at := offset / 8; ; at++ {

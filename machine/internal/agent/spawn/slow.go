@@ -47,7 +47,6 @@ func (s *Spawner) receiveSoon(socket int) (reply, []int, error) {
 	}
 }
 
-// take waits for a free worker.
 func (s *Spawner) take() (line, error) {
 	select {
 	case worker := <-s.free:

@@ -76,7 +76,6 @@ func begin(rooted Rooted, id, path string, recursive bool) (*watch, error) {
 
 func (w *watch) close() { w.kernel.Close() }
 
-// run reads until the watch ends or is closed.
 func (w *watch) run() {
 	defer w.kernel.Close()
 	buffer := make([]byte, 64<<10)

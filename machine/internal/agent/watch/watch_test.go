@@ -69,7 +69,6 @@ func (g *guest) reading(req Request) (events chan wire.WatchEvent, leave func())
 	return events, leave
 }
 
-// next returns one event as text.
 func next(t *testing.T, events chan wire.WatchEvent) (string, wire.WatchEvent) {
 	t.Helper()
 	select {
