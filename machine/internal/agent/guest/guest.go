@@ -279,7 +279,8 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL) // the pid is not reused: init's parent, a worker, lives until retire has cleared endable
+		// The pid is not reused: init's parent, a worker, lives until retire has cleared endable.
+		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	}
 	g.ending.Unlock()
 	if in != nil {

@@ -1,5 +1,4 @@
-// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use: a mounted one adds a
-// hundred inodes to every image of the machine, which a save writes and a restore recreates.
+// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use. A mounted one adds a hundred inodes to every saved image, and a restore recreates them.
 package procfs
 
 import (
