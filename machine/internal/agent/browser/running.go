@@ -107,7 +107,8 @@ func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, er
 	return p, nil
 }
 
-// take returns the spare page or opens one. Pages open one at a time, since two at once would both be late. So a call waits for a spare page that is being opened.
+// take returns the spare page or opens one. Pages open one at a time, since two at once would both be late. So a call
+// waits for a spare page that is being opened.
 func (r *running) take(ctx context.Context) (*page, error) {
 	if p := r.takeSpare(); p != nil {
 		return p, nil

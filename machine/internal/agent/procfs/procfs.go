@@ -1,4 +1,5 @@
-// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use. A mounted one adds a hundred inodes to every saved image, and a restore recreates them.
+// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use. A mounted one adds a
+// hundred inodes to every saved image, and a restore recreates them.
 package procfs
 
 import (

@@ -28,7 +28,8 @@ func signalSession(leader int, signals ...unix.Signal) {
 	}
 }
 
-// groupOf reads process group and session of a stat line: pid (name) state parent group session. The name may contain anything, so parsing starts after the last ")".
+// groupOf reads process group and session of a stat line: pid (name) state parent group session. The name may contain
+// anything, so parsing starts after the last ")".
 func groupOf(stat []byte) (group, session int, ok bool) {
 	at := bytes.LastIndexByte(stat, ')')
 	if at < 0 {

@@ -1,4 +1,5 @@
-// Package record stores the state of a command or terminal as JSON lines. The first is written before the program starts, the last after its end.
+// Package record stores the state of a command or terminal as JSON lines. The first is written before the program
+// starts, the last after its end.
 package record
 
 import (

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// aheadFiles of a directory are opened and read in parallel, ahead of the search. Each call is a round trip into gVisor, and may wait for the disk.
+	// aheadFiles of a directory are opened and read in parallel, ahead of the search. Each call is a round trip into
+	// gVisor, and may wait for the disk.
 	aheadFiles = 8
 	// aheadBytesMax limits the prefetch per file: a larger file is opened ahead and read later.
 	aheadBytesMax = 256 << 10
@@ -34,7 +35,8 @@ type ahead struct {
 	wants func(dirents.Item) bool
 }
 
-// at returns the file of item i and prefetches later ones, up to the next directory. No prefetched file stays open while a subdirectory is searched.
+// at returns the file of item i and prefetches later ones, up to the next directory. No prefetched file stays open
+// while a subdirectory is searched.
 func (a *ahead) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]

@@ -14,7 +14,7 @@ import (
 // stack nor uses the runtime. The test follows functions of this module and checks their calls too.
 var allowed = regexp.MustCompile(`^(` +
 	`github\.com/berth-dev/berth/machine/internal/agent/(spawn|rehearse)\.\S+` +
-	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` +  // assembly or a frame
+	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` + // assembly or a frame
 	`|runtime\.(duffzero|duffcopy|memmove|memclrNoHeapPointers)(\.abi0)?` + // assembly
 	`|runtime\.(gcWriteBarrier\d|wbZero)` + // only during a collection, which the spawner turns off
 	`|runtime\.panicBounds` + // on a wrong index, which is fatal anyway
