@@ -4,12 +4,11 @@ import type { MachineCapacity } from '../links/hostd.ts'
 import type { Short } from '../room/room.ts'
 import { operationError } from './errors.ts'
 
-/** What a start is told of room: to ask for it, or why it does not begin, now or ever. */
+/** Whether a start may request capacity until its deadline, or is refused for good. */
 export type Admission = { kind: 'ask'; deadline_at: Date } | { kind: 'refuse'; error: OperationError }
 
 export interface StartQuestion {
   required: Resources
-  /** The whole computer. */
   host: MachineCapacity
   created_at: Date
   now: Date
@@ -18,7 +17,7 @@ export interface StartQuestion {
 const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const
 
 /**
- * Whether a start may ask for room. Processors are shared by weight and never reserved: they only bound how large one machine may be.
+ * Bounds a start by the whole computer. Processors are shared by weight and never reserved: they only limit the size of one machine.
  * Pure.
  */
 export function admit({ required, host, created_at, now }: StartQuestion): Admission {
@@ -26,12 +25,12 @@ export function admit({ required, host, created_at, now }: StartQuestion): Admis
   const exceeded = RESOURCES.filter((name) => required[name] > host_class[name])
   if (exceeded.length > 0) return { kind: 'refuse', error: exceedsHost(required, host_class, exceeded) }
   const deadline_at = waitsUntil(created_at)
-  // Also where there is room by now: a caller that was told the deadline does not expect a start after it.
+  // Refuse even if capacity is free now: a caller that was told the deadline does not expect a later start.
   if (now >= deadline_at) return { kind: 'refuse', error: noRoom(required, created_at, now) }
   return { kind: 'ask', deadline_at }
 }
 
-/** App, "Capacity wait". */
+/** The end of the wait for capacity (App, "Capacity wait"). */
 export function waitsUntil(created_at: Date): Date {
   return new Date(created_at.getTime() + LIMITS.wait.capacity_wait_seconds * 1000)
 }
@@ -45,7 +44,6 @@ function exceedsHost(required: Resources, host_class: Resources, exceeded: reado
   })
 }
 
-/** Nothing was started. */
 export function noRoom(required: Resources | null, created_at: Date, now: Date): OperationError {
   return operationError('capacity_unavailable', 'No host had room for the workspace in time', {
     reason: 'no_ready_host',
@@ -57,7 +55,7 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
 
 const SHORT: Record<Short, string> = { memory_mib: 'memory', disk_gib: 'disk' }
 
-/** Shown while it waits (it already carries the deadline). */
+/** The error that a waiting operation shows. It already carries the deadline. */
 export function pending(required: Resources, deadline_at: Date, short: readonly Short[]): OperationError {
   const message = `No host has room for the workspace yet: there is too little ${short.map((name) => SHORT[name]).join(' and ')}`
   return operationError('capacity_unavailable', message, {

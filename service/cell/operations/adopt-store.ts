@@ -7,7 +7,7 @@ import type { Db } from '../../db/database.ts'
 import type { Job } from './job.ts'
 import { freeKey, LostRace, ofAttempt, readMachineRow, releaseHold, type OpenOperation, type Tx } from './store.ts'
 
-/** Whether the operation still holds this workspace: a delete takes it. */
+/** Whether the operation still holds this workspace. A delete of the workspace takes the hold away. */
 export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, workspace_id: string): Promise<boolean> {
   const row = await db
     .selectFrom('workspace_holds')
@@ -19,9 +19,9 @@ export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, w
 }
 
 /**
- * With the commit of what was captured of it: the fork is free, unless it is to be deleted. The operation's row is locked, and who takes a
- * hold away locks it first.
- * @returns false where its delete has taken it.
+ * Releases the fork in the commit of its capture, unless the adoption deletes it later. A delete locks the operation's row before it
+ * takes the hold.
+ * @returns false if a delete has taken the hold.
  */
 export async function letForkGo(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
   if (!(await holds(tx, operation, fork_id))) return false
@@ -29,10 +29,7 @@ export async function letForkGo(tx: Tx, operation: OpenOperation, fork_id: strin
   return true
 }
 
-/**
- * Deletes the fork as its owner could, and gives its key back: what it was goes on under the other key. Nothing happens where an earlier
- * attempt or a caller has deleted it.
- */
+/** Deletes the fork as its owner could, and frees its key. Does nothing if an earlier attempt or a caller has deleted it. */
 export async function deleteAdopted({ cell, operation }: Job, fork_id: string): Promise<void> {
   const now = cell.clock.now()
   const work = async (tx: ChangeTx) => {

@@ -6,7 +6,7 @@ import { armFailpoint } from '../../lib/failpoints.ts'
 import { HostFailure } from '../links/hostd.ts'
 import type { NewWorkspace } from '../../../tests/engine/intentions.ts'
 
-/** A running workspace with something in memory and on disk, and a fork of it that has gone on. */
+/** A running workspace with data in memory and on disk, and a fork of it that has changed since. */
 async function withFork(world: World, wanted: NewWorkspace = {}, of: NewWorkspace = {}): Promise<{ id: string; fork: string }> {
   const { workspace_id: id, operation_id } = await world.open(of)
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
@@ -40,7 +40,7 @@ const adopted = async (world: World, id: string, fork: string, delete_fork = fal
 const operated = async (world: World, id: string, kind: string, input: object = {}) => done(world, await world.operate(id, kind, { input }))
 const stateOf = async (world: World, id: string) => (await world.workspace(id)).observed_state
 
-test('a workspace goes on from its fork in the next epoch; the fork runs on, and the state of before can be put back', async () => {
+test('a workspace continues from its fork in the next epoch; the fork runs on, and the old state can be restored', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world)
@@ -61,7 +61,7 @@ test('a workspace goes on from its fork in the next epoch; the fork runs on, and
   await assertNothingIsLeft(world)
 })
 
-test('a fork adopts the workspace that it was forked from, and each of two takes what the other is', async () => {
+test('a fork can adopt its source, and two workspaces can adopt each other', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world)
@@ -90,7 +90,7 @@ for (const how of ['suspended', 'hibernated'] as const) {
   })
 }
 
-test('a suspended workspace stays suspended, resumes as its fork was, and its fork is deleted with the success', async () => {
+test('a suspended workspace stays suspended, resumes with the fork’s state, and its fork is deleted with the success', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world)
@@ -147,7 +147,7 @@ for (const mode of ['throw', 'kill -9'] as const) {
   }
 }
 
-test('a failed workspace adopts: it is suspended as its fork was, and its disk of before can be put back', async () => {
+test('a failed workspace adopts: it is suspended with the fork’s state, and its old disk can be restored', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world)
@@ -163,7 +163,7 @@ test('a failed workspace adopts: it is suspended as its fork was, and its disk o
   await assertNothingIsLeft(world)
 })
 
-test('a fork with more memory than the workspace may have is refused, and both go on as they were', async () => {
+test('a fork with more memory than the workspace may have is refused, and both stay as they were', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world, { resources: { memory_mib: 1024 } })
@@ -225,7 +225,7 @@ test('a fork that its owner deletes after the commit is deleted once, and the ad
   await assertNothingIsLeft(world)
 })
 
-test('a workspace that is deleted while it adopts leaves the fork as it was, also where that was to be deleted', async () => {
+test('a workspace that is deleted while it adopts leaves the fork as it was, even if the fork was to be deleted', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world)
@@ -239,7 +239,7 @@ test('a workspace that is deleted while it adopts leaves the fork as it was, als
   await assertNothingIsLeft(world)
 })
 
-test('an adoption whose machine does not start leaves the workspace suspended as its fork was, and keeps the fork', async () => {
+test('an adoption whose machine does not start leaves the workspace suspended with the fork’s state, and keeps the fork', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { id, fork } = await withFork(world)
@@ -271,7 +271,7 @@ test('an adoption whose recovery checkpoint fails leaves both running as they we
   await assertNothingIsLeft(world)
 })
 
-test('what the fork has of its start-up is what the workspace has then', async () => {
+test('the workspace takes over the start-up state of its fork', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { id, fork } = await withFork(world)

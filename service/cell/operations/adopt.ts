@@ -11,8 +11,8 @@ import { LostRace, readMachineRow, type MachineRow } from './store.ts'
 import { unpause } from './suspend.ts'
 
 /**
- * On from the memory and disk of a relative, in place: captured as a fork captures its source, and put in as a restore puts a checkpoint in
- * (decision 315). The fork is held until it is captured, or until it is deleted with the success.
+ * Continues a workspace in place from the memory and disk of a related workspace (decision 315). The fork is captured as a fork captures
+ * its source, and restored like a checkpoint. It is held until its capture commits, or until it is deleted with the success.
  */
 export const adopt = replacement({
   replaced: 'restored',
@@ -21,7 +21,7 @@ export const adopt = replacement({
     try {
       return await captureFork(job, seen, fork)
     } catch (error) {
-      // Its delete has taken it: what was refused since then says nothing of the workspace.
+      // A delete has taken the fork, so the host's refusal says nothing about the workspace.
       const is_refused = error instanceof LostRace || error instanceof HostFailure || error instanceof Refused
       if (is_refused && !(await holds(job.cell.db, job.operation, fork.id))) throw new Refused(FORK_GONE)
       throw error
@@ -31,20 +31,20 @@ export const adopt = replacement({
     if (!(await letForkGo(tx, job.operation, forkOf(job), deletes(job)))) throw new Refused(FORK_GONE)
   },
   async start(job, seen, end) {
-    const { checkpoint_id } = seen // the content, by the commit
+    const { checkpoint_id } = seen // the commit has set the content
     if (checkpoint_id === null) throw new LostRace('The content of an adoption')
     const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
       job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
     )
     await completeRunning(job, await commitRunning(job, seen, machine, end, await howItBegan(job, seen)), machine, end)
   },
-  /** The fork is as it was: a capture that was cut off may have left it standing still. */
+  /** A capture that was cut off may have left the fork paused. */
   async undone(job) {
     try {
       const fork = await readMachineRow(job.cell.db, forkOf(job))
       if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-undo')
     } catch (error) {
-      if (!(error instanceof LostRace)) throw error // it is deleted
+      if (!(error instanceof LostRace)) throw error // the fork is deleted
     }
   },
   start_failed: 'resume_undone',
@@ -69,20 +69,20 @@ async function captureFork(job: Job, seen: MachineRow, fork: MachineRow): Promis
   await quiesce(job, fork.id)
   await failpoint('adopt.A3')
   if (fork.disk === null && fork.checkpoint_id === null) throw new LostRace('The sleeping fork')
-  // One that runs goes on running: where it is to be deleted, it is so only when the workspace runs.
+  // A running fork keeps running. It is deleted only once the workspace runs.
   const made = await captureInto(job, 'capture-fork', fork, { id: seen.id, epoch: seen.ownership_epoch })
   refuseSmaller(seen, made)
-  const startup = fork.startup === null ? {} : { startup: fork.startup } // what its memory holds of it
+  const startup = fork.startup === null ? {} : { startup: fork.startup } // the captured memory holds this start-up
   return { checkpoint_id: made.checkpoint_id, made, made_as: 'fork', supersedes: true, ...startup }
 }
 
-/** An earlier attempt may have left it standing still. */
+/** An earlier attempt may have left the fork paused. */
 async function wakeFork(job: Job, fork: MachineRow): Promise<void> {
   await takeOver(job, fork.id, fork.ownership_epoch)
   if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-earlier')
 }
 
-/** The workspace keeps its own size: what the fork holds has to fit. */
+/** The workspace keeps its own size, so the fork's content must fit. */
 function refuseSmaller(seen: MachineRow, { resources, disk_bytes, engine }: CheckpointInfo): void {
   refuseSmallerMemory(seen, engine === '' ? 0 : resources.memory_mib, 'The workspace is smaller than the memory of the fork')
   const { ceilings } = seen

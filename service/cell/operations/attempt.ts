@@ -8,10 +8,10 @@ import { noteNoRoom } from './queue-store.ts'
 import { COMMITTED } from './running.ts'
 import { finish, LostRace, readMachineRow, readStep, type MachineRow } from './store.ts'
 
-/** An operation that falls over this often, by a crash each time or by a mistake of ours, is rolled back. */
+/** After this many failed attempts, by a crash or our own mistake, the operation is rolled back. */
 const ATTEMPTS_MAX = 6
 
-/** Carries a claimed operation on. Rejects where the attempt says nothing about the operation: it stays open and is taken up again. */
+/** Drives a claimed operation. Rejects if the failure says nothing about the operation: it stays open and is attempted again. */
 export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | 'lost'> {
   try {
     if (await mayUndo(job, kind, isWornOut(job))) await kind.undo?.(job, INTERRUPTED)
@@ -25,8 +25,9 @@ export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | '
 }
 
 /**
- * Claims an operation. undefined: there is nothing to do, or no longer.
- * @param read its workspace as it was when the runner looked. Where it has moved on since, it is read again.
+ * Claims an operation.
+ * @param read its workspace as the runner read it; read again if it has changed since.
+ * @returns undefined if there is nothing (more) to do.
  */
 export async function take(
   job: Job,
@@ -44,7 +45,6 @@ export async function take(
   }
 }
 
-/** Ends an operation that never began. */
 export async function refuse(job: Job, kind: OperationKind, error: OperationError): Promise<void> {
   try {
     await kind.undo?.(job, error)
@@ -70,12 +70,12 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   }
 }
 
-/** The world's refusals have a meaning for the caller; anything else is ours or the database's. */
+/** Maps a refusal of the host to the caller's error. undefined: the fault is ours or the database's. */
 function callersError({ cell, operation }: Job, cause: unknown, kind: OperationKind): OperationError | 'again' | undefined {
   if (cause instanceof Refused) return cause.error
   if (!(cause instanceof HostFailure)) return undefined
   if (cause.code !== 'no_capacity') return kind.errorOf(cause)
-  // Room was counted for it: what takes it on the host still is about to go.
+  // Capacity was reserved, so the machine that still occupies it on the host is about to end.
   const now = cell.clock.now()
   return now < waitsUntil(operation.created_at) ? 'again' : noRoom(operation.progress.reserved ?? null, operation.created_at, now)
 }
@@ -84,15 +84,15 @@ function isWornOut({ operation }: Job): boolean {
   return operation.attempt - (operation.progress.no_room ?? 0) > ATTEMPTS_MAX
 }
 
-/** Once it is committed there is only forward, however often that takes. */
+/** A committed operation only goes forward, however many attempts that takes. */
 async function mayUndo(job: Job, kind: OperationKind, wanted: boolean): Promise<boolean> {
   return wanted && kind.undo !== null && (await readStep(job.cell.db, job.operation)) !== COMMITTED
 }
 
 /**
- * The attempt has lost. Where the operation itself is over or somebody else's nothing is written; where it is still ours, its
- * workspace is no longer what the operation was for, and only the operation is ended.
- * @param error absent: what became of the workspace says it.
+ * Ends an attempt that lost its race. Writes nothing if the operation is over or belongs to a later attempt. Otherwise its workspace has
+ * changed under it, and the operation fails.
+ * @param error absent: derived from the state of the workspace.
  */
 export async function abandon(job: Job, error?: OperationError): Promise<void> {
   const { cell, operation } = job

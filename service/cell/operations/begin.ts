@@ -20,22 +20,25 @@ import { attach, detach } from './volumes.ts'
 
 export interface KnownKind {
   kind: OperationKind
-  /** What beginning it does to the workspace. */
+  /** The event that the claim applies to the workspace. */
   begins: MachineEvent
-  /** Whether a host must have room first, which the operation waits for. */
+  /** Whether the operation first waits for capacity. */
   starts: boolean
-  /** Whether it starts the machine of a running workspace anew: one that is hibernated has given its room back. */
+  /** Whether it starts a new machine for a running workspace. A hibernated workspace has released its capacity and needs it again. */
   replaces?: true
-  /** Whether the operation waits for room when this is done. */
+  /** Whether the operation waits for capacity after this part. */
   waits_after?: true
   before_claim?: FailpointName
-  /** Promise N7 (docs/operating/promises.md): the gate knows before the claim shows, since the API answers the caller when it does. */
+  /**
+   * Promise N7 (docs/operating/promises.md): admission closes before the claim is visible, because the API answers the caller at the
+   * claim.
+   */
   shuts_gate_first?: true
-  /** How many of its group may run at once: deletes have places of their own, so that nothing keeps them waiting. */
+  /** The concurrency limit that it counts against. Deletes have their own, so that nothing delays them. */
   group: 'start' | 'suspend' | 'delete'
 }
 
-/** The operation as it was claimed, and its workspace as it is with that. */
+/** The claimed operation, and its workspace after the claim. */
 export interface Begun {
   operation: OpenOperation
   seen: MachineRow
@@ -56,30 +59,30 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
-/** App, "Open rules" 3: the machine runs, and what failed of its start-up is run again. */
+/** App, "Open rules" 3: the machine runs, and its start-up resumes at the failed step. */
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
 
-/** It takes a place of those that save machines. */
+/** Captures the source before the fork waits for capacity. It saves a machine, so it counts as a suspend. */
 const AHEAD: KnownKind = { kind: captureAhead, begins: 'fork_admitted', starts: false, waits_after: true, group: 'suspend' }
 
-/** What an operation does before it waits for room; undefined: nothing, or it is done. */
+/** The part of an operation that runs before it waits for capacity; undefined: none, or it is done. */
 export function aheadOf({ kind, step }: OpenOperation): KnownKind | undefined {
   return kind === 'fork' && (step === null || step === JOINED) ? AHEAD : undefined
 }
 
-/** Those that a host must have room for. */
 export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)
 
-/** How this cell does an operation; undefined for what it does not know. */
+/** undefined: this cell does not know the kind. */
 export function knownKind(operation: OpenOperation): KnownKind | undefined {
   if (operation.kind === 'open' && operation.input['startup_retry'] === true) return RETRY
   return Object.hasOwn(KINDS, operation.kind) ? KINDS[operation.kind] : undefined
 }
 
 /**
- * Takes the operation and moves its workspace, in one transaction; in one statement where both still are as they were read.
- * @param reserved room that a start takes; null for what takes none, and for a repeat, which has its reservation.
- * @param read the workspace as it was just before; without it it is read here.
+ * Claims the operation and sets the state of its workspace in one transaction. Uses one statement if both rows are unchanged since they
+ * were read.
+ * @param reserved capacity that a start takes; null for a kind that takes none, and for a retry, which still has its reservation.
+ * @param read the workspace as just read; absent: read here.
  */
 export async function begin(
   cell: CellContext,

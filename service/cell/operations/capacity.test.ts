@@ -9,7 +9,7 @@ import { nextLookMs } from './runner-state.ts'
 
 const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
 
-test('30 opens with room for 2: the others wait visibly, in order, and none is lost', async () => {
+test('30 opens with capacity for 2: the others wait visibly, in order, and none is lost', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   const process = await world.startProcess()
   const opens: { workspace_id: string; operation_id: string }[] = []
@@ -35,7 +35,7 @@ test('30 opens with room for 2: the others wait visibly, in order, and none is l
   await process.engine.runner()?.pass()
   assert.equal(transactions.mock.callCount(), 0)
   transactions.mock.restore()
-  // Every suspend makes room for the next in line.
+  // Every suspend releases capacity for the next in the queue.
   for (let index = 0; index < 4; index += 1) {
     const [oldest, next] = [opens[index], opens[index + 2]]
     assert.equal((await world.ended(await world.operate(oldest?.workspace_id ?? '', 'suspend'))).state, 'succeeded')
@@ -45,7 +45,7 @@ test('30 opens with room for 2: the others wait visibly, in order, and none is l
   assert.equal((await world.operation(opens[6]?.operation_id ?? '')).state, 'capacity_pending')
 })
 
-test('an open that waits says what there is too little of, and again when that is something else', async () => {
+test('an open that waits says which resource is short, and says it again when that changes', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 20 } })
   const process = await world.startProcess()
   const [first, second] = [await world.open({ resources: { disk_gib: 8 } }), await world.open({ resources: { disk_gib: 8 } })]
@@ -60,7 +60,7 @@ test('an open that waits says what there is too little of, and again when that i
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
-/** So many more that wait like this one, all older. */
+/** Copies this waiting open so many times, all older. */
 async function waitingLike(world: World, { workspace_id, operation_id }: Asked, count: number): Promise<void> {
   const id = sql`('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
   await sql`insert into workspaces select (jsonb_populate_record(w, jsonb_build_object('id', ${id}))).*
@@ -69,7 +69,7 @@ async function waitingLike(world: World, { workspace_id, operation_id }: Asked, 
     from operations o, generate_series(1, ${count}::int) n where o.id = ${operation_id}`.execute(world.db)
 }
 
-test('however many opens wait for room, a delete behind them begins at once, and the oldest of them has the room', async () => {
+test('a delete begins at once behind any number of opens that wait for capacity, and the oldest open gets the capacity', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
   const process = await world.startProcess()
   const first = await world.open()
@@ -85,7 +85,7 @@ test('however many opens wait for room, a delete behind them begins at once, and
   assert.equal((await world.operation(second.operation_id)).state, 'capacity_pending')
 })
 
-test('what still waits after 15 minutes fails, and nothing was started', async () => {
+test('an operation that still waits after 15 minutes fails, and nothing was started', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   const process = await world.startProcess()
   const asleep = await world.open()
@@ -101,7 +101,7 @@ test('what still waits after 15 minutes fails, and nothing was started', async (
   const all = Object.values(waiting)
   const states = async () => Promise.all(all.map(async ({ operation_id }) => (await world.operation(operation_id)).state))
   await world.until(async () => (await states()).every((state) => state === 'capacity_pending'))
-  const short_of_it_seconds = 120 // a busy computer takes some of them
+  const short_of_it_seconds = 120 // leaves the busy computer some of this time
   world.clock.advance(900 - short_of_it_seconds)
   await process.engine.runner()?.pass()
   assert.deepEqual(await states(), ['capacity_pending', 'capacity_pending', 'capacity_pending'])
@@ -138,7 +138,7 @@ test('what still waits after 15 minutes fails, and nothing was started', async (
   assert.deepEqual(await world.db.selectFrom('workspace_holds').selectAll().execute(), [])
 })
 
-test('what no host could ever hold is refused at once', async () => {
+test('an open that exceeds any host is refused at once', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open({ resources: { memory_mib: 2048, cpu_millis: 9000 } })
@@ -160,7 +160,7 @@ test('what no host could ever hold is refused at once', async () => {
   assert.equal((await world.workspace(workspace_id)).observed_state, 'failed')
 })
 
-test('a machine that is being suspended takes its room until it is dead', async () => {
+test('a machine that is being suspended uses its capacity until it is dead', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
   await world.startProcess()
   const first = await world.open()
@@ -179,7 +179,7 @@ test('a machine that is being suspended takes its room until it is dead', async 
   assert.equal((await world.ended(second.operation_id)).state, 'succeeded')
 })
 
-test('a machine that is being hibernated takes its room until it is dead', async () => {
+test('a machine that is being hibernated uses its capacity until it is dead', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 100 } })
   const process = await world.startProcess()
   const first = await world.open()
@@ -232,7 +232,7 @@ for (const kind of ['reset', 'restore'])
     assert.equal(world.host.guest(sleeper.workspace_id).memory.get('canary'), undefined)
   })
 
-test('a host that has no room yet where room was counted is asked again', async () => {
+test('a host without the capacity that was counted for a start is asked again', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   await world.startProcess()
   let refused = 0
@@ -245,7 +245,7 @@ test('a host that has no room yet where room was counted is asked again', async 
   assert.equal((await world.workspace(workspace_id)).observed_state, 'running')
 })
 
-test('a host that has no room where room was counted is compared with the rows before the next regular comparison', async () => {
+test('a host without the capacity that was counted is reconciled before the next regular time', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   const { engine } = await world.startProcess()
   await world.until(async () => engine.isReady())
@@ -260,12 +260,12 @@ test('a host that has no room where room was counted is compared with the rows b
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
-test('a host that has no room where room was counted is asked for fifteen minutes, and the open has failed only then', async () => {
+test('a host without the capacity that was counted is asked for fifteen minutes before the open fails', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   await world.startProcess()
   using _ = world.host.intercept('start', 'before', () => Promise.reject(noRoom()))
   const { operation_id } = await world.open()
-  // More attempts than any other trouble is given.
+  // More attempts than any other failure is allowed.
   const { progress } = await world.until(async () => {
     const row = await world.operation(operation_id)
     return row.attempt > 8 && row
@@ -277,13 +277,13 @@ test('a host that has no room where room was counted is asked for fifteen minute
   assert.deepEqual([state, error?.code, error?.retryable], ['failed', 'capacity_unavailable', true])
 })
 
-test('a repeat that is under way is not looked for every tenth of a second, though its time has come', () => {
+test('a retry that is running schedules no further passes', () => {
   const waiting = new Map([['repeated', { wait_ms: 100, until_ms: 0 }]])
   const ms = (jobs: Map<string, unknown>) => nextLookMs({ waiting, jobs, deadline_at: null }, new Date(0))
   assert.deepEqual([ms(new Map()), ms(new Map([['repeated', {}]]))], [100, 15_000])
 })
 
-test('operations that could not be read are looked for again within seconds', async () => {
+test('operations that could not be read are read again within seconds', async () => {
   await using world = await createWorld(ROOM_FOR_TWO)
   const process = await world.startProcess()
   const select = process.db.selectFrom.bind(process.db)
@@ -301,7 +301,7 @@ test('operations that could not be read are looked for again within seconds', as
 
 const noRoom = () => new HostFailure('no_capacity', 'There is no room', { retryable: true })
 
-test('a start asks for room until its fifteen minutes are over; the whole computer bounds it, processors too', () => {
+test('a start requests capacity for fifteen minutes, and the whole computer bounds it, processors included', () => {
   const created_at = new Date(0)
   const host = { cpu_millis: 1000, memory_mib: 1000, disk_gib: 10, headroom_mib: 0 }
   const ask = (cpu_millis: number, seconds: number) =>
@@ -316,7 +316,7 @@ test('processors are shared: machines that together have more than the computer 
   for (const { operation_id } of opens) assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
-test('each machine counts with its headroom, and one that would be the only one must fit with it', async () => {
+test('each machine counts with its headroom, and a single machine must fit with it', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100, headroom_mib: 192 } })
   await world.startProcess()
   const first = await world.open()

@@ -3,10 +3,10 @@ import { SCRUBBED } from '../../../contract/scrubbed.ts'
 import type { LayerRequest } from '../links/hostd-layers.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-/** What a captured disk of a workspace becomes: a layer above those that it lies on, or one for all where there are as many as may be. */
+/** Turns a captured disk into a layer on top of the layers below it, or into one flat layer once the maximum is reached. */
 export interface CapturedLayer {
   request: Pick<LayerRequest, 'of' | 'whole' | 'drop' | 'bytes_max' | 'entries_max'>
-  /** With its digest, the layers of whatever begins with what was captured. */
+  /** The layers of a workspace that starts from the captured disk. */
   layersWith(digest: string): string[]
 }
 

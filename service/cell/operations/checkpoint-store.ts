@@ -2,7 +2,7 @@ import type { CheckpointInfo } from '../links/hostd.ts'
 import type { CellContext } from './job.ts'
 import type { OpenOperation, Tx } from './store.ts'
 
-/** The row of files that are durable already: hostd answers only then. */
+/** Inserts the row of a checkpoint whose files are durable: hostd answers only after that. */
 export async function insertCheckpoint(
   tx: Tx,
   cell: CellContext,
@@ -28,14 +28,17 @@ export async function insertCheckpoint(
     .execute()
 }
 
-/** What a workspace was hibernated to is what it is suspended to. Throws where there is none: to suspend it on nothing would lose it. */
+/**
+ * Turns the checkpoint of a hibernated workspace into its suspend checkpoint. Throws if there is none: a suspend without content would
+ * lose the workspace.
+ */
 export async function keepForSuspend(tx: Tx, operation: OpenOperation, checkpoint_id: string): Promise<void> {
   const kept = { kind: 'suspend', operation_id: operation.id } as const
   const { numUpdatedRows } = await tx.updateTable('checkpoints').set(kept).where('id', '=', checkpoint_id).executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new Error('The checkpoint of a hibernated workspace has no row')
 }
 
-/** What a suspended workspace was stays restorable for a while; what was kept for longer anyhow stays as it is. */
+/** Keeps the former content of a suspended workspace restorable until `expires_at`. A snapshot keeps its own lifetime. */
 export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at: Date): Promise<void> {
   await tx
     .updateTable('checkpoints')
@@ -45,7 +48,7 @@ export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at:
     .execute()
 }
 
-/** Rows before files: a row must never name files that are gone. @returns the names whose files may go. */
+/** Deletes rows before files: a row must never name files that are gone. @returns the checkpoints whose files may be deleted. */
 export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string): Promise<string[]> {
   const rows = await tx
     .deleteFrom('checkpoints')
@@ -62,13 +65,13 @@ export async function dropCheckpoints(tx: Tx, workspace_id: string): Promise<voi
   await tx.deleteFrom('checkpoints').where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Memory that the checkpoint holds, none of a disk alone, for the rule that a fork may not be smaller. */
+/** The memory in the checkpoint, 0 for a disk-only one. A fork must have at least as much. */
 export async function capturedMemoryMib(db: CellContext['db'], checkpoint_id: string): Promise<number> {
   const row = await db.selectFrom('checkpoints').select(['resources', 'engine']).where('id', '=', checkpoint_id).executeTakeFirst()
   return row === undefined || row.engine === '' ? 0 : row.resources.memory_mib
 }
 
-/** Whether a restore of it boots: a disk alone holds nothing that runs. */
+/** Whether a restore of the checkpoint boots: a disk-only checkpoint has no processes. */
 export async function isDiskAlone(db: CellContext['db'], checkpoint_id: string): Promise<boolean> {
   const row = await db.selectFrom('checkpoints').select('engine').where('id', '=', checkpoint_id).executeTakeFirst()
   return row?.engine === ''

@@ -4,12 +4,12 @@ import { operationError, Refused } from './errors.ts'
 import { ask, type Job } from './job.ts'
 import type { MachineRow } from './store.ts'
 
-/** A suspended source is its checkpoint; a running one has a disk in use. */
+/** The checkpoint of a suspended or hibernated source; null for a resident source, whose disk is in use. */
 export function savedCheckpoint(source: MachineRow): string | null {
   return source.disk === null ? source.checkpoint_id : null
 }
 
-/** Captures one workspace into the files of another, which has this epoch. A source that runs goes on running. */
+/** Captures one workspace into the files of another, in the other's epoch. A running source keeps running. */
 export function captureInto(job: Job, step: string, source: MachineRow, target: { id: string; epoch: number }): Promise<CheckpointInfo> {
   const { cell, operation } = job
   const checkpoint_id = cell.ids.next()
@@ -22,7 +22,7 @@ export function captureInto(job: Job, step: string, source: MachineRow, target: 
   return ask(job, source.id, step, source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
 }
 
-/** What the memory holds does not fit into less. */
+/** Refuses a workspace that is smaller than the captured memory. */
 export function refuseSmallerMemory({ ceilings }: MachineRow, memory_mib: number, message: string): void {
   if (ceilings.memory_mib >= memory_mib) return
   const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: ceilings.memory_mib } }

@@ -4,7 +4,10 @@ import { operationError } from './errors.ts'
 import { ask, type Job, takeOver, type OperationKind } from './job.ts'
 import { endAttempt, freeKey, moveWorkspace, readMachineRow } from './store.ts'
 
-/** Ends whatever runs for the workspace, then removes every file of it, on the host or of its tree. Only forward: the deletion was acknowledged. */
+/**
+ * Stops every process of the workspace, then removes its files on the host or its tree. Has no undo: the API has acknowledged the
+ * deletion.
+ */
 export const remove: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -31,7 +34,7 @@ export const remove: OperationKind = {
   errorOf: (failure) => operationError('dependency_failed', 'The host could not remove the workspace', { reason: failure.code }),
 }
 
-/** A command that runs on it is ended with its machine, and has nothing to publish on. */
+/** Also stops a command that runs on the tree; there is nothing left to publish its result to. */
 async function removeTree(job: Job, workspace_id: string): Promise<void> {
   const { cell, operation } = job
   await cell.trees.remove(workspace_id)

@@ -1,15 +1,15 @@
 import type { Db } from '../../db/database.ts'
 import type { Tx } from './store.ts'
 
-/** What a test instance of a draft's state is to begin with. */
+/** The content that a test instance of a draft's state starts from. */
 export interface DraftState {
-  /** Of the draft. */
+  /** The draft's workspace. */
   workspace_id: string
-  /** null: nothing is kept of it any more. */
+  /** null: the checkpoint is gone. */
   checkpoint_id: string | null
-  /** What the draft lies on. */
+  /** The layers below the draft's own. */
   below: string[]
-  /** With its own; null: nobody has made that yet. */
+  /** The layers including the draft's own; null: not made yet. */
   layers: string[] | null
 }
 
@@ -31,7 +31,7 @@ export function readDraftState(db: Db, id: string): Promise<DraftState | undefin
     .executeTakeFirst()
 }
 
-/** The state has them for the next ones too; the workspace keeps its own, whatever becomes of the draft. */
+/** Stores the layers with the state, for later instances, and with the workspace, which keeps them when the draft goes. */
 export async function keepStateLayers(tx: Tx, of: { state_id: string; workspace_id: string }, layers: string[]): Promise<void> {
   await tx.updateTable('template_draft_states').set({ layers }).where('id', '=', of.state_id).execute()
   await tx.updateTable('workspaces').set({ state_layers: layers }).where('id', '=', of.workspace_id).execute()

@@ -6,9 +6,9 @@ import { ask, type Job } from './job.ts'
 import { asAttempt, type MachineRow } from './store.ts'
 
 /**
- * A test instance of a draft begins with a state of it: what the state captured is made a layer when the first one is opened, and lies
- * below whatever the instance writes. So a reset goes back to the state, and nothing of the draft's own disk is used.
- * @returns the row with these layers; as it is where it has them, or is no test instance of a draft.
+ * Gives a test instance of a draft its state as a layer. The first open makes the layer from the captured state. A reset therefore
+ * returns to the state, and the draft's own disk stays untouched.
+ * @returns the row with these layers; unchanged if it has them, or is no test instance.
  */
 export async function onItsState(job: Job, seen: MachineRow): Promise<MachineRow> {
   const { cell, operation } = job

@@ -7,7 +7,7 @@ export function operationError(code: OperationErrorCode, message: string, detail
   return { code, message, retryable: OPERATION_ERRORS[code].retryable, ...(details === undefined ? {} : { details }) }
 }
 
-/** The operation cannot be done, for a reason that the caller is to read: it is undone with that error. */
+/** Rejects the operation for a reason that the caller is to read. The operation is undone with this error. */
 export class Refused extends Error {
   readonly error: OperationError
 
@@ -27,7 +27,6 @@ const STARTS: Partial<Record<HostFailureCode, [OperationErrorCode, string]>> = {
   no_capacity: ['dependency_failed', 'The host had no room for the machine'],
 }
 
-/** Why a start or restore failed, in the caller's terms. */
 export function startError(failure: HostFailure): OperationError {
   const memory = refusedMemory(failure)
   if (memory !== undefined) return memoryError(memory)
@@ -36,7 +35,7 @@ export function startError(failure: HostFailure): OperationError {
   return operationError(code, message, { reason: typeof why === 'string' ? why : failure.code })
 }
 
-/** The memory of a checkpoint stays where it is; what else there is to do with the checkpoint. */
+/** The saved memory cannot be restored and stays as it is. The error names the ways to continue. */
 export function memoryError({
   why,
   because,
@@ -56,7 +55,6 @@ export function memoryError({
   })
 }
 
-/** Why the state could not be saved. */
 export function captureError(failure: HostFailure): OperationError {
   const why = FULL[failure.code]
   const message = why === undefined ? 'The state could not be saved' : `The state could not be saved: ${why}`
@@ -70,7 +68,7 @@ const FULL: Partial<Record<HostFailureCode, string>> = {
 
 const CAPTURE_FAILURES: ReadonlySet<HostFailureCode> = new Set(['checkpoint_failed', 'not_running'] as const)
 
-/** For what first captures one machine and then starts another. */
+/** For an operation that captures one machine and then starts another. */
 export function captureOrStartError(failure: HostFailure): OperationError {
   return CAPTURE_FAILURES.has(failure.code) ? captureError(failure) : startError(failure)
 }

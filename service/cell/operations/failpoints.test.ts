@@ -7,9 +7,10 @@ import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
 /**
- * Of operations on workspaces: hibernate and wake are none (service/cell/machines/hibernate-failpoints.test.ts), trees have none
- * (service/cell/trees/trees.test.ts), start-ups are tried beside their own code, executions in tests/gateway/executions-killed.test.ts,
- * warm machines too, builds in tests/api/template-builds.test.ts, layers that are collected in tests/api/template-layers.test.ts, and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
+ * Failpoints of operations on workspaces. Not here: hibernate and wake (service/cell/machines/hibernate-failpoints.test.ts), trees
+ * (service/cell/trees/trees.test.ts), start-ups (startup.test.ts), executions and warm machines
+ * (tests/gateway/executions-killed.test.ts), builds (tests/api/template-builds.test.ts), layers that are collected
+ * (tests/api/template-layers.test.ts), and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
  */
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
   (name) =>
@@ -18,8 +19,8 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
 )
 
 /**
- * How the process fails at the point: it throws once; it is gone and another one starts; or it stands still while another one takes
- * over, and goes on as if nothing had happened when that one has come as far.
+ * The way the process fails at the point. `throw`: it throws once. `kill -9`: it is gone and another starts. `zombie`: it stalls until
+ * another process has taken over and reached the same point, then continues.
  */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
@@ -28,11 +29,11 @@ interface Case {
   source: string
   operation_id: string
   target: string
-  /** Its operation deletes it. */
+  /** The operation that deletes it. */
   deleted?: string
 }
 
-/** Brings a workspace to where the operation begins, and begins it. */
+/** Brings a workspace to the state where the operation begins, and begins it. */
 const BEGIN: Record<string, (world: World) => Promise<Case>> = {
   async open(world) {
     const { workspace_id, operation_id } = await world.open()
@@ -47,7 +48,7 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     }),
   snapshot: (world) => onRunning(world, (id) => world.operate(id, 'snapshot', { input: { label: 'kept' } })),
   reset: (world) => onRunning(world, (id) => world.operate(id, 'reset')),
-  /** To a snapshot; memory and files have changed since. */
+  /** Restores a snapshot; memory and files have changed since. */
   restore: (world) =>
     onRunning(world, async (id) => {
       const { result } = await world.ended(await world.operate(id, 'snapshot'))
@@ -56,9 +57,9 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
       guest.files.set('/f', 'changed since')
       return world.operate(id, 'restore', { input: { checkpoint_id: result?.['checkpoint_id'] } })
     }),
-  /** A test instance of a state of a draft, which has changed since. */
+  /** Opens a test instance of a draft's state; the draft has changed since. */
   async draft_state(world) {
-    // A template has one draft at a time, and the mode before has left one.
+    // A template has one draft at a time, and the previous mode left one.
     await world.db.updateTable('template_drafts').set({ discarded_at: world.clock.now() }).where('discarded_at', 'is', null).execute()
     const draft = await onRunning(world, (id) => world.operate(id, 'layer_snapshot'))
     await world.ended(draft.operation_id)
@@ -67,7 +68,7 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     const { workspace_id, operation_id } = await world.open({ draft_state_id })
     return { ...draft, target: workspace_id, operation_id }
   },
-  /** Of a fork that has gone on; it is deleted with it. */
+  /** Adopts a fork that has changed since; the fork is deleted with the success. */
   async adopt(world) {
     const begun = await onRunning(world, async () => '')
     const fork = await world.fork(begun.source)
@@ -96,7 +97,7 @@ async function onRunning(world: World, next: (workspace_id: string) => Promise<s
 }
 
 for (const point of POINTS) {
-  // The modes come one after the other in one world, each with workspaces of its own. A zombie is its last process.
+  // The modes run one after the other in one world, each with its own workspaces. The zombie is the world's last process.
   describe(`the operation ends, nothing is lost and nothing is left, where it fails at ${point}`, () => {
     let world: World
     let process: Process
@@ -125,7 +126,7 @@ async function failAt(point: FailpointName, mode: (typeof MODES)[number], world:
     if (hits > 1) return
     hit.resolve()
     if (mode === 'throw') throw new FailpointError(name)
-    return goOn.promise // what a killed process was about to do never happens
+    return goOn.promise // a killed process never continues
   })
   const kind = point.slice(0, point.indexOf('.'))
   const begun = await BEGIN[kind]?.(world)
@@ -154,7 +155,7 @@ async function failAt(point: FailpointName, mode: (typeof MODES)[number], world:
   return process
 }
 
-/** As when the server takes the connection of a process that stands still for dead: the one that waits for the lock has it. */
+/** Moves the lock to the waiting process, as when the server takes the connection of a stalled process for dead. */
 async function takeLock({ db, until }: World): Promise<void> {
   const locks = () => db.selectFrom(sql<{ pid: number; granted: boolean }>`pg_locks`.as('l')).select(['l.pid', 'l.granted'])
   const ours = sql<boolean>`locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`
@@ -244,7 +245,7 @@ function assertSameGuest(world: World, workspace_id: string): void {
   assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['in memory', 'on disk'])
 }
 
-/** The recovery checkpoint of the operation is what was there before it. */
+/** The operation's recovery checkpoint holds the content from before it. */
 async function assertBringsBack(world: World, workspace_id: string, operation_id: string, file: string): Promise<void> {
   const { result } = await world.operation(operation_id)
   const checkpoint_id = result?.['recovery_checkpoint_id']
@@ -253,7 +254,7 @@ async function assertBringsBack(world: World, workspace_id: string, operation_id
   assert.equal(world.host.guest(workspace_id).files.get('/f'), file)
 }
 
-/** Whatever is left of it can be suspended, resumed and deleted. */
+/** The remaining workspaces can be suspended, resumed and deleted. */
 async function assertEverythingWorks({ world, source, target }: Case, kind: string): Promise<void> {
   const [suspend, resume] = kind === 'suspend' ? ['resume', 'suspend'] : ['suspend', 'resume']
   for (const workspace_id of kind === 'delete' ? [] : new Set([source, target])) {

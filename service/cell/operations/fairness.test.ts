@@ -7,13 +7,13 @@ import { readGiven } from './queue-store.ts'
 
 const ROOM_FOR_ONE = { capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 10_000 } }
 
-/** In the order in which they began. @param names by operation. */
+/** The opens in the order in which they began. @param names by operation. */
 async function served(world: World, names: ReadonlyMap<string, string>): Promise<string[]> {
   const rows = await world.db.selectFrom('operations').select('id').where('kind', '=', 'open').where('started_at', 'is not', null).orderBy('started_at').execute() // prettier-ignore
   return rows.flatMap(({ id }) => names.get(id) ?? [])
 }
 
-/** Whatever runs is deleted, one after the other, until so many have begun. */
+/** Deletes running workspaces one by one until `count` operations have begun. */
 async function serve(world: World, names: ReadonlyMap<string, string>, count: number): Promise<string[]> {
   for (;;) {
     const before = await served(world, names)
@@ -27,7 +27,7 @@ async function serve(world: World, names: ReadonlyMap<string, string>, count: nu
   }
 }
 
-test('an organization that asks for two hundred keeps another’s single open waiting for one of its own at most, also after a restart', async () => {
+test('an organization with two hundred opens delays another’s single open by at most one of its own, also after a restart', async () => {
   await using world = await createWorld(ROOM_FOR_ONE)
   const other = await world.another()
   const first = await world.startProcess()
@@ -38,7 +38,7 @@ test('an organization that asks for two hundred keeps another’s single open wa
   const begun = await serve(world, names, 5)
   assert.ok(begun.slice(3).includes('single'), begun.join())
 
-  // From here on both wait, and the one that had its turn comes after the other, whichever process asks.
+  // From here on both wait. The organization that was just served comes second, even after a restart.
   for (let count = 0; count < 3; count += 1) names.set((await other.open()).operation_id, 'single')
   const alternating = await serve(world, names, begun.length + 2)
   await first.kill()
@@ -47,7 +47,7 @@ test('an organization that asks for two hundred keeps another’s single open wa
   for (const [index, name] of after.entries()) if (index > 0) assert.notEqual(name, after[index - 1], after.join())
 })
 
-test('turns go on by what this cell has given within the longest wait, the oldest first', async () => {
+test('the fair share counts what this cell granted within the longest wait, oldest first', async () => {
   await using world = await createWorld({ capacity: { cpu_millis: 8000, memory_mib: 2048, disk_gib: 100 } })
   const other = await world.another()
   const process = await world.startProcess()
@@ -73,7 +73,7 @@ test('turns go on by what this cell has given within the longest wait, the oldes
   assert.deepEqual(await read(), [])
 })
 
-test('operations of one organization that stand still leave another a place', async () => {
+test('stalled operations of one organization leave a permit for another', async () => {
   await using world = await createWorld()
   const other = await world.another()
   const go = Promise.withResolvers<void>()

@@ -6,7 +6,7 @@ import { createWorld, type Process, type World } from '../../../tests/engine/wor
 import { armFailpoint, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 import { HostFailure } from '../links/hostd.ts'
 
-// Forks that are served by one capture: decision 256.
+// Forks that share one capture: decision 256.
 
 async function runningSource(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
@@ -16,7 +16,7 @@ async function runningSource(world: World): Promise<string> {
   return workspace_id
 }
 
-/** The source's capture stands still before it is taken, until it is let go. */
+/** Blocks the capture of the source until `go` is called. */
 function heldCapture(world: World): { reached: Promise<void>; go: () => void } & Disposable {
   const reached = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
@@ -40,13 +40,13 @@ function assertSame(world: World, ...ids: string[]): void {
   }
 }
 
-/** The sweep takes what an attempt that lost has left. */
+/** Reconciles first: it removes what a losing attempt has left. */
 async function assertTidy(world: World, process: Process): Promise<void> {
   await process.engine.watch()?.sweep()
   await assertNothingIsLeft(world)
 }
 
-test('forks that come before the capture is committed are served by it, and each is a workspace of its own', async () => {
+test('forks that arrive before the capture commits share it, and each is a workspace of its own', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -63,7 +63,7 @@ test('forks that come before the capture is committed are served by it, and each
   await assertTidy(world, process)
 })
 
-test('forks of a suspended workspace at once leave it suspended', async () => {
+test('simultaneous forks of a suspended workspace leave it suspended', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -75,7 +75,7 @@ test('forks of a suspended workspace at once leave it suspended', async () => {
   await assertTidy(world, process)
 })
 
-test('where the fork that captures is deleted, the next is handed the source and serves the others', async () => {
+test('when the capturing fork is deleted, the next is handed the source and serves the others', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -91,7 +91,7 @@ test('where the fork that captures is deleted, the next is handed the source and
   await assertTidy(world, process)
 })
 
-test('a fork that joined and is deleted before it is served is not, and disturbs none', async () => {
+test('a joined fork that is deleted before it is served gets no copy and disturbs no other fork', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -126,7 +126,7 @@ test('a source that is deleted ends all forks that wait for its capture', async 
   })
 })
 
-test('one that is too small for the memory is told so, and the others are served', async () => {
+test('a joined fork that is too small for the memory fails with that reason, and the others are served', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -142,7 +142,7 @@ test('one that is too small for the memory is told so, and the others are served
   await assertTidy(world, process)
 })
 
-test('one whose copy fails captures by itself', async () => {
+test('a joined fork whose copy fails captures by itself', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -163,7 +163,7 @@ test('one whose copy fails captures by itself', async () => {
   await assertTidy(world, process)
 })
 
-test('a capture that fails fails its fork alone: the next tries its own', async () => {
+test('a failed capture fails its fork alone: the next fork takes its own', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const source = await runningSource(world)
@@ -200,7 +200,7 @@ for (const point of ['fork.F2', 'fork.F3', 'fork.F4', 'fork.F5', 'fork.F6'] as c
         hit.resolve()
         await joined.promise
         if (mode === 'throw') throw new FailpointError(name)
-        return new Promise<void>(() => undefined) // what a killed process was about to do never happens
+        return new Promise<void>(() => undefined) // a killed process never continues
       })
       const first = await world.fork(source)
       await hit.promise

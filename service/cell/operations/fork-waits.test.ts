@@ -4,13 +4,13 @@ import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
 
-// Forks that wait for room: decision 293.
+// Forks that wait for capacity: decision 293.
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
 const roomFor = (machines: number) => ({ capacity: { cpu_millis: 8000, memory_mib: 512 * machines, disk_gib: 1000 } })
 
-/** Its guest rests from its start on. */
+/** The guest is idle from its start on. */
 async function source(world: World, memory_mib = 512): Promise<string> {
   using _ = world.host.intercept('start', 'after', ({ subject }) => world.host.guest(subject.id).rest())
   const { workspace_id, operation_id } = await world.open({ resources: { memory_mib } })
@@ -29,7 +29,7 @@ async function assertTidy(world: World, process: Process): Promise<void> {
   await assertNothingIsLeft(world)
 }
 
-test('two forks on a computer that their idle sources fill both succeed: neither keeps its source from leaving', async () => {
+test('two forks on a computer that their idle sources fill both succeed: neither keeps its source from being evicted', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const sources = [await source(world), await source(world)]
@@ -39,7 +39,7 @@ test('two forks on a computer that their idle sources fill both succeed: neither
   await assertTidy(world, process)
 })
 
-test('a fork of a workspace that has more than half of the memory has its room from its source', async () => {
+test('a fork of a workspace that has more than half of the memory gets its capacity from its source', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const id = await source(world, 768)
@@ -49,7 +49,7 @@ test('a fork of a workspace that has more than half of the memory has its room f
   await assertTidy(world, process)
 })
 
-test('a fork that waits has its copy already: its source is free, and what happens to it since is not in the fork', async () => {
+test('a waiting fork already has its copy: its source is released, and later changes of the source are not in the fork', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess()
   const id = await source(world)
@@ -65,7 +65,7 @@ test('a fork that waits has its copy already: its source is free, and what happe
   await assertTidy(world, process)
 })
 
-test('what becomes free while a fork captures ahead is its own, and not one that came later', async () => {
+test('capacity that is released while a fork captures ahead goes to that fork, not to a later operation', async () => {
   await using world = await createWorld(roomFor(2))
   const process = await world.startProcess(ON_DEMAND)
   const [id, other] = [await source(world), await source(world)]
@@ -92,7 +92,7 @@ test('what becomes free while a fork captures ahead is its own, and not one that
   )
 })
 
-test('a fork whose cell was killed while it captured ahead of its room starts nothing without room', async () => {
+test('a fork whose cell was killed while it captured ahead starts nothing without capacity', async () => {
   await using world = await createWorld(roomFor(1))
   const first = await world.startProcess()
   const id = await source(world)
@@ -117,7 +117,7 @@ test('a fork whose cell was killed while it captured ahead of its room starts no
   await assertTidy(world, process)
 })
 
-test('while a fork waits for room, what a wake of its source has left behind is put right', async () => {
+test('while a fork waits for capacity, the remains of a failed wake of its source are cleaned up', async () => {
   await using world = await createWorld(roomFor(1))
   const process = await world.startProcess()
   const id = await source(world)
@@ -128,7 +128,7 @@ test('while a fork waits for room, what a wake of its source has left behind is 
   assert.notEqual((await world.workspace(id)).residency, 'restoring')
 })
 
-test('a fork whose wait is over is undone beside the other operations, also while its machine cannot be ended', async () => {
+test('a fork whose wait is over is undone while other operations go on, even if its machine cannot be stopped', async () => {
   await using world = await createWorld(roomFor(1))
   await world.startProcess()
   const id = await source(world)

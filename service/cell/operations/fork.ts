@@ -16,7 +16,7 @@ import { unpause } from './suspend.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
 
-/** Captures the source straight into the target, lets the source go, and restores the target under an identity of its own. */
+/** Captures the source straight into the target, releases the source, and restores the target under its own identity. */
 export const fork: OperationKind = {
   async drive(job) {
     const { step, attempt } = job.operation
@@ -36,14 +36,14 @@ export const fork: OperationKind = {
 }
 
 /**
- * A fork that has no room yet: it captures, lets the source go, and waits. While it held the source, the source could neither be used nor
- * give its own room.
+ * Captures for a fork that has no capacity yet, releases the source, and queues the fork again. Holding the source meanwhile would block
+ * its use and keep its capacity from being released.
  */
 export const captureAhead: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
 
 /**
- * @param then_waits the operation waits for room afterwards.
- * @returns the target as the commit has left it.
+ * @param then_waits the operation waits for capacity afterwards.
+ * @returns the target after the commit.
  */
 async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const { cell, operation } = job
@@ -61,22 +61,22 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const save = async (tx: Tx) => {
     if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
     await commitServed(tx, cell, served, now)
-    await releaseHold(tx, operation, source.id) // whoever joined since is handed it
+    await releaseHold(tx, operation, source.id) // forks that joined after the copy are handed the source
     if (then_waits) await queueAgain(tx, operation)
     return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }
   const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })
-  // The source's gate opens as soon as that is read; nothing of the target waits for it.
-  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN tells it too, and repeats what fails
+  // Admission of the source reopens once this is read; nothing of the target waits for it.
+  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN reports it too, and retries on failure
   return captured
 }
 
-/** Reset while it was suspended: its copy starts as blank as it would itself. */
+/** The source was reset while it was suspended: its copy starts as blank as the source would. */
 function isBlank(source: MachineRow): boolean {
   return source.observed_state === 'suspended' && source.checkpoint_id === null
 }
 
-/** The source may stand still since an earlier attempt; and what that one captured is without an owner. */
+/** An earlier attempt may have left the source paused, and a capture that no row names. */
 async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow): Promise<void> {
   await takeOver(job, source.id, source.ownership_epoch)
   await takeOver(job, target.id, target.ownership_epoch + 1)
@@ -86,7 +86,7 @@ async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow
 
 const LOST_SOURCE = operationError('checkpoint_failed', 'The source is not running any more', { reason: 'not_running' })
 
-/** What the memory of a copy will hold. */
+/** The memory that a copy of the source needs. */
 async function memoryOf(job: Job, source: MachineRow): Promise<number> {
   const saved = savedCheckpoint(source)
   return saved === null ? (source.grants?.memory_mib ?? 0) : capturedMemoryMib(job.cell.db, saved)
@@ -108,7 +108,7 @@ function sourceOf(job: Job): string {
   return source_workspace_id
 }
 
-/** Captured: the target keeps its capture, and an open restores it. */
+/** The target keeps its capture, and an open restores it. */
 async function undoCaptured(job: Job, target: MachineRow, error: OperationError): Promise<void> {
   await stopAttempt(job, target, 'stop-undo')
   const now = job.cell.clock.now()
@@ -117,7 +117,7 @@ async function undoCaptured(job: Job, target: MachineRow, error: OperationError)
   })
 }
 
-/** Not captured: the target never was anything. It goes, and its key with it: never a blank machine in place of a copy. */
+/** The target never had content: delete it and free its key. An open must not start a blank machine in place of a copy. */
 async function undoUncaptured(job: Job, target: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
   const source = await readMachineRow(cell.db, sourceOf(job))

@@ -16,7 +16,6 @@ import type { Trees } from '../trees/trees.ts'
 import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
 import { isWorkspace, workspaceSubject } from '../links/subject.ts'
 
-/** What every operation works with. */
 export interface CellContext {
   cell_id: string
   db: Db
@@ -27,12 +26,12 @@ export interface CellContext {
   room: Room
   parking: Parking
   agents: Pick<AgentLinks, 'greet' | 'of'>
-  /** A test does without. */
+  /** Absent in some tests. */
   guests?: GuestLinks
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
   executions: Pick<Executions, 'recover' | 'endAbandoned'>
-  /** Where the bytes of uploads are; absent or empty: none are kept. */
+  /** The directory of upload bytes; absent or empty: none are kept. */
   uploads_dir?: string
   log: Logger
 }
@@ -41,20 +40,19 @@ export interface CellContext {
 export interface Job {
   cell: CellContext
   operation: OpenOperation
-  /** Its workspace as the claim has left it; undefined where nothing was claimed yet. */
+  /** Its workspace after the claim; undefined before a claim. */
   seen?: MachineRow
-  /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
-  /** What is left waits for the guest alone: it may take its time, and nobody waits for its place. */
+  /** Called when only the guest's start-up is left. It may take long, so the job gives up its permit. */
   waitsForGuest?: () => void
 }
 
 export interface OperationKind {
-  /** Carries the operation on from wherever it is. Safe to run again from any point. */
+  /** Drives the operation on from its current step. Safe to run again from any point. */
   drive(job: Job): Promise<void>
-  /** Ends it as failed and leaves the workspace as it was before. Reached only before the operation's commit. null: it only goes forward. */
+  /** Fails the operation and leaves the workspace as it was before. Never runs after the commit. null: the operation only goes forward. */
   undo: ((job: Job, error: OperationError) => Promise<void>) | null
-  /** What a refusal of the machine host means to the caller. */
+  /** Maps a refusal of the machine host to the caller's error. */
   errorOf(failure: HostFailure): OperationError
 }
 
@@ -62,9 +60,9 @@ const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
 
 /**
- * Asks the machine host for one step. While nobody answers the step waits: asked again with the same fence and step, it joins what
- * may still run. A refused fence means that a later attempt or operation has taken over.
- * @param step names this one call of the attempt: two calls of one name would be one.
+ * Calls the machine host for one step, and retries while the host is unreachable. A retry has the same fence and step, so it joins a call
+ * that may still run. A refused fence means that a later attempt or operation has taken over.
+ * @param step names this one call of the attempt: two calls with one name count as one.
  */
 export async function ask<T>(job: Job, workspace_id: string, step: string, epoch: number, verb: (fence: Fence) => Promise<T>): Promise<T> {
   const { id: operation_id, fence } = job.operation
@@ -81,7 +79,7 @@ export async function ask<T>(job: Job, workspace_id: string, step: string, epoch
   }
 }
 
-/** Like ask, where the refusals named are as good as success. */
+/** Like `ask`, but returns false for the excused refusals. */
 export async function askUnless(job: Job, excused: readonly string[], ...rest: AskTail<void>): Promise<boolean> {
   try {
     await ask(job, ...rest)
@@ -93,45 +91,45 @@ export async function askUnless(job: Job, excused: readonly string[], ...rest: A
 }
 type AskTail<T> = Parameters<typeof ask<T>> extends [Job, ...infer Tail] ? Tail : never
 
-/** The workspace that the operation is about, as its claim has left it: nobody else may change what concerns its machine since. */
+/** The workspace after its claim. The claim keeps every other writer from changing its machine. */
 export async function claimedRow(job: Job): Promise<MachineRow> {
   return job.seen ?? (await readMachineRow(job.cell.db, job.operation.workspace_id))
 }
 
-/** First step of every attempt but the first: ends or joins what an earlier one left running on the host. */
+/** First step of every attempt but the first: ends or joins the calls of an earlier attempt on the host. */
 export async function takeOver(job: Job, workspace_id: string, epoch: number): Promise<void> {
   await ask(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
 }
 
 /**
- * How long calls in progress may take to end before the guest stands still. Calls that take longer, and streams, are silent while
- * it is captured: they end with the commit, or go on as if nothing had been when there is none.
+ * The time that calls in progress may take to end before the guest is paused. Longer calls and streams stay silent during the capture. The
+ * commit ends them; without a commit they go on.
  */
 const DRAIN_MS = 1000
 
-/** What comes before every capture: the gate is closed in memory too, nothing is frozen, and what has passed the gate may end. */
+/** Prepares a capture: reads the closed admission into memory, thaws the machine, and waits for admitted calls to end. */
 export async function quiesce(job: Job, workspace_id: string): Promise<void> {
   const { cell } = job
   const entry = await cell.table.fresh(workspace_id)
-  // A wake that was cut short may have left a machine, which never became the workspace's.
+  // A wake that was cut short may have left a machine that the workspace never owned.
   if (entry?.residency === 'restoring') {
     const machine_epoch = entry.ownership_epoch
     await ask(job, workspace_id, 'stop-unborn', machine_epoch, (fence) => cell.host.stop({ ...fence, machine_epoch }))
   }
   await cell.parking.rouse(workspace_id, async ({ epoch }) => {
-    // One that died says so to the capture.
+    // A dead machine fails the capture later.
     await askUnless(job, ['not_running', 'not_found'], workspace_id, 'thaw', epoch, (fence) => cell.host.thaw(fence))
   })
   await cell.table.activity.drained(workspace_id, DRAIN_MS)
 }
 
-/** The workspace's machine as the host sees it. */
+/** The workspace's machine as the host reports it. */
 export async function findMachine(job: Job, workspace_id: string): Promise<Machine | undefined> {
   const { machines } = await ask(job, workspace_id, 'inventory', 0, () => job.cell.host.glance())
   return machines.find((machine) => isWorkspace(machine) && machine.subject.id === workspace_id)
 }
 
-/** Tidying that nothing waits for: what fails here is swept by the reconciler. */
+/** Clean-up that nothing waits for: the reconciler removes the rest after a failure. */
 export async function tidy(job: Job, what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()

@@ -2,16 +2,16 @@ import { JOINED } from '../../core/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import { MACHINE_COLUMNS, machineRow, type MachineRow, type Tx } from './store.ts'
 
-/** A fork that waits for the capture that another one takes of its source. */
+/** A fork that waits for the capture that another fork takes of its source. */
 export interface Joined {
   operation_id: string
   target: MachineRow
 }
 
-/** Of one capture. Those beyond it are served by the next. */
+/** Per capture. The next capture serves further forks. */
 const JOINED_MAX = 16
 
-/** The forks of this source that wait for a capture, the oldest first. */
+/** Lists the forks of this source that wait for a capture, oldest first. */
 export async function listJoined(db: Db, source_workspace_id: string, holder_id: string): Promise<Joined[]> {
   const rows = await db
     .selectFrom('operations as o')
@@ -22,7 +22,7 @@ export async function listJoined(db: Db, source_workspace_id: string, holder_id:
     .where('o.kind', '=', 'fork')
     .where('o.step', '=', JOINED)
     .where('o.completed_at', 'is', null)
-    .where('o.id', '!=', holder_id) // which may have joined itself, and been handed the source
+    .where('o.id', '!=', holder_id) // the holder may have joined before it was handed the source
     .where('w.deleted_at', 'is', null)
     .orderBy('o.id')
     .limit(JOINED_MAX)
@@ -30,7 +30,7 @@ export async function listJoined(db: Db, source_workspace_id: string, holder_id:
   return rows.map(({ operation_id, ...row }) => ({ operation_id, target: machineRow(row) }))
 }
 
-/** @returns false where it does not wait any more. To write its state wakes the runner, though it stays the same. */
+/** Writes `state` even if it is unchanged: the write wakes the runner. @returns false if the fork no longer waits. */
 export async function takeJoined(tx: Tx, operation_id: string, step: string, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('operations')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld } from '../../../tests/engine/world.ts'
 
-test('a layer snapshot captures the disk of a running workspace, which runs on, and is gone with it', async () => {
+test('a layer snapshot captures the disk of a running workspace, which runs on, and is deleted with it', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -14,7 +14,7 @@ test('a layer snapshot captures the disk of a running workspace, which runs on, 
     ['succeeded', { checkpoint_id: row.id }, 'layer', 'tools installed', '', null],
   )
   assert.equal((await world.workspace(workspace_id)).observed_state, 'running')
-  // What is superseded by a suspend is not what somebody wanted to keep.
+  // A suspend must not supersede a checkpoint that a caller wanted to keep.
   await world.ended(await world.operate(workspace_id, 'suspend'))
   await process.engine.watch()?.sweep()
   const kept = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints)
@@ -23,7 +23,7 @@ test('a layer snapshot captures the disk of a running workspace, which runs on, 
   assert.deepEqual(await kept(), [])
 })
 
-test('a layer snapshot of a workspace that does not run any more fails, and changes nothing', async () => {
+test('a layer snapshot of a workspace that no longer runs fails, and changes nothing', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()

@@ -5,7 +5,7 @@ import { createWorld } from '../../../tests/engine/world.ts'
 
 const waiting = sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
 
-test('the commit of a start that waits for its operation does not hold the workspace meanwhile', async () => {
+test('the commit of a start does not lock the workspace while it waits for its operation', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const starting = Promise.withResolvers<void>()
@@ -17,7 +17,7 @@ test('the commit of a start that waits for its operation does not hold the works
   const { workspace_id, operation_id } = await world.open()
   await starting.promise
   await world.db.transaction().execute(async (tx) => {
-    // As a delete does, which locks the two in this order.
+    // A delete locks the two rows in this order.
     await sql`select 1 from operations where id = ${operation_id} for no key update`.execute(tx)
     go.resolve()
     await world.until(async () => (await waiting.execute(world.db)).rows.length > 0)

@@ -17,9 +17,9 @@ import {
   type Progress,
 } from './store.ts'
 
-// What store.ts does in a transaction, in one statement each: where nothing but a move goes with it, and somebody waits.
+// Single-statement versions of transactions in store.ts, for a state change without other writes on a latency-critical path.
 
-/** asAttempt for a move alone, in one statement. @returns the row as it is then. */
+/** `asAttempt` for a state change alone, in one statement. @returns the row after it. */
 export async function moveAsAttempt(
   db: Db,
   operation: OpenOperation,
@@ -36,7 +36,7 @@ export async function moveAsAttempt(
   return movedRow(move)
 }
 
-/** endAttempt for a move alone, in one statement. @returns the row as it is then. */
+/** `endAttempt` for a state change alone, in one statement. @returns the row after it. */
 export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, outcome: Outcome, move: Move): Promise<MachineRow> {
   const taken = ofAttempt(db, operation).set(ended(outcome, now)).where(IS_FOUND).returning('id')
   const released = sql`released as (delete from workspace_holds where operation_id in (select id from taken))`
@@ -46,9 +46,9 @@ export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, ou
 }
 
 /**
- * claim, with the move that the operation begins with, in one statement.
+ * `claim` with the state change that begins the operation, in one statement.
  * @param operation as it was read.
- * @returns undefined: nothing is written, since one of the two is not as it was read.
+ * @returns undefined if either row has changed since it was read; then nothing is written.
  */
 export async function claimAndMove(
   db: Db,
@@ -63,18 +63,18 @@ export async function claimAndMove(
   return rows[0] && { operation: rows[0], seen: movedRow(move) }
 }
 
-// By name: a statement that reads every column there is is not kept prepared (db/watched-pool.ts).
+// Named columns: a statement that reads every column is not kept prepared (db/watched-pool.ts).
 const TAKEN_COLUMNS = sql.join(OPERATION_COLUMNS.map((name) => sql.ref(name.replace('o.', 'taken.'))))
 const IS_FOUND = sql<boolean>`exists (select from found)`
 
-/** The operation's row, locked. */
+/** Locks the operation's row. */
 function held(db: Db, { id }: OpenOperation) {
   return db.selectFrom('operations').select('id').where('id', '=', id).where('completed_at', 'is', null).forNoKeyUpdate()
 }
 
 /**
- * Either both rows change or none: the workspace where it is found as it was seen, and the operation where `taken` finds it. Locked in
- * the order of all transactions (store.ts): the workspace only when the operation is.
+ * Changes both rows or none: the workspace if it is as seen, and the operation if `taken` finds it. Locks the operation before the
+ * workspace, in the order of all transactions (store.ts).
  * @param held locks the operation.
  * @param taken changes the operation, if IS_FOUND, and returns it.
  */

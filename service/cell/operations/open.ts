@@ -44,7 +44,7 @@ export const open: OperationKind = {
   errorOf: startError,
 }
 
-/** Where a fork got no further than its capture: neither its disk alone nor a blank one would be what it is. */
+/** Restores a fork that failed after its capture. Its disk alone, or a blank machine, would not be the copy. */
 async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string): Promise<void> {
   const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
@@ -58,7 +58,7 @@ export async function clearEarlier(job: Job, seen: MachineRow): Promise<void> {
   await stopAttempt(job, seen, 'stop-earlier')
 }
 
-/** Kills what this operation started for the epoch that it did not commit. An operation that was never claimed started nothing. */
+/** Stops the machine of the epoch that this operation did not commit. An operation that was never claimed started nothing. */
 export async function stopAttempt(job: Job, seen: MachineRow, step: 'stop-earlier' | 'stop-undo'): Promise<void> {
   if (job.operation.attempt === 0) return
   await ask(job, seen.id, step, seen.ownership_epoch + 1, (fence) => job.cell.host.stop(fence))

@@ -18,7 +18,7 @@ test('an open makes a running machine at epoch 1 and lets its packets leave', as
   assert.deepEqual([machine?.epoch, machine?.connected, machine?.disk], [1, true, row.disk])
 })
 
-test('a workspace that moved on between the look and the claim is begun as it is', async () => {
+test('a workspace that changed between the pass and the claim is claimed in its current state', async () => {
   await using world = await createWorld()
   let moved = 0n
   using _ = armFailpoint('open.O3', async () => {
@@ -71,7 +71,7 @@ for (const [point, kind] of [
   })
 }
 
-test('a suspended workspace resumes with memory, files and counter of the instant it was paused', async () => {
+test('a suspended workspace resumes with memory, files and counter from the instant of the pause', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
@@ -216,7 +216,7 @@ test('a damaged checkpoint fails the resume and the workspace stays suspended', 
   )
 })
 
-test('a failed first open is failed, and an open after it starts', async () => {
+test('a first open that fails leaves the workspace failed, and a second open starts it', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { HostFailure } = await import('../links/hostd.ts')
@@ -237,7 +237,7 @@ test('a killed machine is failed at once, and an open continues from its current
   const { table } = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
   await world.ended(operation_id)
-  // A process that has not heard of the machine yet has nothing that could die.
+  // A process that does not know the machine yet would not record its death.
   await world.until(async () => (await table.fresh(workspace_id))?.machine ?? undefined)
   const entry = table.get(workspace_id)
   world.host.guest(workspace_id).files.set('/kept', 'yes')
@@ -331,7 +331,7 @@ test('a database that drops every connection in the middle loses nothing', async
   await assertNothingIsLeft(world)
 })
 
-test('an operation that lost its workspace says what became of that', async () => {
+test('an operation that lost its workspace reports the workspace’s new state', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const [dead, moved] = [await world.open(), await world.open()]

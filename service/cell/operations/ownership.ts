@@ -10,10 +10,10 @@ const RETRY_MS = 500
 const PROBE_MS = 5000
 
 /**
- * One process acts for a cell: the one whose connection holds the cell's advisory lock. It is the server that ends the lock, with
- * the process or its connection, so a cell that restarts has it back at once and a second process waits without asking again.
- * Losing the connection ends the right to act; what is under way then can commit nothing, since every commit names its attempt.
- * @param won is called with a signal that fires when the right is lost. It is called anew each time the lock is won again.
+ * Lets one process act for a cell: the one whose connection holds the cell's advisory lock. The server releases the lock when the process
+ * or connection ends, so a waiting process gets it without polling. After a lost connection, work in progress can commit nothing, because
+ * every commit names its attempt.
+ * @param won is called each time the lock is acquired, with a signal that fires when it is lost.
  */
 export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal: AbortSignal) => void): Ownership {
   let client: pg.Client | null = null
@@ -21,7 +21,7 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
   let retry: NodeJS.Timeout | undefined
 
   const contend = () => {
-    const connection = new pg.Client({ ...connectionConfig(options), statement_timeout: 0 }) // waiting for the lock has no end
+    const connection = new pg.Client({ ...connectionConfig(options), statement_timeout: 0 }) // the wait for the lock has no end
     const controller = new AbortController()
     client = connection
     const lose = () => {
@@ -56,7 +56,7 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
 
 async function lock(connection: pg.Client, cell_id: string): Promise<void> {
   await connection.connect()
-  // A server that cannot reach us any more must not keep the lock for the two hours of the default.
+  // A server that cannot reach this process must not keep the lock for the default two hours.
   await connection.query('set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3')
   await connection.query("select pg_advisory_lock(hashtextextended('berth cell ' || $1, 0))", [cell_id])
 }

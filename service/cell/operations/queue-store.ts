@@ -6,27 +6,26 @@ import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation, type Tx } from './store.ts'
 
-/** An operation that is not over, and its workspace as it is beside it. */
+/** An open operation, and its workspace read in the same statement. */
 export interface Queued {
   operation: OpenOperation
   row: MachineRow
 }
 
-/** What is open, by what it is about. */
+/** Open operations, by target. */
 export interface Open {
   of_workspaces: Queued[]
   others: OtherOperation[]
 }
 
-/** An operation that is about no workspace. */
+/** An operation on a target other than a workspace. */
 export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { subject_kind: string; subject_id: string; owner_id: string }
 
 const OPEN_OPERATIONS_MAX = 2000
 
 /**
- * Every open operation that is this cell's or nobody's, oldest first, of its kind of subject. One statement: somebody waits for what it
- * finds. What waits for room already is left out first, the latest of each organization before the first of another: however much of
- * that there is, nothing else waits behind it.
+ * Lists the open operations of this cell and those without a cell, oldest first. One statement, for latency. At the limit, operations
+ * that wait for capacity are dropped first, fairly between organizations. However many wait, they block no other operation.
  */
 export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   const rows = await db
@@ -36,7 +35,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
     .leftJoin('workspaces as s', 's.id', 'o.source_workspace_id')
     .select([...OPERATION_COLUMNS, ...MACHINE_COLUMNS, 'o.subject_kind', 'o.subject_id', 'o.organization_id as owner_id'])
     .where('o.completed_at', 'is', null)
-    .where('o.subject_kind', '!=', 'organization') // the api's
+    .where('o.subject_kind', '!=', 'organization') // the API runs these
     .where(IS_NOT_WAITING)
     .where(sql<boolean>`coalesce(o.cell_id, w.cell_id, s.cell_id, ${cell_id}::uuid) = ${cell_id}::uuid`)
     .orderBy(sql`o.state = 'capacity_pending'`)
@@ -51,11 +50,11 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   }
 }
 
-/** A fork that waits for another's capture is nothing to begin, until the source is handed to it. */
+/** A fork that waits for another fork's capture cannot begin until the source is handed to it. */
 const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(JOINED)} or exists (
   select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
-/** By the joins and the condition: a row of a workspace has one with its template version, and is not over. */
+/** The query guarantees the casts: a row of a workspace has its template version and is open. */
 function queuedOf(row: object): Queued {
   const operation = row as OpenOperation
   return { operation: operationOf(operation), row: machineRow({ ...(row as MachineColumns), id: operation.workspace_id }) }
@@ -63,24 +62,23 @@ function queuedOf(row: object): Queued {
 
 type MachineColumns = Parameters<typeof machineRow>[0]
 
-/** Nothing but the operation, of a row that has more. */
 function operationOf(row: OpenOperation): OpenOperation {
   const { id, kind, state, workspace_id, source_workspace_id, created_at, deadline_at, attempt, fence, step, progress, input } = row
   return { id, kind, state, workspace_id, source_workspace_id, created_at, deadline_at, attempt, fence, step, progress, input }
 }
 
 const GIVEN_MAX = 1000
-/** As long as anybody waits: what was given before nobody of those has seen. */
+/** The longest wait for capacity. No waiting operation was queued before it. */
 const GIVEN_MS = LIMITS.wait.capacity_wait_seconds * 1000
 
-/** The latest operations of these kinds that room was given to by this cell, the oldest first. */
+/** Lists the latest operations of these kinds that this cell granted capacity to, oldest first. */
 export async function readGiven(
   db: Db,
   cell_id: string,
   kinds: readonly string[],
   now: Date,
 ): Promise<{ organization_id: string; memory_mib: number }[]> {
-  // Whoever was given room in that time has waited no longer than that; ids are in the order of time, and the key finds them.
+  // An operation granted in this period has waited no longer than the period. Ids are ordered by time, so the key finds them.
   const oldest = v7({ msecs: Math.max(now.getTime() - 2 * GIVEN_MS, 0), seq: 0, random: new Uint8Array(16) })
   const rows = await db
     .selectFrom('operations as o')
@@ -97,7 +95,7 @@ export async function readGiven(
   return rows.reverse()
 }
 
-/** It has done what needs no room, and waits for room as one that was not begun. */
+/** Queues an operation again to wait for capacity, after the part that needs none. */
 export async function queueAgain(tx: Tx, { id }: OpenOperation): Promise<void> {
   await tx.updateTable('operations').set({ state: 'queued', started_at: null }).where('id', '=', id).execute()
 }
@@ -120,7 +118,7 @@ export async function markPending(db: Db, operation: OpenOperation, now: Date, d
   })
 }
 
-/** It waits on, for something else. */
+/** Updates the reason of an operation that still waits. */
 export async function tellAgain(db: Db, { id }: OpenOperation, now: Date, error: OperationError): Promise<void> {
   await db
     .updateTable('operations')
@@ -130,7 +128,7 @@ export async function tellAgain(db: Db, { id }: OpenOperation, now: Date, error:
     .execute()
 }
 
-/** The host had no room after all: the attempt says nothing about the operation. */
+/** Counts an attempt that the host refused for lack of capacity; it does not count against the operation. */
 export async function noteNoRoom(db: Db, operation: OpenOperation): Promise<void> {
   const no_room = (operation.progress.no_room ?? 0) + 1
   await ofAttempt(db, operation)

@@ -8,7 +8,7 @@ import pino from 'pino'
 
 const DAY_SECONDS = 24 * 3600
 
-/** A running workspace with something in memory and on disk. */
+/** A running workspace with data in memory and on disk. */
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
@@ -24,7 +24,7 @@ const done = async (world: World, id: string, kind: string, input: object = {}) 
   return operation.result as Record<string, string>
 }
 
-test('a suspended workspace that is reset stays suspended, boots blank and can be brought back', async () => {
+test('a suspended workspace that is reset stays suspended, boots blank and can be restored', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -52,7 +52,7 @@ test('a fork of a workspace that was reset while suspended is as blank as it', a
   assert.equal(world.host.guest(fork.workspace_id).files.get('/f'), undefined)
 })
 
-test('a snapshot of a suspended workspace outlives later suspends; what is superseded goes', async () => {
+test('a snapshot of a suspended workspace survives later suspends; superseded checkpoints are deleted', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -69,7 +69,7 @@ test('a snapshot of a suspended workspace outlives later suspends; what is super
   await assertNothingIsLeft(world)
 })
 
-test('a recovery checkpoint goes after seven days with its files, but not while the workspace would resume from it', async () => {
+test('a recovery checkpoint and its files are deleted after seven days, but not while the workspace would resume from it', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -91,7 +91,7 @@ test('a recovery checkpoint goes after seven days with its files, but not while 
   await assertNothingIsLeft(world)
 })
 
-test('a reset whose new machine does not start is failed with the recovery checkpoint, and the next open is blank', async () => {
+test('a reset whose new machine does not start fails with the recovery checkpoint, and the next open is blank', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const id = await running(world)
@@ -108,7 +108,7 @@ test('a reset whose new machine does not start is failed with the recovery check
   assert.equal(world.host.guest(id).files.get('/f'), undefined)
 })
 
-test('a failed workspace is restored: it is suspended at the checkpoint, and its disk of before can be put back', async () => {
+test('a failed workspace that is restored is suspended at the checkpoint, and its old disk can be restored', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -128,7 +128,7 @@ test('a failed workspace is restored: it is suspended at the checkpoint, and its
   await assertNothingIsLeft(world)
 })
 
-test('a reset whose new machine does not start is taken back by a restore', async () => {
+test('a restore undoes a reset whose new machine did not start', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -147,7 +147,7 @@ test('a reset whose new machine does not start is taken back by a restore', asyn
   await assertNothingIsLeft(world)
 })
 
-test('a restore of a failed workspace whose disk cannot be captured leaves it failed, to be opened', async () => {
+test('a restore of a failed workspace whose disk cannot be captured leaves it failed, and an open can start it', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const id = await running(world)

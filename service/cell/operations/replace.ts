@@ -21,48 +21,48 @@ import {
 } from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
-/** The workspace is its new content already; what is left is to give the old machine up and to start the new one. */
+/** The workspace has its new content. Left to do: stop the old machine and start the new one. */
 const REPLACED = 'replaced'
 
-/** The same of one that does not run: nothing is left but what the kind does last. */
+/** The same for a workspace that does not run: only `finishing` is left. */
 const REPLACED_ASLEEP = 'replaced_asleep'
 
 const DAY_MS = 24 * 3600_000
 
-/** What the workspace starts with from the commit on. */
+/** The content that the workspace starts with after the commit. */
 export interface Content {
   checkpoint_id: string
-  /** Of one that was made for it, and has no row yet. */
+  /** A new checkpoint, which has no row yet. */
   made?: CheckpointInfo
   made_as?: 'suspend' | 'fork'
-  /** What earlier suspends, forks and adoptions left goes: one adoption after another would fill the pool. */
+  /** Deletes the checkpoints of earlier suspends, forks and adoptions: repeated adoptions would otherwise fill the pool. */
   supersedes?: true
-  /** Of the template's start-up, where the memory is another workspace's. */
+  /** The start-up state, if the memory comes from another workspace. */
   startup?: StartupState
 }
 
-/** How a reset, a restore in place and an adoption differ: everything else of them is one. */
+/** The differences between a reset, a restore in place and an adoption. */
 export interface Replacement {
-  /** The commit: the old content is a recovery checkpoint, the new one is what the workspace would start with. */
+  /** The event of the commit: the old content becomes a recovery checkpoint. */
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
-  /** The new content; null: nothing but the template. */
+  /** null: only the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
-  /** In the transaction of the commit. */
+  /** Runs in the transaction of the commit. */
   committing?(tx: Tx, job: Job): Promise<void>
-  /** Before the commit something failed: whatever else was captured goes on as it was. */
+  /** Runs after a failure before the commit, to set other captured machines going again. */
   undone?(job: Job): Promise<void>
-  /** What is done last, before the operation succeeds. Repeated where it is cut off. */
+  /** Runs last, before the operation succeeds. Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
-  /** Starts the machine in the epoch that the commit has given, and makes it the workspace's. */
+  /** Starts the machine in the committed epoch and makes it the workspace's. */
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
-  /** When the new machine could not be started. */
+  /** The event after the new machine failed to start. */
   start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
   desired_after_failure: 'running' | 'suspended'
   end: Omit<RunningEnd, 'result'>
   points: Record<'close' | 'capture' | 'commit' | 'stop' | 'start', FailpointName>
 }
 
-/** Puts other content into a workspace that keeps its key and id. What was there stays restorable for seven days. */
+/** Replaces the content of a workspace that keeps its key and id. The old content stays restorable for seven days. */
 export function replacement(kind: Replacement): OperationKind {
   return {
     async drive(job) {
@@ -114,7 +114,7 @@ function capture(job: Job, seen: MachineRow, content: Content | null): Promise<C
   )
 }
 
-/** Of a workspace that failed nothing is left but its disk. @returns null: not even that. */
+/** Captures the disk of a failed workspace. @returns null if the host has no disk. */
 async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo | null> {
   const { disk } = seen
   if (disk === null) return null
@@ -131,8 +131,8 @@ async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo |
 }
 
 /**
- * One transaction in which the old content becomes the recovery checkpoint and the new one the workspace's.
- * @param captured null: it was hibernated, and what it lies in is the recovery checkpoint.
+ * Makes the old content the recovery checkpoint and the new content the workspace's, in one transaction.
+ * @param captured null: the workspace was hibernated, and its checkpoint becomes the recovery checkpoint.
  */
 async function commitReplaced(
   job: Job,
@@ -144,7 +144,7 @@ async function commitReplaced(
   const { cell, operation } = job
   const now = cell.clock.now()
   const recovery_checkpoint_id = captured?.checkpoint_id ?? seen.checkpoint_id
-  const { reserved: _taken, ...begun } = operation.progress // of a hibernated one, whose grants say it from here on
+  const { reserved: _taken, ...begun } = operation.progress // reserved for a hibernated workspace; its grants count from here on
   const progress: Progress = { ...begun, recovery_checkpoint_id, old_disk: seen.disk }
   const save = (tx: Tx) => moveToContent(tx, job, kind, seen, content, { captured, recovery_checkpoint_id }, now)
   const row = await asAttempt(cell.db, operation, now, save, { step: REPLACED, progress })
@@ -153,8 +153,8 @@ async function commitReplaced(
 }
 
 /**
- * What a suspended workspace was is a checkpoint already.
- * @param captured the disk of one that had failed.
+ * Commits for a workspace that does not run. The content of a suspended one is a checkpoint already.
+ * @param captured the disk of a failed workspace.
  */
 async function commitAsleep(
   job: Job,
@@ -196,9 +196,9 @@ function asleepResult(recovery_checkpoint_id: string | null, ownership_epoch: nu
   return { recovery_checkpoint_id, ownership_epoch }
 }
 
-/** What becomes the recovery checkpoint. */
+/** The future recovery checkpoint. */
 interface Recovery {
-  /** null: a checkpoint that is there already. */
+  /** null: the checkpoint exists already. */
   captured: CheckpointInfo | null
   recovery_checkpoint_id: string | null
 }
@@ -235,7 +235,7 @@ function expiry(now: Date): Date {
   return new Date(now.getTime() + LIMITS.workspace.recovery_checkpoint_days * DAY_MS)
 }
 
-/** The paused machine may never run again; its disk goes when the new one is the workspace's. */
+/** The paused machine must never run again. Its disk is deleted once the new machine is the workspace's. */
 async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<void> {
   const { cell, operation } = job
   const epoch = seen.ownership_epoch
@@ -254,12 +254,12 @@ async function undoCapture(job: Job, kind: Replacement, seen: MachineRow, error:
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
     if (!alive) await moveWorkspace(tx, seen, 'lost', now, { grants: null })
-    // Who wanted it restored wanted it to run: an open still starts it.
+    // The caller of a restore wanted the workspace to run: an open can still start it.
     if (seen.observed_state === 'failed') await moveWorkspace(tx, seen, 'start_failed', now, { desired_state: 'running' })
   })
 }
 
-/** The new content stays: an open or a resume tries it again, and the recovery checkpoint brings the old one back. */
+/** Keeps the new content: an open or a resume retries it, and the recovery checkpoint restores the old content. */
 async function undoStart(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
   await ask(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))

@@ -1,7 +1,7 @@
 import type { Fence, RestoreRequest, StartRequest } from '../links/hostd.ts'
 import type { MachineRow } from './store.ts'
 
-/** The guest's own name of itself: from the id, since a key may hold anything. */
+/** The guest's hostname. Built from the id, because a key may hold any characters. */
 export function hostnameOf(workspace_id: string): string {
   return `ws-${workspace_id.slice(-12)}`
 }

@@ -8,12 +8,12 @@ import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { LostRace, type MachineRow } from './store.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-/** Back to a checkpoint of the workspace's own, in place: the checkpoint itself is only read. */
+/** Returns to a checkpoint of the workspace itself, in place. The checkpoint is only read. */
 export const restore = replacement({
   replaced: 'restored',
   contentOf: (job, seen) => (job.operation.input['memory'] === false ? withoutMemory(job, seen) : withMemory(job, seen)),
   async start(job, seen, end) {
-    const { checkpoint_id } = seen // the content, by the commit
+    const { checkpoint_id } = seen // the commit has set the content
     if (checkpoint_id === null) throw new LostRace('The content of a restore')
     const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
       job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
@@ -26,7 +26,7 @@ export const restore = replacement({
   points: { close: 'restore.V2', capture: 'restore.V3', commit: 'restore.V5', stop: 'restore.V6', start: 'restore.V6a' },
 })
 
-/** Refused before anything is touched where the host says already that it would not restore it. */
+/** Refuses before it changes anything, if the host reports that it cannot restore this memory. */
 async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
   const checkpoint_id = wantedCheckpoint(job)
   const { files } = await ask(job, id, 'inventory', 0, () => job.cell.host.inventory())
@@ -38,7 +38,7 @@ async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
   throw new Refused(memoryError(missing_features === undefined ? told : { ...told, missing_features }))
 }
 
-/** A copy without memory, which machines boot from. The checkpoint stays as it is: its memory may be restorable again some day. */
+/** Copies the checkpoint without memory, so that the machine boots. The checkpoint keeps its memory: a later host may restore it. */
 async function withoutMemory(job: Job, seen: MachineRow): Promise<Content> {
   const source = { source: workspaceSubject(seen.id), source_checkpoint_id: wantedCheckpoint(job) }
   const checkpoint_id = job.cell.ids.next()

@@ -15,7 +15,7 @@ const END: RunningEnd = {
   result: {},
 }
 
-/** Restores a suspended workspace. Its checkpoint stays as it is until the next one is committed. */
+/** Restores a suspended workspace. Its checkpoint stays until the next one is committed. */
 export const resume: OperationKind = {
   async drive(job) {
     if (job.operation.step === COMMITTED) return completeEarlier(job, END)
@@ -37,7 +37,7 @@ export const resume: OperationKind = {
   errorOf: startError,
 }
 
-/** As it was suspended; blank after a reset while it was. */
+/** Starts blank if the workspace was reset while it was suspended. */
 function bringBack(job: Job, seen: MachineRow): Promise<Machine> {
   const { host } = job.cell
   const epoch = seen.ownership_epoch + 1

@@ -4,12 +4,12 @@ import { aheadOf, type KnownKind } from './begin.ts'
 import type { Queued } from './queue-store.ts'
 import type { MachineRow } from './store.ts'
 
-/** Room that an operation asks for. */
+/** A capacity request of an operation. */
 export interface RoomWant extends Want {
   required: Resources
 }
 
-/** null: it needs none, or it has reserved it already. */
+/** null: it needs no capacity, or has reserved it already. */
 export function wantOf(known: KnownKind | undefined, { operation, row }: Queued): RoomWant | null {
   const required = known === undefined || hasRoom(operation) ? null : roomFor(known, row)
   if (required === null) return null
@@ -18,12 +18,12 @@ export function wantOf(known: KnownKind | undefined, { operation, row }: Queued)
   return { id: operation.id, organization_id, memory_mib, disk_gib, since: operation.created_at, is_call: false, required }
 }
 
-/** One that was cut short while it captured ahead of its room has none. */
+/** A fork that was cut short while it captured ahead has reserved nothing. */
 function hasRoom(operation: Queued['operation']): boolean {
   return operation.state === 'running' && (operation.progress.reserved !== undefined || aheadOf(operation) === undefined)
 }
 
-/** The room that an operation needs beside what its workspace has; null: none. A hibernated one has its disk. */
+/** The capacity an operation needs beyond its workspace's grants; null: none. A hibernated workspace still occupies its disk. */
 function roomFor({ starts, replaces }: KnownKind, { ceilings, grants, residency, observed_state }: MachineRow): Resources | null {
   if (starts) return ceilings
   const sleeps = observed_state === 'running' && residency === 'hibernated'

@@ -25,7 +25,7 @@ for (const [group, places] of [
   })
 }
 
-test('waiting operations take turns by organization, and an organization with fewer places comes first', () => {
+test('waiting operations alternate by organization, and an organization with fewer permits comes first', () => {
   const state = newState()
   for (const organization_id of 'aaab') begin(state, 'suspend', organization_id)
   const waiting = ['a1', 'a2', 'b1', 'b2', 'c1', 'c2', '?']

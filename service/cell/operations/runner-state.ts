@@ -3,9 +3,9 @@ import type { RoomWant } from './room-wants.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
-/** Places of each group. As many machines may be starting up as there are: each only waits for its guest. */
+/** Permits of each group. Start-ups have no limit: each only waits for its guest. */
 const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
-/** Between two looks when nothing wakes the runner: no notification is lost for longer. */
+/** The time between passes without a wake: a lost notification delays work by this at most. */
 const PASS_MS = 15_000
 export const RETRY_MS_MIN = 100
 
@@ -13,21 +13,21 @@ interface RunningJob {
   group: Group
   organization_id: string
   done: Promise<void>
-  /** When its group has become another. */
+  /** Resolves when the job has left its first group. */
   moved: Promise<void>
 }
 
 export interface State {
   jobs: Map<string, RunningJob>
-  /** Operations whose last attempt fell over, and when the next may be made. */
+  /** Operations whose last attempt failed, with the time of the next. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
-  /** Those that capture before they wait for room: what becomes free meanwhile is set aside for them, too. */
+  /** Operations that capture before they wait for capacity. Released capacity is reserved for them, too. */
   ahead: Map<string, RoomWant>
-  /** What those that wait for room were told there is too little of. */
+  /** The resources that each waiting operation was last told are short. */
   told: Map<string, string>
-  /** The next end of a wait for room, of those that the last look saw. */
+  /** The earliest deadline of the waits for capacity that the last pass saw. */
   deadline_at: Date | null
-  /** Whether the last look left something that waits for room or for a place in its group. */
+  /** Whether the last pass left an operation that waits for capacity or for a permit. */
   left_some: boolean
   draining: boolean
 }
@@ -36,7 +36,7 @@ export function newState(): State {
   return { jobs: new Map(), waiting: new Map(), ahead: new Map(), told: new Map(), deadline_at: null, left_some: false, draining: false }
 }
 
-/** A repeat that is under way is waited for by its own end. */
+/** The delay until the next pass. A retry that already runs wakes the runner itself when it ends. */
 export function nextLookMs(
   { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
   now: Date,
@@ -47,7 +47,7 @@ export function nextLookMs(
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
-/** Whose permit of which group an operation takes. */
+/** The group and organization that an operation's permit counts against. */
 export interface Place {
   group: Group
   organization_id: string
@@ -59,13 +59,16 @@ export function freePlaces({ groups }: { groups?: Groups }, state: State, group:
   return (groups?.[group] ?? GROUPS[group]) - countJobs(state, { group })
 }
 
-/** The last place is for an organization that has none: another may hold the others for hours. */
+/** Reserves the last permit for an organization that has none: other jobs may keep theirs for hours. */
 export function mayBegin(options: { groups?: Groups }, state: State, place: Place): boolean {
   const free = freePlaces(options, state, place.group)
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
-/** Orders waiting operations: the organization with the fewest places comes first. Each counts those of its organization ahead of it. Stable. */
+/**
+ * Orders waiting operations by fair share: the organization with the fewest permits first. Earlier operations of the same organization
+ * count as permits. Stable.
+ */
 export function inShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => Place | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {
@@ -98,7 +101,6 @@ export function forgetDone(state: State, open: { id: string }[]): void {
   for (const known of [state.waiting, state.told]) for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
 }
 
-/** For failures and logs. */
 export function shownState({ jobs, waiting, ahead, left_some, draining }: State): object {
   const repeats = [...waiting].map(([id, { wait_ms, until_ms }]) => [id, [wait_ms, until_ms - performance.now()]] as const)
   const groups = [...jobs].map(([id, { group }]) => [id, group] as const)

@@ -33,33 +33,31 @@ import {
 export interface RunnerOptions {
   cell: CellContext
   listener: Listener
-  /** Fires when this process may no longer act for the cell. */
   signal: AbortSignal
-  /** Told when an operation ended in a way that may have left something. */
+  /** Called when an operation ended in a way that may have left orphans. */
   leftovers(): void
   groups?: Partial<Record<Group, number>>
 }
 
 export interface Runner {
-  /** Looks for work; nothing waits for it. */
+  /** Requests a pass. */
   wake(): void
-  /** Resolves when a pass that began after this call has looked at every operation. */
+  /** Resolves after a pass that began after this call. */
   pass(): Promise<void>
-  /** Resolves when nothing is being worked on. */
+  /** Resolves when no pass and no job runs. */
   idle(): Promise<void>
-  /** Takes no more work; resolves when what is under way has ended. */
+  /** Accepts no more work; resolves when the running jobs have ended. */
   drain(): Promise<void>
-  /** For failures and logs. */
   state(): object
 }
 
-/** A look that failed is made again: the database may have been away for a moment. */
+/** A failed pass is repeated: the database may have been away for a moment. */
 const LOOK_FAILED_MS = 1000
 const RETRY_MS_MAX = 5000
-/** What takes the room on the host is about to go. */
+/** Short: the machine that occupies the capacity is about to end. */
 const NO_ROOM_RETRY_MS_MAX = 500
 
-/** Works off the operations of one cell. One at a time a workspace is the holds' doing, not this loop's. */
+/** Runs the operations of one cell. The workspace holds, not this loop, allow one operation per workspace at a time. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
   const state = newState()
@@ -99,13 +97,13 @@ export function startRunner(options: RunnerOptions): Runner {
     timer = setTimeout(wake, ms)
     timer.unref()
   }
-  const wake = () => void pass().catch(() => undefined) // logged in the loop; the timer looks again
-  // What a job's end gives free, another may wait for; a look that is under way may have counted before it. Else nothing has changed,
-  // and a look would only stand in the way of whoever waits for the answer.
+  const wake = () => void pass().catch(() => undefined) // logged in the loop; the timer retries
+  // A finished job may free capacity that a running pass counted as used: pass again. Otherwise skip the pass; it would only delay the
+  // reply.
   const ended = () => {
     if (current !== null || state.left_some || state.waiting.size > 0) wake()
   }
-  // What is said of an operation in hand is what its own job has written; the job wakes the runner when it ends.
+  // Ignores notifications of operations that run here: their own jobs wrote them, and each job's end wakes the runner.
   const unheard = options.listener.on('berth_operation', (id) => {
     if (id === null || !state.jobs.has(id)) wake()
   })
@@ -122,7 +120,7 @@ export function startRunner(options: RunnerOptions): Runner {
       await Promise.all([...state.jobs.values()].map(({ done }) => done))
     }
   }
-  // A start-up goes on in its machine; whoever acts for the cell next waits on for it.
+  // Does not wait for start-ups: they go on in their machines, and the next process of the cell waits for them.
   const settled = async () => {
     for (;;) {
       await current
@@ -151,17 +149,15 @@ export function startRunner(options: RunnerOptions): Runner {
 }
 
 interface Signals {
-  /** There may be something to begin. */
   wake(): void
-  /** A job has ended. */
   ended(): void
 }
 
-/** One look at everything that is open: begin what may begin, in the order in which it was asked for; who waits for room, in turn. */
+/** One pass over all open operations: begins those that may begin, oldest first, and those that need capacity by fair share. */
 async function lookOnce(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
   const { cell } = options
   forgetLook(state)
-  // Asked before the rows are read: what is moved on the way between resident and parked may be another row afterwards.
+  // Read before the rows: a workspace that is being parked or woken may have another row afterwards.
   const moving = new Set(cell.parking.moving())
   cell.room.review()
   const { of_workspaces: all, others } = await listOpen(cell.db, cell.cell_id)
@@ -181,11 +177,11 @@ async function lookOnce(options: RunnerOptions, state: State, signals: Signals):
 
 interface Turn {
   queued: Queued
-  /** null: it takes no room of its own. */
+  /** null: it needs no capacity. */
   want: RoomWant | null
 }
 
-/** Those that need room take their turns among each other; all others stay where they are. Those without a place wait. */
+/** Orders requests for capacity by fair share among their positions; other operations keep theirs. Operations without a permit wait. */
 function inTurn(options: RunnerOptions, state: State, open: Queued[]): Turn[] {
   const placed = open.filter((queued) => {
     const place = placeOf(queued)
@@ -195,19 +191,18 @@ function inTurn(options: RunnerOptions, state: State, open: Queued[]): Turn[] {
   const turns = inShares(state, placed, placeOf).map((queued): Turn => ({ queued, want: wantOf(knownKind(queued.operation), queued) }))
   const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
   const asking = [...state.ahead.values(), ...turns.flatMap(({ want }) => (want === null ? [] : [want]))]
-  // Without a place it cannot use what would be set aside for it.
+  // An operation without a permit could not use capacity that is reserved for it.
   const ordered = options.cell.room.expect(asking, freePlaces(options, state, 'start'))
   const next = ordered.filter(({ id }) => owners.has(id)).values()
   return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
 }
 
-/** undefined: this cell does not know the operation. */
 function placeOf({ operation, row }: Queued): Place | undefined {
   const known = knownKind(operation)
   return known && { group: known.group, organization_id: row.organization_id }
 }
 
-/** No operation begins beside a move; none of those begins where an operation holds the workspace, so this wait is a short one. */
+/** Waits while the workspace is parked or woken. The wait is short: no transition begins while an operation holds the workspace. */
 function waitsForMove(cell: CellContext, operation: OpenOperation, moving: ReadonlySet<string>, wake: () => void): boolean {
   const moved = [operation.workspace_id, operation.source_workspace_id].filter((id) => id !== null && moving.has(id))
   for (const id of moved) if (id !== null) void cell.parking.still(id).then(wake)
@@ -241,7 +236,7 @@ async function beginOne(
   else await beginWithRoom(options, state, job, known, want, begin, signals)
 }
 
-/** What does not fit waits, and makes others leave. */
+/** Begins the operation if it gets capacity. Otherwise it waits, and the evictor may free capacity for it. */
 async function beginWithRoom(
   options: RunnerOptions,
   state: State,
@@ -259,7 +254,7 @@ async function beginWithRoom(
   const host = cell.room.capacity()
   const refuseIt = async (error: OperationError) => {
     if (operation.attempt === 0) return refuse(job, known.kind, error)
-    // What it did ahead is undone on the host, which may be away: no other operation waits for that.
+    // Undoing the captured part calls the host, which may be away: no other operation may wait for that.
     run(options, state, operation, { group: known.group, organization_id }, signals, () => refuse(job, known.kind, error))
   }
   const answer = host === null ? null : admit({ required, host, created_at, now })
@@ -279,7 +274,7 @@ async function beginWithRoom(
   }
   let { deadline_at } = answer
   if (!known.starts) {
-    // App, "Capacity wait": an open, a resume and a fork wait. The workspace of these is shut meanwhile, and could go on as it was.
+    // App, "Capacity wait": only open, resume and fork wait long. A replacement shuts its workspace meanwhile, so it waits briefly.
     deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
     if (now >= deadline_at || !cell.room.isReachable(want)) {
       cell.room.withdraw(want.id)
@@ -290,7 +285,7 @@ async function beginWithRoom(
   if (known.starts) await tell(options, state, operation, deadline_at, pending(required, deadline_at, decision.short), decision.short)
 }
 
-/** Of one that waits already nothing is written until it waits for something else: many that wait must not make each look a long one. */
+/** Writes only when the short resources change: many waiting operations must not make each pass long. */
 async function tell(
   { cell }: RunnerOptions,
   state: State,
@@ -306,7 +301,7 @@ async function tell(
   state.told.set(operation.id, told)
 }
 
-/** Those of volumes and builds. One of any other subject must not wait for ever: whoever asked is told. */
+/** Begins operations on volumes and builds. Fails those on any other target, so that the caller does not wait for ever. */
 async function beginOthers(options: RunnerOptions, state: State, others: readonly OtherOperation[], signals: Signals): Promise<void> {
   const capturing = await listCapturing(
     options.cell.db,
@@ -317,7 +312,7 @@ async function beginOthers(options: RunnerOptions, state: State, others: readonl
     if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
     const place = placeOfOther(other)
     if (place === undefined) await giveUp(options.cell, other)
-    // What ends the capture wakes the runner.
+    // The end of the capture wakes the runner.
     else if (capturing.has(other.subject_id) || !mayBegin(options, state, place)) state.left_some = true
     else if (isBuild(other)) run(options, state, other, place, signals, () => workOnBuild(options.cell, other, options.signal))
     else run(options, state, other, place, signals, () => workOnVolume(options.cell, other, options.signal))
@@ -345,14 +340,14 @@ function launch(options: RunnerOptions, state: State, job: Job, { known, organiz
   run(options, state, job.operation, { group: known.group, organization_id }, signals, async (waitsForGuest) => {
     try {
       if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
-      if (known.waits_after) state.left_some = true // its own end wakes no look: what it writes is not listened for
+      if (known.waits_after) state.left_some = true // the write that ends it sends no notification to this process
     } finally {
       state.ahead.delete(job.operation.id)
     }
   })
 }
 
-/** @param work rejects where the operation is to be taken up again. */
+/** @param work rejects if the operation is to be attempted again. */
 function run(options: RunnerOptions, state: State, operation: Taken, place: Place, signals: Signals, work: Work): void {
   const { promise: moved, resolve: move } = Promise.withResolvers<void>()
   const waitsForGuest = () => {
@@ -360,7 +355,7 @@ function run(options: RunnerOptions, state: State, operation: Taken, place: Plac
     if (known === undefined || known.group === 'startup') return
     state.jobs.set(operation.id, { ...known, group: 'startup' })
     move()
-    signals.ended() // its place is free
+    signals.ended() // its permit is released
   }
   const inTurn = async () => {
     try {
@@ -370,7 +365,7 @@ function run(options: RunnerOptions, state: State, operation: Taken, place: Plac
       if (!(error instanceof LostRace)) fellOver(options, state, operation, error)
     }
     state.jobs.delete(operation.id)
-    options.cell.room.freed() // it may have given room back, or its reservation
+    options.cell.room.freed() // it may have released capacity, or its reservation
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
@@ -386,7 +381,7 @@ interface Launched {
   organization_id: string
 }
 
-/** The attempt says nothing about the operation (the database was away, a mistake of ours): another is made later. */
+/** Schedules another attempt: the failure says nothing about the operation (database away, our own mistake). */
 function fellOver(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
   if (options.signal.aborted) return
   const { log } = options.cell

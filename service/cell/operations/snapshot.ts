@@ -7,10 +7,10 @@ import { endAttempt, isHibernated, LostRace, moveWorkspace, readMachineRow, type
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
-/** Captures a running workspace and lets it run on, or copies what a suspended or hibernated one is already. */
+/** Captures a running workspace, which keeps running, or copies the checkpoint of a suspended or hibernated one. */
 export const snapshot = copying('snapshot', capture)
 
-/** Captures the disk of a running workspace alone: what other machines start from, and nothing is restored from. */
+/** Captures only the disk of a running workspace. Other machines start from it; no restore uses it. */
 export const layerSnapshot = copying('layer', captureDisk)
 
 type Capture = (job: Job, seen: MachineRow) => Promise<CheckpointInfo>
@@ -22,7 +22,7 @@ function copying(kind: 'snapshot' | 'layer', capture: Capture): OperationKind {
       const seen = await claimedRow(job)
       if (operation.attempt > 1) await wakeAfterEarlier(job, seen)
       await failpoint('snapshot.P2')
-      await quiesce(job, seen.id) // changes that callers have begun end first; reads go on
+      await quiesce(job, seen.id) // changes by admitted calls end first; reads go on
       await failpoint('snapshot.P3')
       const info = await capture(job, seen)
       await failpoint('snapshot.P6')
@@ -52,7 +52,7 @@ function capture(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
 }
 
 function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
-  if (seen.observed_state !== 'running') throw new Refused(NOT_RUNNING) // it ended since it was asked
+  if (seen.observed_state !== 'running') throw new Refused(NOT_RUNNING) // it has ended since the request
   return isHibernated(seen) ? copyCheckpoint(job, seen, { disk_only: true }) : captureMachine(job, seen, { disk_only: true })
 }
 
@@ -63,7 +63,7 @@ function captureMachine(job: Job, seen: MachineRow, what: What): Promise<Checkpo
   return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.checkpoint({ ...fence, ...how }))
 }
 
-/** Of a machine that sleeps: what it would be restored from. */
+/** Copies the checkpoint that the suspended or hibernated workspace would be restored from. */
 function copyCheckpoint(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
   if (seen.checkpoint_id === null) throw new LostRace('The sleeping workspace')
   const source = {

@@ -16,7 +16,7 @@ import { NoSecrets, type StartupGuest } from './startup-run.ts'
 import type { StepSession } from './startup-steps.ts'
 import type { MachineRow } from './store.ts'
 
-/** The machine that was to start up is no more, or is nobody's. */
+/** The machine that was to start up has ended, or no longer belongs to this operation. */
 export class MachineEnded extends Error {
   constructor() {
     super('The machine ended while it started up')
@@ -24,10 +24,10 @@ export class MachineEnded extends Error {
 }
 
 const LOOK_MS_MAX = 500
-/** An agent that does not answer for so long is as good as dead: its probe ends it, or it comes back. */
+/** An agent that is silent for this long counts as dead: by then its liveness probe would have ended the machine. */
 const TROUBLE_MS_MAX = 60_000
 
-/** The guest of a workspace's machine, which may sleep meanwhile. */
+/** The guest of a workspace's machine, which may hibernate between calls. */
 export function guestOf(job: Job, row: MachineRow): StartupGuest {
   return {
     start: (session) => startSession(job, row, session),
@@ -38,7 +38,7 @@ export function guestOf(job: Job, row: MachineRow): StartupGuest {
   }
 }
 
-/** Starts the session, or finds it started. */
+/** Starts the session; an earlier attempt's session is returned as it is. */
 async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
   const entry = await entryOf(job, row)
   const { values, authority } = await job.cell.secrets.valuesFor(entry, 'exec', []).catch(refuseSecrets)
@@ -64,7 +64,7 @@ function refuseSecrets(error: unknown): never {
   throw new NoSecrets(error.reason === 'env_collision' ? 'secret_not_available' : 'secrets_unavailable', error.message)
 }
 
-/** The end of what a session wrote: of both streams, the error stream last. */
+/** Reads the last output bytes of a session: stdout, then stderr. */
 export async function readTail(link: AgentLink, session: ExecSession, bounds: Bounds): Promise<string> {
   const bytes_max = LIMITS.startup.output_tail_bytes
   const from = {
@@ -75,13 +75,13 @@ export async function readTail(link: AgentLink, session: ExecSession, bounds: Bo
   const reader = createFrameReader(from, {
     output: (stream, _offset, data) => void parts[stream].push(Buffer.from(data)),
     exit: () => undefined,
-    error: () => undefined, // what is not kept any more is not told
+    error: () => undefined, // bytes that the agent dropped are skipped
   })
   for await (const chunk of await link.openOutput(session.session_id, { ...from, follow: false }, bounds)) reader.push(chunk as Buffer)
   return text(Buffer.concat([...parts.stdout, ...parts.stderr]))
 }
 
-/** The guest may not show it: the code is told all the same. */
+/** Returns '' if the guest cannot show the output: the exit code is reported all the same. */
 export async function shown(tail: Promise<string>): Promise<string> {
   try {
     return await tail
@@ -91,12 +91,12 @@ export async function shown(tail: Promise<string>): Promise<string> {
   }
 }
 
-/** Text that PostgreSQL keeps, of the last bytes. */
+/** The last bytes as text that PostgreSQL accepts. */
 function text(bytes: Buffer): string {
   return bytes.subarray(-LIMITS.startup.output_tail_bytes).toString('utf8').replaceAll('\0', '\ufffd').toWellFormed()
 }
 
-/** Asks the guest, and again where it does not answer: what is asked may be asked twice. */
+/** Calls the guest, and retries while it does not answer. The calls must be repeatable. */
 async function patiently<T>(
   job: Job,
   row: MachineRow,

@@ -5,20 +5,19 @@ import type { StartupState } from '../../db/schema-templates.ts'
 import { Failure } from '../../lib/fail.ts'
 import { commandSession, readySession, serviceSession, type Step, type StepSession } from './startup-steps.ts'
 
-/** A step that did not come to its end. */
 export type Failed = Extract<StartupState, { state: 'failed' }>
 
-/** What steps are run in. Each call may be repeated: a session is started once. */
+/** Runs the sessions of steps. Every call may be repeated: a session is started once. */
 export interface StartupGuest {
   start(session: StepSession): Promise<ExecSession>
   look(session_id: string): Promise<ExecSession>
   cancel(session_id: string): Promise<void>
-  /** The end of what a session wrote; '' where the guest does not show it. */
+  /** The last output of a session; '' if the guest cannot show it. */
   tail(session: ExecSession): Promise<string>
   signal: AbortSignal
 }
 
-/** The values of its secrets are not to be had. */
+/** The secrets of a step are not available. */
 export class NoSecrets extends Error {
   readonly reason: 'secrets_unavailable' | 'secret_not_available'
   constructor(reason: NoSecrets['reason'], message: string) {
@@ -27,14 +26,14 @@ export class NoSecrets extends Error {
   }
 }
 
-/** A step that takes its time is ended by the agent; this is for an agent that does not. */
+/** The agent ends a step at its timeout. This margin is for an agent that does not. */
 const LATE_MS = 60_000
 const LOOK_MS_MIN = 10
 const LOOK_MS_MAX = 500
 const READY_LOOK_MS = 200
 
 /**
- * @param owner_id whoever asks with the same one finds the sessions that it has started.
+ * @param owner_id part of the session ids: a repeated call with the same owner finds the sessions that it has started.
  * @returns null when the step is done: its command has ended, or its service is ready.
  */
 export async function runStep(guest: StartupGuest, step: Step, owner_id: string): Promise<Failed | null> {
@@ -75,7 +74,7 @@ async function runService(
   if (is_ready) return null
   const service = await guest.look(session_id)
   const failed = await failureOf(guest, run.name, service.state === 'running' ? 'service_not_ready' : 'startup_failed', service)
-  if (service.state === 'running') await guest.cancel(session_id) // it would be in the way of the one that is started next
+  if (service.state === 'running') await guest.cancel(session_id) // it would conflict with the next one that is started
   return failed
 }
 
@@ -84,7 +83,7 @@ async function runs(guest: StartupGuest, session_id: string): Promise<boolean> {
   return state === 'running' || (state === 'exited' && exit_code === 0)
 }
 
-/** Until it says so, its time is over, or it has ended for good. */
+/** Waits until the service is ready, its time is over, or it has ended. */
 async function becomesReady(guest: StartupGuest, service_id: string, ready: StepSession): Promise<boolean> {
   const { session_id } = await guest.start(ready)
   const until_ms = performance.now() + (ready.timeout_ms ?? 0) + LATE_MS
@@ -100,7 +99,7 @@ async function becomesReady(guest: StartupGuest, service_id: string, ready: Step
   return false
 }
 
-/** One that was just begun, when it has ended. null: it has not, after that time. */
+/** The session when it has ended. null: it still runs after the limit. */
 async function endOf(guest: StartupGuest, session_id: string, limit_ms: number): Promise<ExecSession | null> {
   const until_ms = performance.now() + limit_ms
   for (let wait_ms = LOOK_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, LOOK_MS_MAX)) {

@@ -4,20 +4,20 @@ import { DEFAULT_CWD, DEFAULT_USER, RESERVED_SESSION_PREFIX } from '../../../con
 import type { AgentExec } from '../links/agent-asked.ts'
 import type { Startup } from './startup-store.ts'
 
-/** `needs`: secrets without which nothing is started. */
+/** `needs`: secrets that must be available before anything starts. */
 export type Step = { needs: readonly string[] } & ({ kind: 'command'; run: StartCommand } | { kind: 'service'; run: Service })
 
-/** A session to be, without what only the workspace knows: its environment. */
+/** A session to start, without the environment that only the workspace knows. */
 export type StepSession = Omit<AgentExec, 'env'> & { asked_env: Record<string, string>; needs: readonly string[] }
 
-/** In their order: the services after the commands. Pure. */
+/** The commands, then the services. Pure. */
 export function stepsOf(startup: Startup): Step[] {
   const { start = [], services = [] } = startup
   const needs = secretInputs(startup, 'required')
   return [...start.map((run): Step => ({ kind: 'command', run, needs })), ...services.map((run): Step => ({ kind: 'service', run, needs }))]
 }
 
-/** Those from the named one on; all, where none has that name. Pure. */
+/** The steps from the named one on; all if no step has that name. Pure. */
 export function stepsFrom(steps: readonly Step[], name: string | null): Step[] {
   return steps.slice(
     Math.max(
@@ -27,21 +27,19 @@ export function stepsFrom(steps: readonly Step[], name: string | null): Step[] {
   )
 }
 
-/**
- * An operation runs each step once, whatever becomes of the process that drives it: the agent starts no session id twice. Pure.
- */
+/** The session of a command. Its id contains the operation, and the agent starts no id twice: the command runs once per operation. Pure. */
 export function commandSession(step: StartCommand, operation_id: string, needs: readonly string[]): StepSession {
   const { name, argv, timeout_seconds = LIMITS.startup.command_seconds_default } = step
   return { ...session(step, needs, sessionId(name, operation_id)), argv, timeout_ms: timeout_seconds * 1000 }
 }
 
-/** A service is a session that starts it again: no process of the host has to live for that, and it goes on after a restore. Pure. */
+/** The session of a service: a shell loop that restarts it. No process of the host is needed, and the loop survives a restore. Pure. */
 export function serviceSession(step: Service, operation_id: string, needs: readonly string[]): StepSession {
   const { name, argv, restart = 'always' } = step
   return { ...session(step, needs, sessionId(name, operation_id)), argv: ['/bin/sh', '-c', KEEP, name, restart, ...argv] }
 }
 
-/** Ends with 0 when the service is ready; null: it is as soon as it runs. Pure. */
+/** A session that exits with 0 once the service is ready; null: ready as soon as it runs. Pure. */
 export function readySession(step: Service, operation_id: string): StepSession | null {
   const { name, ready, ready_timeout_seconds = LIMITS.startup.ready_seconds_default } = step
   if (ready === undefined) return null
@@ -50,7 +48,7 @@ export function readySession(step: Service, operation_id: string): StepSession |
   return { ...session(step, [], sessionId(`${name}.ready`, operation_id)), argv, timeout_ms: ready_timeout_seconds * 1000 }
 }
 
-// Waits twice as long after each end, 30 seconds at most; a service that ran for a minute begins anew with one.
+// Doubles the wait after each exit, up to 30 seconds. A run of at least one minute resets the wait to one second.
 const KEEP = `restart=$1; shift; wait=1
 while :; do
   begun=$(date +%s); "$@"; code=$?
@@ -71,6 +69,6 @@ function session(
   needs: readonly string[],
   session_id: string,
 ) {
-  // Nobody else starts such an id, and of its operation's it is the only one.
+  // The id is reserved and unique to the operation, so it can be its own fingerprint.
   return { session_id, fingerprint: session_id, cwd, user, asked_env: env, needs, kill_grace_ms: LIMITS.exec.kill_grace_ms_default }
 }

@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
 import { asAttempt, endAttempt, LostRace, type MachineRow, type OpenOperation, type Outcome, type Tx } from './store.ts'
 
-/** What a template version has started. */
+/** The start-up settings of a template version. */
 export type Startup = Pick<TemplateSettings, 'start' | 'services' | 'inputs'>
 
 export async function readStartup(db: Db, workspace_id: string): Promise<Startup> {
@@ -13,10 +13,10 @@ export async function readStartup(db: Db, workspace_id: string): Promise<Startup
     .select('v.settings')
     .where('w.id', '=', workspace_id)
     .executeTakeFirstOrThrow()
-  return settings as Startup // checked when the version was made
+  return settings as Startup // validated when the version was made
 }
 
-/** The operation goes on to hold the workspace against other operations, and lets tool calls through. */
+/** Admits tool calls; the operation still holds the workspace against other operations. */
 export async function openGate(db: Db, operation: OpenOperation, now: Date): Promise<void> {
   await asAttempt(db, operation, now, async (tx) => {
     await tx
@@ -32,7 +32,7 @@ export async function noteStep(db: Db, operation: OpenOperation, row: MachineRow
   await asAttempt(db, operation, now, (tx) => write(tx, row, { state: 'running', step }, now))
 }
 
-/** The last transaction of an operation that has started up, or tried to. */
+/** The last transaction of an operation with a start-up, successful or not. */
 export async function endStartup(
   db: Db,
   operation: OpenOperation,

@@ -11,7 +11,7 @@ const STARTUP = {
   services: [{ name: 'web', argv: ['/bin/web'], ready: { argv: ['/bin/is-ready'] } }],
 }
 
-/** A workspace of a version that has something to start, and its first operation. */
+/** A workspace whose template version has a start-up, and its first operation. */
 async function openStarted(world: World) {
   const settings = JSON.stringify({ env: {}, inputs: {}, defaults: {}, ceiling: {}, ...STARTUP })
   await world.db.updateTable('template_versions').set({ settings }).execute()
@@ -40,7 +40,7 @@ for (const [point, nth] of [
       hits += 1
       if (hits !== nth) return
       reached.resolve()
-      await new Promise(() => undefined) // the process is gone before it goes on
+      await new Promise(() => undefined) // a killed process never continues
     })
     const asked = await openStarted(world)
     const first = await world.startProcess()
@@ -54,7 +54,7 @@ for (const [point, nth] of [
   })
 }
 
-test('a cell that ends waits for no start-up, and the next one goes on with it', async () => {
+test('a draining cell does not wait for start-ups, and the next process continues them', async () => {
   await using world = await createWorld()
   let is_done = false
   world.guests.behave = (name) => (name === 'web' || (name === 'two' && !is_done) ? 'runs' : { exit: 0 })
@@ -70,7 +70,7 @@ test('a cell that ends waits for no start-up, and the next one goes on with it',
   assert.deepEqual(names(world), ['one', 'two', 'web', 'web.ready'])
 })
 
-test('more machines start up at once than may be started at once: none of them keeps another from its start', async () => {
+test('start-ups hold no start permits: more machines start up at once than the limit of starts', async () => {
   await using world = await createWorld()
   let is_done = false
   world.guests.behave = (name) => (name === 'web' || (name === 'one' && !is_done) ? 'runs' : { exit: 0 })
@@ -86,7 +86,7 @@ test('more machines start up at once than may be started at once: none of them k
   for (const { operation_id } of many) assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
-test('a machine that sleeps is woken for the steps that are run again, and keeps its epoch', async () => {
+test('a hibernated machine is woken for the retry of its steps, and keeps its epoch', async () => {
   await using world = await createWorld()
   world.guests.behave = (name) => (name === 'two' ? { exit: 5 } : name === 'web' ? 'runs' : { exit: 0 })
   const { workspace_id, operation_id } = await openStarted(world)

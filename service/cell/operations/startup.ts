@@ -8,15 +8,16 @@ import { stepsFrom, stepsOf } from './startup-steps.ts'
 import { endStartup, noteStep, openGate, readStartup } from './startup-store.ts'
 import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 
-/** Whether something of the template's is yet to be started in its machine, or failed. */
+/** Whether start-up steps of the template are still to run, or have failed. */
 export function startsUp({ startup }: MachineRow): boolean {
   return startup !== null && startup.state !== 'ready'
 }
 
 /**
- * Runs what the template version has started, and ends the operation by what comes of it: only then is the workspace ready (App, "Workspace
- * (view)"). The machine serves tools meanwhile. Whatever is cut off goes on where it was: the agent starts no session twice.
- * @param result of the operation that has brought the machine.
+ * Runs the start-up of the template version and ends the operation with its result: only then is the workspace ready (App, "Workspace
+ * (view)"). The machine serves tools meanwhile. A start-up that was cut off continues at its step, because the agent starts no session
+ * twice.
+ * @param result of the operation that brought up the machine.
  */
 export async function startUp(job: Job, row: MachineRow, result: Record<string, unknown>): Promise<void> {
   const { cell, operation } = job
@@ -35,7 +36,7 @@ export async function startUp(job: Job, row: MachineRow, result: Record<string, 
   await cell.table.fresh(row.id)
 }
 
-/** @returns null when the last of them is done. */
+/** @returns null when all steps are done. */
 async function runSteps(job: Job, row: MachineRow): Promise<Failed | null> {
   const { cell, operation } = job
   const { startup } = row
@@ -55,7 +56,7 @@ function errorOf({ state: _, ...details }: Failed): OperationError {
   return operationError('startup_failed', `The start-up of the workspace failed at ${details.step}; the next open runs it again`, details)
 }
 
-/** A death like any other; the operation tells of it too. */
+/** Records the death of the machine and fails the operation with it. */
 async function endedMeanwhile(job: Job, row: MachineRow): Promise<void> {
   const error = operationError('dependency_failed', 'The machine ended while it started up', { reason: 'died' })
   const now = job.cell.clock.now()
@@ -66,7 +67,7 @@ async function endedMeanwhile(job: Job, row: MachineRow): Promise<void> {
   })
 }
 
-/** The machine runs; the step that failed is run again, and those after it. */
+/** Runs the failed step and those after it again, in the running machine. */
 export const startupRetry: OperationKind = {
   async drive(job) {
     const row = await claimedRow(job)

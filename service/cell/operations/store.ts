@@ -6,7 +6,7 @@ import type { StartupState } from '../../db/schema-templates.ts'
 
 export type Tx = Transaction<Database>
 
-/** An operation of a workspace that is not over, as the runner sees it. */
+/** An open operation of a workspace. */
 export interface OpenOperation {
   id: string
   kind: string
@@ -22,21 +22,20 @@ export interface OpenOperation {
   input: Record<string, unknown>
 }
 
-/** One attempt at an operation. */
 export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
 
-/** What the runner notes beside the last finished step. */
+/** Notes of an operation, stored with its last finished step. */
 export interface Progress {
-  /** Room that this operation takes up beside the grants of running workspaces. */
+  /** Capacity of this operation, beyond the grants of running workspaces. */
   reserved?: Resources
-  /** Attempts to which the host said that it has no room: they do not count against the operation. */
+  /** Attempts that the host refused for lack of capacity: they do not count against the operation. */
   no_room?: number
-  /** Of a reset, a restore in place or an adoption, from its commit on. */
+  /** Set by a reset, a restore in place or an adoption, from its commit on. */
   recovery_checkpoint_id?: string | null
   old_disk?: string | null
 }
 
-/** A workspace's row, as far as its machine is concerned. */
+/** The machine-related columns of a workspace's row. */
 export interface MachineRow {
   id: string
   organization_id: string
@@ -53,23 +52,23 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
-  /** Of a test instance of a draft: the draft's state, until its layer was made and given to this workspace. null: nothing is to be made. */
+  /** For a test instance of a draft: the draft's state whose layer this workspace has not been given yet. null: none. */
   unmade_state: string | null
-  /** That are attached to it. */
+  /** Attached volumes. */
   volumes: MachineVolume[]
-  /** null: its template version has nothing to start. */
+  /** null: its template version has no start-up. */
   startup: StartupState | null
   deleted_at: Date | null
 }
 
-/** Somebody else has written: what this attempt believed is over, and nothing of it may be written. */
+/** Another writer has changed the row: this attempt's view is outdated, and it must write nothing. */
 export class LostRace extends Error {
   constructor(what: string) {
     super(`${what} has moved on`)
   }
 }
 
-/** Whether it counts as running and has no machine that could be asked: it is hibernated, or is just being restored. */
+/** Whether the workspace counts as running without a usable machine: it is hibernated, or is being restored. */
 export function isHibernated({ residency }: MachineRow): boolean {
   return residency !== 'resident'
 }
@@ -100,7 +99,7 @@ export async function readMachineRow(db: Db, workspace_id: string): Promise<Mach
   return machineRow(row)
 }
 
-/** Of a workspace and its template version, beside the id. */
+/** Columns of a workspace and its template version, without the id. */
 export const MACHINE_COLUMNS = [
   'w.organization_id',
   'w.key',
@@ -158,15 +157,14 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
 
 export type Outcome = { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError }
 
-/*
- * The order of locks, for whoever locks both: first the operation's row, then its workspace's, then that of a fork's other workspace. The
- * API does so too (api/workspaces/delete.ts). Rows that a transaction itself inserts are nobody else's to wait for.
- */
+// Lock order for a transaction that locks both: the operation's row, its workspace's row, then the row of a fork's other workspace. The
+// API keeps it too (api/workspaces/delete.ts). Rows that a transaction inserts itself need no order: no other transaction can wait for
+// them.
 
 /**
- * A transaction that this attempt of the operation alone may commit: its row is locked and proven to be ours first, so that a
- * cancellation or a later attempt either waits or has won already.
- * @param reached the step that is done with the commit.
+ * Runs a transaction that only this attempt of the operation may commit. It first locks and verifies the operation's row, so a
+ * cancellation or later attempt either waits or has already won.
+ * @param reached the step that the commit completes.
  */
 export async function asAttempt<T>(
   db: Db,
@@ -185,7 +183,7 @@ export async function asAttempt<T>(
   })
 }
 
-/** The last transaction of an operation, by its attempt: outcome, workspace, and everything that it holds. */
+/** The last transaction of an operation: writes outcome and workspace, and releases its holds. */
 export async function endAttempt(
   db: Db,
   operation: OpenOperation,
@@ -201,7 +199,7 @@ export async function endAttempt(
   })
 }
 
-/** The same where no workspace changes: one statement, since somebody waits for it and each way to the database takes its time. */
+/** `endAttempt` without a change of the workspace. One statement, because a caller waits and each round trip to the database takes time. */
 export async function finish(db: Db, operation: Attempted, now: Date, outcome: Outcome): Promise<void> {
   const row = await db
     .with('ended', (query) => ofAttempt(query, operation).set(ended(outcome, now)).returning('id'))
@@ -214,7 +212,7 @@ export async function finish(db: Db, operation: Attempted, now: Date, outcome: O
   if (!row) throw new LostRace('The operation')
 }
 
-/** The operation while it is this attempt's and not over. */
+/** Matches the open operation while this attempt owns it. */
 export function ofAttempt(db: Pick<Db, 'updateTable'>, operation: Attempted) {
   return db
     .updateTable('operations')
@@ -223,7 +221,6 @@ export function ofAttempt(db: Pick<Db, 'updateTable'>, operation: Attempted) {
     .where('completed_at', 'is', null)
 }
 
-/** The columns of an operation that is over. */
 export function ended(outcome: Outcome, now: Date) {
   return {
     state: outcome.state,
@@ -235,21 +232,20 @@ export function ended(outcome: Outcome, now: Date) {
   }
 }
 
-/** A cell's taking of an operation. */
 export interface Claim {
   operation_id: string
   cell_id: string
   now: Date
-  /** Room that a start takes; null for what takes none, and for a repeat, which has its reservation. */
+  /** Capacity that a start takes; null for a kind that takes none, and for a retry, which still has its reservation. */
   reserved: Resources | null
 }
 
-/** Takes the operation for a new attempt. undefined: it is over, or somebody else holds its row. */
+/** Claims the operation for a new attempt. undefined: it is over, or another transaction has locked its row. */
 export async function claim(tx: Tx, taking: Claim): Promise<OpenOperation | undefined> {
   return (await claiming(tx, taking).executeTakeFirst()) as OpenOperation | undefined
 }
 
-/** claim, not yet executed. */
+/** The query of `claim`, not yet executed. */
 export function claiming(db: Db, { operation_id, cell_id, now, reserved }: Claim) {
   return db
     .updateTable('operations as o')
@@ -291,14 +287,14 @@ type WorkspaceChanges = Partial<{
   suspend_request: null
 }>
 
-/** What the table makes of a workspace that was seen as it is. */
+/** A state change of a workspace, valid only while the row is as seen. */
 export interface Move {
   seen: MachineRow
   event: MachineEvent
   changes: WorkspaceChanges
 }
 
-/** Moves the workspace by the table, where it still is what was seen. @returns the row as it is then. */
+/** Changes the workspace's state by the state table, if the row is still as seen. @returns the row after it. */
 export async function moveWorkspace(
   tx: Tx,
   seen: MachineRow,
@@ -312,7 +308,7 @@ export async function moveWorkspace(
   return movedRow(move)
 }
 
-/** The condition of every move: the workspace's row still is, in what concerns its machine, what was seen. */
+/** The condition of every state change: the machine-related columns still are as seen. */
 export function isAsSeen({ id, ownership_epoch, observed_state, deleted_at }: MachineRow) {
   return (row: ExpressionBuilder<Database, 'workspaces'>) =>
     row.and([
@@ -329,7 +325,7 @@ function stateAfter({ seen, event }: Move): ObservedState {
   return to
 }
 
-/** What a move writes. Throws LostRace where the table has no such move. */
+/** The columns that a state change writes. Throws LostRace if the state table forbids it. */
 export function movedColumns(move: Move, now: Date) {
   const { grants, suspend_request, startup, ...columns } = move.changes
   return {
@@ -348,12 +344,12 @@ export function movedColumns(move: Move, now: Date) {
   }
 }
 
-/** The row as a move leaves it. */
+/** The row after a state change. */
 export function movedRow(move: Move): MachineRow {
   return { ...move.seen, ...rowChanges(move.changes), observed_state: stateAfter(move) }
 }
 
-/** Those of the changes that a MachineRow has. */
+/** The changes to columns that MachineRow has. */
 function rowChanges(changes: WorkspaceChanges): Partial<MachineRow> {
   const { ownership_epoch, cell_id, disk, checkpoint_id, residency, startup, grants, deleted_at } = changes
   const all = { ownership_epoch, cell_id, disk, checkpoint_id, residency, startup, grants, deleted_at }
@@ -364,7 +360,7 @@ export async function releaseHold(tx: Tx, operation: OpenOperation, workspace_id
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** The key may name a new workspace: nothing that anybody used is lost with this one. */
+/** Lets a new workspace take the key: this workspace holds nothing that a caller could lose. */
 export async function freeKey(tx: Tx, seen: MachineRow): Promise<void> {
   await tx
     .updateTable('workspace_keys')

@@ -17,7 +17,7 @@ import { createIds } from '../../lib/ids.ts'
 const ids = createIds(systemClock)
 const SMALL = { cpu_millis: 1000, memory_mib: 512, disk_gib: 5 }
 
-test('an operation of a build, which the cell does not know, ends at once and says so, and operations of workspaces go on beside it', async () => {
+test('an operation of a build that the cell does not know fails at once with a reason, and operations of workspaces go on', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const { organization_id, project_id } = await world.workspace((await world.open()).workspace_id)
@@ -37,7 +37,7 @@ function seeded(db: Db, work: (tx: ChangeTx) => Promise<unknown>) {
   return mutate(db, byService('setup', { ids, now }), 'tests.seed', work, () => null)
 }
 
-/** A suspended workspace, as rows alone. */
+/** A suspended workspace that exists only as rows. */
 async function suspended(database: Awaited<ReturnType<typeof freshDatabase>>) {
   const seeds = seeder(database, systemClock, ids)
   const { organization_id, project_id } = await seeds.tenant('acme', await seeds.plan('unlimited'))
@@ -74,7 +74,7 @@ async function suspended(database: Awaited<ReturnType<typeof freshDatabase>>) {
   return workspace
 }
 
-test('a process of the cell begins a resume under its own role; of two that begin one, the second is told to look again', async () => {
+test('a process of the cell claims a resume under its own database role; of two that claim it, the second must read again', async () => {
   await using database = await freshDatabase()
   const row = await suspended(database)
   const decision = decide(
@@ -112,7 +112,7 @@ test('a process of the cell begins a resume under its own role; of two that begi
   )
 })
 
-test('an operation that names no subject, as processes of the version before insert them, is its workspace’s', async () => {
+test('an operation inserted without a target, as by the previous version, belongs to its workspace', async () => {
   await using database = await freshDatabase()
   const { id: workspace_id, organization_id, project_id } = await suspended(database)
   const now = systemClock.now()

@@ -7,7 +7,7 @@ import { ask, askUnless, claimedRow, findMachine, quiesce, takeOver, tidy, type 
 import { COMMITTED, dropDisks } from './running.ts'
 import { asAttempt, endAttempt, finish, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
 
-/** Saves memory, processes and disk, commits, and only then gives the machine up. */
+/** Saves memory, processes and disk, commits, and only then stops the machine. */
 export const suspend: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -44,16 +44,16 @@ function capture(job: Job, { id, ownership_epoch }: MachineRow): Promise<Checkpo
   return ask(job, id, 'checkpoint', ownership_epoch, (fence) => host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }))
 }
 
-/** Nobody waits for these: they are not tried again at once. */
+/** No caller waits for these suspends, so a failed one is not retried at once. */
 const IDLE_REASONS: ReadonlySet<unknown> = new Set(['idle_timeout', 'requested_after_idle', 'disk_wanted'])
 
-/** An earlier attempt may have left the guest paused: it runs before it is paused again. Where there is no machine nothing is done. */
+/** Unpauses a guest that an earlier attempt may have left paused. Does nothing without a machine. */
 export async function wakeAfterEarlier(job: Job, seen: MachineRow): Promise<void> {
   await takeOver(job, seen.id, seen.ownership_epoch)
   await unpause(job, seen, 'unpause-earlier')
 }
 
-/** @returns false when there is no machine any more. A hibernated workspace needs none. */
+/** @returns false if the machine is gone. A hibernated workspace needs none. */
 export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier' | 'unpause-undo'): Promise<boolean> {
   if (job.operation.attempt === 0 || isHibernated(seen)) return true
   const machine = await findMachine(job, seen.id)
@@ -64,7 +64,7 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   return runs
 }
 
-/** @param info null: it was hibernated, and is suspended as it lies there. */
+/** @param info null: the workspace was hibernated, and its checkpoint is kept. */
 async function commitSuspended(
   job: Job,
   seen: MachineRow,
@@ -91,12 +91,12 @@ async function commitSuspended(
     await forgetFailures(tx, seen.id)
     return { row, superseded }
   }
-  // The machine still takes its room until it is dead.
+  // The machine uses its capacity until it is dead.
   const progress = seen.grants === null ? {} : { reserved: seen.grants }
   return asAttempt(cell.db, operation, now, save, { step: COMMITTED, progress })
 }
 
-/** After the commit there is only forward: the paused machine may never run again. */
+/** Only goes forward after the commit: the paused machine must never run again. */
 async function giveUpMachine(job: Job, row: MachineRow, checkpoints: string[], disks: (string | null)[]): Promise<void> {
   const { cell, operation } = job
   await failpoint('suspend.S9')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld } from '../../../tests/engine/world.ts'
 
-test('a workspace resumes after its host got another engine, and is refused, still suspended, when its own is not kept', async () => {
+test('a workspace resumes after its host got another engine, and the resume is refused if its own engine is not kept', async () => {
   await using world = await createWorld({ engine: 'first' })
   await world.startProcess()
   const { workspace_id, operation_id } = await world.open()

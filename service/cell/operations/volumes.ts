@@ -7,7 +7,7 @@ import { operationError, Refused } from './errors.ts'
 import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
 import { endAttempt, isHibernated, LostRace, readMachineRow, type MachineRow } from './store.ts'
 
-/** Gives a running machine a volume; any other workspace has it when its machine is started. */
+/** Attaches a volume to a running machine. Any other workspace gets it when its machine starts. */
 export const attach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -21,7 +21,7 @@ export const attach: OperationKind = {
     const now = cell.clock.now()
     const result = { volume_id, mount_path: attachment.mount_path }
     await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
-      // Its deletion may have been asked for meanwhile, and takes it from here too.
+      // A delete of the volume may have been requested since; it detaches the volume later.
       if (!(await markAttached(tx, operation.id, now))) throw new LostRace('The attachment')
     })
     await cell.table.fresh(seen.id)
@@ -30,7 +30,7 @@ export const attach: OperationKind = {
   errorOf,
 }
 
-/** Takes a volume from a running machine, unless something in it uses it. */
+/** Detaches a volume from a running machine, unless a process in it uses the volume. */
 export const detach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -53,7 +53,7 @@ export const detach: OperationKind = {
 
 type Write = Parameters<typeof endAttempt>[4]
 
-/** The machine has what it had: hostd sees to it, and where it could not the row says what it should have. */
+/** Sets the machine back to the volumes of the row. If the host fails, the row still says which volumes it should have. */
 async function undo(job: Job, error: OperationError, write: Write): Promise<void> {
   const { cell, operation } = job
   const seen = await readMachineRow(cell.db, operation.workspace_id)
@@ -62,7 +62,7 @@ async function undo(job: Job, error: OperationError, write: Write): Promise<void
   await cell.table.fresh(seen.id)
 }
 
-/** A hostd that died half-way may have left the machine with what the operation was about to make. */
+/** A hostd that died midway may have left the machine with the volumes of the failed operation. */
 async function setBack(job: Job, seen: MachineRow): Promise<void> {
   const { volumes, id, ownership_epoch } = seen
   try {
@@ -73,14 +73,14 @@ async function setBack(job: Job, seen: MachineRow): Promise<void> {
   }
 }
 
-/** The gate is shut while the machine changes: a command that began meanwhile would see the one or the other. */
+/** Keeps admission closed during the change, so that no command sees a mix of old and new volumes. */
 async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
   if (!hasMachine(seen)) return
   await quiesce(job, seen.id)
   await ask(job, seen.id, 'volumes', seen.ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
 }
 
-/** A hibernated one is restored with what the workspace has by then. */
+/** A hibernated machine is restored with the volumes that its workspace then has. */
 function hasMachine(seen: MachineRow): boolean {
   return seen.observed_state === 'running' && !isHibernated(seen)
 }
@@ -91,7 +91,7 @@ function without({ volumes }: MachineRow, volume_id: string): MachineVolume[] {
 
 async function ownAttachment({ cell, operation }: Job): Promise<MachineVolume> {
   const found = await readOwnAttachment(cell.db, operation.id)
-  if (found === undefined) throw new Refused(GONE) // with the volume
+  if (found === undefined) throw new Refused(GONE) // deleted with the volume
   return found
 }
 

@@ -6,7 +6,7 @@ import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts
 import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, type FailpointName } from '../../lib/failpoints.ts'
 
-/** A running workspace with something in memory and on disk. */
+/** A running workspace with data in memory and on disk. */
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
@@ -56,7 +56,7 @@ for (const why of MEMORY_REFUSALS) {
     await done(world, id, 'resume')
     assert.deepEqual(content(world, id), [undefined, 'on disk'])
     if (why !== 'damaged') {
-      // Its host may restore it again some day.
+      // Its host may be able to restore it again later.
       world.host.refuseMemory(checkpoint_id, undefined)
       await done(world, id, 'restore', { checkpoint_id })
       assert.deepEqual(content(world, id), ['in memory', 'on disk'])
@@ -66,7 +66,7 @@ for (const why of MEMORY_REFUSALS) {
   })
 }
 
-test('a running workspace is refused a memory before it is touched, and starts from its disk where that is asked', async () => {
+test('a running workspace is refused a memory before it is changed, and starts from the disk on request', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -85,7 +85,7 @@ test('a running workspace is refused a memory before it is touched, and starts f
   await assertNothingIsLeft(world)
 })
 
-test('an image that turns out to be damaged leaves a running workspace suspended on it, with two ways back', async () => {
+test('a damaged image leaves a running workspace suspended on it, with two ways back', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const id = await running(world)
@@ -103,7 +103,7 @@ test('an image that turns out to be damaged leaves a running workspace suspended
   assert.deepEqual(content(world, id), ['in memory', 'changed since'])
 })
 
-test('a fork of a suspended workspace whose memory is refused is refused before it has captured anything; of its disk it boots', async () => {
+test('a fork of a suspended workspace whose memory is refused fails before it captures; a fork of its disk boots', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -125,7 +125,7 @@ test('a fork of a suspended workspace whose memory is refused is refused before 
   await assertNothingIsLeft(world)
 })
 
-test('a snapshot of a disk alone is one, and a restore of it starts from the disk', async () => {
+test('a snapshot of a disk alone can be taken, and a restore of it starts from the disk', async () => {
   await using world = await createWorld()
   await world.startProcess()
   const id = await running(world)
@@ -138,7 +138,7 @@ test('a snapshot of a disk alone is one, and a restore of it starts from the dis
   assert.deepEqual(content(world, id), [undefined, 'on disk'])
 })
 
-test('a wake whose memory is refused says what there is to do, and a restore of its disk needs no wake', async () => {
+test('a wake whose memory is refused names the ways to continue, and a restore of its disk needs no wake', async () => {
   await using world = await createWorld()
   const process = await world.startProcess()
   const id = await running(world)
@@ -164,7 +164,7 @@ test('a wake whose memory is refused says what there is to do, and a restore of 
   await assertNothingIsLeft(world)
 })
 
-test('under a refused engine nothing starts, what runs runs on and sleeps no deeper than it can be woken, and disks boot under the next one', async () => {
+test('under a refused engine nothing starts, running machines stay resident, and disks boot under the next engine', async () => {
   await using world = await createWorld({ engine: 'first' })
   const process = await world.startProcess()
   const [awake, asleep] = [await running(world), await running(world)]
@@ -204,7 +204,7 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
 
 for (const point of POINTS) {
   for (const from of ['running', 'suspended'] as const) {
-    // Of a suspended one rows alone change: there is nothing to stop or to start.
+    // A restore of a suspended workspace changes rows only: there is no machine to stop or start.
     if (from === 'suspended' && /V(6|7)/.test(point)) continue
     test(`${point}, kill -9: a ${from} workspace is its disk without memory in the end, and nothing is left`, async () => {
       await using world = await createWorld()
