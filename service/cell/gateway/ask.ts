@@ -4,17 +4,16 @@ import type { Bounds } from '../links/agent-answer.ts'
 import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
 import type { Ticket } from './gate/ticket.ts'
 
-/** `read` changes nothing, or nothing when it is asked again; `change` may have happened when its answer is lost. */
+/** `read` is repeatable. A `change` may have happened even if its answer is lost. */
 export type Asking = 'read' | 'change'
 
-/** What was to be started. */
 type Started = { session_id: string }
-/** The call that asks, as far as asking goes. */
 type Asker = Pick<Call, 'signal'>
 
 /**
- * Asks a machine's agent, and says in the caller's terms what went wrong. `details` help a caller to find out what became of it.
- * @param asked is given what binds the agent: it ends when the caller leaves, within the caller's room.
+ * Calls a machine's agent and turns its failures into the caller's terms.
+ * @param asked gets the bounds of the call: it is aborted when the caller leaves, and counts against the call's buffer budget.
+ * @param details help the caller to find out the result of a lost call.
  */
 export async function ask<T>(
   ticket: Ticket,
@@ -30,7 +29,7 @@ export async function ask<T>(
   }
 }
 
-/** A trouble as a refusal: the workspace's own change, where that is the cause, is a better answer than a broken connection. */
+/** Explains a failure as a refusal. A change of the workspace is a better reason than the broken connection that it caused. */
 export async function explain(ticket: Ticket, asking: Asking, trouble: AgentTrouble, details?: Started): Promise<Failure> {
   if (trouble.kind === 'nonsense') return fail('internal_error', null, 'The machine gave an answer that makes no sense', { cause: trouble })
   const unexecuted = trouble.kind === 'unreachable' || asking === 'read'
@@ -52,7 +51,6 @@ function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options
   return fail('dependency_unavailable', null, 'The machine cannot be reached at the moment', { retry_after_seconds: 1, ...options })
 }
 
-/** The cell holds as much as it may. */
 export function crowded(): Failure {
   return fail('service_unavailable', null, 'The cell holds too many requests and answers at the moment', { retry_after_seconds: 1 })
 }

@@ -4,14 +4,14 @@ import type { GoneReason } from '../machines/table.ts'
 import { explain } from './ask.ts'
 import type { Ticket } from './gate/ticket.ts'
 
-/** A machine that is killed breaks its connections a moment before its cell has heard of it. */
+/** A killed machine breaks its connections shortly before its cell learns of the death. */
 const GONE_WAIT_MS = 1000
 
-/** Why a stream broke off, as its reader is told. */
+/** The refusal that a reader gets when its stream breaks. */
 export async function explainBreak(ticket: Ticket, trouble: AgentTrouble): Promise<Failure> {
   const { gone } = ticket.entry
   if (trouble.kind === 'cut') await goneWithin(gone, GONE_WAIT_MS)
-  // The workspace's row says so a moment later than the host.
+  // The host reports a death before the workspace's row does.
   const is_dead = gone.aborted && (gone.reason as GoneReason) === 'died'
   if (is_dead) return fail('workspace_not_running', null, 'The machine of the workspace was killed')
   return explain(ticket, 'read', trouble).catch(unexpected)

@@ -7,12 +7,11 @@ import { explainBreak, unexpected } from './broken.ts'
 import type { Ticket } from './gate/ticket.ts'
 import type { EventEncoding } from './exec/event-encoding.ts'
 
-/** A stream of an agent's, and who reads it. */
 export interface Carrying {
   frames: IncomingMessage
-  /** Makes of what the agent sends what its reader is told. */
+  /** Creates the parser that turns agent frames into client events. */
   read: (to: Telling) => FrameReader
-  /** Whether it ends by an event alone; otherwise also where there is nothing more for now. */
+  /** true: only an event ends the stream. false: it also ends when no more output is available now. */
   follow: boolean
   response: ServerResponse
   encoding: EventEncoding
@@ -22,11 +21,11 @@ export interface Carrying {
 
 export interface Telling {
   text(text: string): void
-  /** Nothing follows. */
+  /** No event follows. */
   end(end: { kind: 'exit' } | { kind: 'refused'; failure: Failure }): void
 }
 
-/** How a stream came to its end: with the command, with what there was, or with a refusal that the reader is told. */
+/** `caught_up`: all present output was sent. `left`: the reader has disconnected. */
 type End =
   | { kind: 'exit' }
   | { kind: 'caught_up' }
@@ -34,17 +33,17 @@ type End =
   | { kind: 'refused'; failure: Failure }
   | { kind: 'trouble'; trouble: AgentTrouble }
 
-/** What was read but not yet written when the end came. */
+/** `last`: parsed events that are not written yet. */
 type Ended = End & { last: string }
 
-/** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
+/** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
 const SILENCE_CHECKS_MAX = 4
-/** What a caller of a silent command waits for the headers. */
+/** The longest time that a reader of a silent command waits for the headers. */
 const HEADERS_WAIT_MS = 10
-/** For the agent to end a stream whose command has ended, so that its connection can carry the next call. */
+/** Time for the agent to end the stream of an ended command, so that its connection can be reused. */
 const RELEASE_MS = 1000
 
-/** Carries a stream to one reader, at the reader's pace: what it does not take stays in the workspace. */
+/** Relays a stream to one reader at the reader's pace: unread output stays in the workspace. */
 export async function carryEvents(carrying: Carrying): Promise<void> {
   const { frames, response, encoding, ticket, request_id } = carrying
   startStream(response, encoding)
@@ -56,7 +55,7 @@ export async function carryEvents(carrying: Carrying): Promise<void> {
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
-/** Headers go out with the first event, or alone when none comes for a moment: a short command's answer is one packet. */
+/** Sends the headers with the first event, or alone after a short wait. The answer of a short command is then one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
   setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
@@ -67,15 +66,15 @@ function release(frames: IncomingMessage): void {
   frames.once('close', () => clearTimeout(late)).resume()
 }
 
-/** Resolves when there is nothing more to carry; everything that was started by it is ended then. */
+/** Resolves when the relay ends, after removing its timers and listeners. */
 function carry({ frames, read, follow, response, encoding, ticket }: Carrying): Promise<Ended> {
   return new Promise((resolve) => {
-    let text = '' // what one arrival of frames became
+    let text = '' // events of one arrival of frames
     let ending: End | null = null
     let silent_checks = 0
     const reader = read({ text: (more) => void (text += more), end: (end) => void (ending = end) })
     const write = (what: string) => {
-      // Events and heartbeats are ASCII: to say so spares a second look at every byte. What ends a stream may be other text.
+      // Events and heartbeats are ASCII, and latin1 spares a second pass over the bytes. The end of a stream may be other text.
       if (what !== '' && !response.write(what, 'latin1')) frames.pause()
     }
     const more = (chunk: Buffer) => {
@@ -100,7 +99,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: Carrying): 
     const draining = () => finish({ kind: 'refused', failure: drainingRefusal() })
     const gone = () => finish({ kind: 'trouble', trouble: new AgentTrouble('unreachable', 'The machine is gone') })
     const beat = setInterval(() => {
-      // A reader that takes nothing gets no heartbeats either: they would pile up.
+      // Heartbeats to a stalled reader would only pile up.
       if (response.writableNeedDrain) return
       write(encoding.heartbeat())
       silent_checks += 1
@@ -112,7 +111,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: Carrying): 
     const finish = (end: End) => {
       clearInterval(beat)
       frames.off('data', more).off('end', over).off('close', broken).off('error', broken)
-      frames.on('error', () => undefined) // destroying it below may report that it was destroyed
+      frames.on('error', () => undefined) // destroying it later may emit an error
       response.off('drain', drained).off('close', left)
       ticket.draining.removeEventListener('abort', draining)
       ticket.entry.gone.removeEventListener('abort', gone)

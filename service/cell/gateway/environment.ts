@@ -1,20 +1,19 @@
 import { collision } from '../../core/secrets/rules.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** What a workspace gives to everything that is started in it. */
+/** Variables that a workspace gives to every process started in it. */
 export interface WorkspaceEnvironment {
-  /** settings.env of its template version. */
+  /** `settings.env` of its template version. */
   readonly template_env: Readonly<Record<string, string>>
-  /** Its text inputs. */
   readonly inputs: Readonly<Record<string, string>>
 }
 
-/** Values of secrets that a call is given, by their names: `service/cell/secrets` finds and opens them. */
+/** Values of secrets for one call, by name. */
 export type SecretValues = Readonly<Record<string, string>>
 
 /**
- * The environment of what a call starts, lowest first (Cell, "Exec session"): the template's, the workspace's inputs, what the call
- * itself asks for. The guest's own environment lies below all of them. Pure.
+ * The variables of a started process, lowest first (Cell, "Exec session"): template, workspace inputs, request. The guest's own
+ * environment lies below. Pure.
  */
 export function environmentOf(
   { template_env, inputs }: WorkspaceEnvironment,
@@ -23,10 +22,7 @@ export function environmentOf(
   return { ...template_env, ...inputs, ...asked }
 }
 
-/**
- * The same with the secrets that are added on top. A name that has a value already, the guest's own variables included, is refused: neither
- * may hide the other. Pure.
- */
+/** Adds secrets on top. Refuses a secret whose name has a value already, guest variables included: neither may hide the other. Pure. */
 export function environmentWith(
   environment: WorkspaceEnvironment,
   asked: Readonly<Record<string, string>>,

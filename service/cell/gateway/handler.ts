@@ -21,7 +21,7 @@ export interface GatewayDeps {
   secrets: Secrets
   trees: Trees
   executions: Executions
-  /** How long what an agent sends as it comes may stand still. */
+  /** The longest silence of an agent in the middle of an answer. */
   agent_idle_ms: number
 }
 

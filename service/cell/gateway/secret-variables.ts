@@ -3,17 +3,16 @@ import type { GivenValue, Secrets } from '../secrets/resolve.ts'
 import { TRUST_VARIABLES } from '../secrets/trust.ts'
 import type { MachineTicket } from './gate/ticket.ts'
 
-/** Variables that a start gets beside what the workspace and the request give it. */
+/** Variables of a start in addition to those of workspace and request. */
 export interface GivenVariables {
-  /** Where programs find the certificate authorities to trust. Any other variable of the same name wins. */
+  /** The paths of trusted certificate authorities. Any other variable of the same name wins. */
   below: Readonly<Record<string, string>>
-  /** Of secrets, on top. */
+  /** Secrets, on top. */
   values: Readonly<Record<string, string>>
 }
 
 /**
- * What a start is given of the workspace's secrets. Where the values are placeholders, the guest is made to trust the proxy that puts the
- * real values in.
+ * Reads the workspace's secrets for a start. If the values are placeholders, makes the guest trust the proxy that injects the real ones.
  */
 export async function secretVariables(
   { entry, agent, room }: MachineTicket,
@@ -28,7 +27,7 @@ export async function secretVariables(
   return { below: is_trusted ? TRUST_VARIABLES : {}, values }
 }
 
-/** The secret that a clone names; null: it names none. Git reads the guest's own bundle of authorities, so it needs no variable. */
+/** The secret that a clone names; null: none. Git reads the guest's own authority bundle, so it needs no variable. */
 export async function secretForGit(
   { entry, agent, room }: MachineTicket,
   { signal }: Pick<Call, 'signal'>,

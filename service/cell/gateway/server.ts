@@ -98,7 +98,7 @@ export interface GatewayOptions {
   agents: AgentLinks
   waking: Waking
   showResidency: ShowResidency
-  /** Counted as the cell's own: a caller that reads how idle a machine is does not keep it awake. */
+  /** Counts as the cell's own call, so that reading the idle state keeps no machine awake. */
   ask_activity: AskActivity
   secrets: Secrets
   trees: Trees
@@ -116,7 +116,7 @@ export interface GatewayOptions {
   /** Origins whose pages may read answers; absent: none. */
   cors_origins?: readonly string[]
   observe?: (seen: Observation) => void
-  /** Tests: refuse to send what the contract does not declare. */
+  /** Tests: refuse answers that the contract does not declare. */
   validate_answers?: boolean
   /** Tests: shorter waits. */
   agent_deadlines?: AgentDeadlines
@@ -127,18 +127,17 @@ export interface GatewayOptions {
   rooms?: AnswerRooms
 }
 
-/** For calls in progress to end, and for readers to take what is theirs. */
+/** Time for running calls to end, and for readers to take their data. */
 const DRAIN_MS = 5000
 
 export interface Gateway {
-  /** `http://127.0.0.1:1234` */
+  /** Such as `http://127.0.0.1:1234`. */
   address: string
-  /** New calls are refused, streams are ended with an event that says so. */
+  /** Refuses new calls, and ends streams with an event. */
   drain(): void
   close(): Promise<void>
 }
 
-/** Serves the tools of this cell's workspaces. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { db, listener, clock, table, ids } = options
   const keys = await openVerificationKeys(db, listener, clock)
@@ -204,7 +203,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     drain: () => gate.drain(),
     async close() {
       gate.drain()
-      // A reader that takes nothing would hold the end of its stream, and all of us, for ever.
+      // A stalled reader would delay the close for ever.
       const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
       await server.close()
       clearTimeout(late)
@@ -264,7 +263,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(browserContent, readContent),
 ]
 
-/** The gate makes the ticket that `TicketOf` says, by the facts that it is made of: here alone the handler's own type of it is forgotten. */
+/** Forgets the handler's lease type. The gate builds the lease that `TicketOf` declares from the same facts of the route. */
 function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, Ticket> {
   return bind(declared, handler)
 }

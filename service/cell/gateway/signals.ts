@@ -1,7 +1,7 @@
 import { signalOf } from '../../../contract/schemas/cell/session.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** The signal that may be sent, by its whole name: people write TERM, too. */
+/** Accepts names with or without SIG, such as TERM. */
 export function checkSignal(name: string): string {
   const signal = signalOf(name)
   if (signal !== undefined) return signal

@@ -2,10 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AgentTrouble } from '../links/agent-trouble.ts'
 import type { Ticket } from './gate/ticket.ts'
 
-/**
- * Breaks off what an agent sends as it comes, when nothing of it comes although its reader waits. A guest that stands still for a
- * checkpoint is waited for.
- */
+/** Destroys an agent's answer that stalls while its reader waits. Waits for a guest that is paused for a checkpoint. */
 export function endWhenIdle(sent: IncomingMessage, reader: ServerResponse, ticket: Ticket, idle_ms: number): void {
   if (sent.complete || sent.destroyed) return
   const { socket } = sent

@@ -8,7 +8,6 @@ import type { FrameReader } from '../../links/output-frames.ts'
 import { explainBreak, unexpected } from '../broken.ts'
 import type { Ticket } from '../gate/ticket.ts'
 
-/** What the frames of one session become: messages, and how they end. */
 export interface Events {
   say(message: string): void
   exited(message: string): void
@@ -18,34 +17,34 @@ export interface Events {
 export interface Carrying {
   socket: WebSocket
   ticket: Ticket
-  /** From the agent. Whoever asked for it has not read of it yet. */
+  /** The agent's stream, unread so far. */
   frames: Readable
   reader(events: Events): FrameReader
-  /** Obeys one message of the client. The next is obeyed when that is done; what it throws is told, and ends the connection. */
+  /** Obeys one client message; the next one waits for it. An error is sent to the client and ends the connection. */
   take(message: Buffer): Promise<void> | undefined
 }
 
 type End = { kind: 'exit' } | { kind: 'left' } | { kind: 'draining' } | { kind: 'failed'; error: unknown }
 
-/** How many bytes a client may leave untaken before its frames are paused, and below how many they go on. */
+/** Frames pause above the high mark of unsent bytes, and resume below the low mark. */
 const BUFFERED_BYTES_HIGH = 256 << 10
 const BUFFERED_BYTES_LOW = 64 << 10
-/** The agent says something every 15 s. A guest that stands still for a checkpoint says nothing for longer. */
+/** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
 const SILENCE_CHECKS_MAX = 4
-/** How often a client may be found to have taken nothing of what waits for it. It can attach again, at the offsets that it has. */
+/** Heartbeats in which a client may take no bytes. It can attach again at its offsets. */
 const STALLED_CHECKS_MAX = LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds
-/** Pings that a client may leave unanswered, while it takes everything else. */
+/** Unanswered pings of a client that still takes bytes. */
 const UNANSWERED_MAX = 4
-/** Cell, "Events": only this says that the workspace is gone. */
+/** Cell, "Events": only this close code means that the workspace is deleted. */
 const CLOSED_DELETED = 4410
 
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
 
-/** Carries one session to one client and back, at the client's pace: what it does not take stays in the workspace. */
+/** Relays one session between agent and client at the client's pace: unread output stays in the workspace. */
 export async function carry(carrying: Carrying): Promise<Goodbye> {
   const { frames, socket, ticket } = carrying
   const end = await run(carrying)
-  frames.on('error', () => undefined) // destroying it may report that it was destroyed
+  frames.on('error', () => undefined) // destroying it may emit an error
   frames.destroy()
   if (end.kind === 'exit' || end.kind === 'left') return { code: 1000 }
   if (end.kind === 'draining') return { code: 1001 }
@@ -53,7 +52,7 @@ export async function carry(carrying: Carrying): Promise<Goodbye> {
   return goodbyeOf(ticket, end.error)
 }
 
-/** Resolves when there is nothing more to carry; everything that was started by it is ended then. */
+/** Resolves when the relay ends, after removing its timers and listeners. */
 function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Promise<End> {
   return new Promise((resolve) => {
     let silent_checks = 0
@@ -96,9 +95,9 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
       if (silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) return trouble('silent', 'The agent fell silent')
       stalled_checks += 1
       if (stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
-      // A client that takes nothing gets no heartbeats either: they would pile up.
+      // Heartbeats to a stalled client would only pile up.
       if (socket.bufferedAmount > 0) return
-      if (!socket.isPaused) unanswered += 1 // else its answer is what is not read
+      if (!socket.isPaused) unanswered += 1 // while paused, its pong may be among the unread messages
       if (unanswered > UNANSWERED_MAX) return socket.terminate()
       say(HEARTBEAT)
       socket.ping()
@@ -126,7 +125,7 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
   })
 }
 
-/** One message at a time, in their order. While one is being obeyed nothing is read, so that only what has arrived already can wait. */
+/** Obeys messages one by one, in order. Pauses reading during each, so that only messages already received can queue up. */
 function createInbox(socket: WebSocket, take: Carrying['take'], failed: (error: unknown) => void) {
   const waiting: Buffer[] = []
   let busy = false

@@ -44,7 +44,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
         take: takeOn(socket),
         reader: ({ say, exited, refused }) =>
           createFrameReader(from, {
-            // Put together by hand: base64 needs no escaping, and this line is the whole cost of a stream.
+            // Hand-built JSON: base64 needs no escaping, and this line dominates the cost of a stream.
             output: (stream, offset, data) =>
               say(`{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}`),
             exit: (ending) => exited(JSON.stringify({ type: 'exit', ...ending })),
@@ -55,8 +55,8 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
 }
 
 /**
- * Waits for as long as the command reads nothing: the client waits too, then. A command that reads no more is no error of the connection,
- * which goes on to carry its output: the answer says that stdin is closed.
+ * Waits while the command does not read its input, and so stops reading from the client. A command that has closed stdin is no error: the
+ * answer says so, and the output goes on.
  */
 async function writeAll(ticket: MachineTicket, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
   try {
@@ -71,7 +71,7 @@ async function writeAll(ticket: MachineTicket, call: StdinCaller, socket: WebSoc
   }
 }
 
-/** A signal that meets the command's end comes too late, and the exit event that is on its way says so. */
+/** Ignores a signal that arrives after the end of the command: the exit event reports the end. */
 async function unlessEnded(signalled: () => Promise<unknown>): Promise<void> {
   try {
     await signalled()

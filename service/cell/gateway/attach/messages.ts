@@ -6,8 +6,8 @@ import { fail } from '../../../lib/fail.ts'
 type Message<S extends Record<string, TSchema>> = { [Type in keyof S]: Static<S[Type]> }[keyof S]
 
 /**
- * Reads what a client says. The rule is that of bodies (Cell, "Errors"): what is not JSON, of an unknown type or with unknown fields
- * is bad_request (4400), a bad value of a known field validation_failed (4422).
+ * Parses and validates client messages like bodies (Cell, "Errors"). Not JSON, an unknown type or unknown fields: bad_request (4400). A
+ * bad value of a known field: validation_failed (4422).
  */
 export function messageReader<const S extends Record<string, TSchema>>(schemas: S): (message: Buffer) => Message<S> {
   const checks = new Map<unknown, Validator>(Object.entries(schemas).map(([type, schema]) => [type, validatorOf(schema)]))

@@ -6,7 +6,7 @@ import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 
 const VIEWPORT = { width: 1280, height: 720 }
 
-/** The page that is asked for, or its refusal. Pure. */
+/** Validates the request and fills in its defaults. Pure. */
 export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: WorkspaceEnvironment): AgentVisit {
   const timeout_ms = asked.timeout_ms ?? LIMITS.browser.timeout_ms_default
   const wait_ms = asked.wait_ms ?? 0
@@ -21,7 +21,7 @@ export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: 
   }
 }
 
-/** No file:, chrome:, view-source:, data: or javascript:, however it is spelled. Returns the one spelling of the URL. */
+/** Refuses file:, chrome:, view-source:, data: and javascript: in every spelling. Returns the normalized URL. */
 function checkUrl(url: string): string {
   if (!url.isWellFormed() || !/^https?:\/\//i.test(url)) throw invalid('url', 'must start with http:// or https://')
   const parsed = URL.canParse(url) ? new URL(url) : null

@@ -5,18 +5,20 @@ import type { ChangesFilter, ChangesFound } from '../../links/agent-asked.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { HostFailure } from '../../links/hostd.ts'
 
-/** Most searches end before it, and cost no reader; what a longer one has done until then is done again. */
+/**
+ * The machine searches alone for this long: most searches end before, without the cost of a reader. A longer one starts over on the disk.
+ */
 const MACHINE_ALONE_MS = 150
-/** A machine looks at fewer files of a page of changes itself. */
+/** Changes per page that the machine stats itself; the disk reader takes the others. */
 const ON_DISK_FROM = 200
 
 /**
- * The machine of a workspace that runs, with the reader of its disk beside it for what takes the machine long (decisions 272 and 273). What the
- * reader cannot do is the machine's.
- * @param gone of the machine: nothing of it is answered after that.
+ * Adds the host-side disk reader to the agent of a running machine, for searches and changes that take the machine long (decisions 272
+ * and 273). The machine does what the reader cannot do.
+ * @param gone of the machine: no answer of the reader is used after it.
  */
 export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortSignal): AgentLink {
-  /** null: the disk says nothing. Too many are read, it has gone, or a path leads off it since the machine looked. */
+  /** null: use the machine. Too many disks are read, the disk has gone, or a path now leads off it. */
   const beside = async <T>(bounds: Bounds, read: (bounds: Bounds) => Promise<T>): Promise<T | null> => {
     try {
       return await read({ ...bounds, signal: AbortSignal.any([bounds.signal, gone]) })
@@ -49,12 +51,12 @@ export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortS
   }
 }
 
-/** Small pages are the machine's alone. So are pages with digests, which take longer than all looks, and summaries, which need no look. */
+/** Only the machine serves small pages, pages with digests, which take longer than any stat, and summaries, which need none. */
 function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
   return limit >= ON_DISK_FROM && !hash && !summary
 }
 
-/** A page with what lies on the disk. What has gone since the machine met it is no change. */
+/** Completes a page with the facts from the disk. A path that has disappeared since is no change. */
 function fill(page: ChangesFound, facts: Awaited<ReturnType<BesideReads['readFacts']>>): ChangesFound {
   const left = facts.values()
   const data = page.data.flatMap(({ on_disk, ...change }) => {

@@ -12,11 +12,11 @@ import { isStill, type DiskSource } from './source.ts'
 
 export type DiskHost = Pick<MachineHost, 'readDisk'>
 
-/** Reads of workspaces' disks, by the readers that the host starts. */
+/** Reads workspaces' disks through the readers that the host starts. */
 export interface DiskReads {
-  /** Of one that sleeps. */
+  /** For a suspended or hibernated workspace. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads
-  /** Of one that runs, beside its machine. Whatever stands in the way is an error: the machine can be asked. */
+  /** For a running workspace, next to its machine. Errors are not explained: the caller asks the machine instead. */
   beside(entry: WorkspaceEntry, machine_epoch: number): BesideReads
   close(): void
 }
@@ -28,7 +28,7 @@ export interface DiskReadsDeps {
   deadlines?: AgentDeadlines
 }
 
-/** More than the host has readers: those that are closed for room have ended. */
+/** More than the host has readers: the readers of older links have been stopped. */
 const LINKS_MAX = 64
 
 export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps): DiskReads {
@@ -71,7 +71,7 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
       budget.spend(entry.id, { ms: clock.monotonic_ms() - began_ms })
     }
   }
-  /** Refuses what was read while the workspace moved on: it may be partly of before and partly of after. */
+  /** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
   const whole = async <T>(entry: WorkspaceEntry, answer: Promise<T>): Promise<T> => {
     const read = await answer
     if (isStill(entry, table.get(entry.id))) return read
@@ -129,11 +129,11 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
   }
 }
 
-/** A reader may end in the moment of a call: by itself when it was idle, or killed. Its call is asked once more. */
+/** A reader may exit during a call, when idle or killed. The call is repeated once. */
 const REPEATED: ReadonlySet<string> = new Set(['unreachable', 'cut'])
 const UNREAD: ReadonlySet<string> = new Set([...REPEATED, 'silent'])
 
-/** Why a disk could not be read, in the caller's terms. A workspace that has moved on is the better reason. */
+/** Explains a failed read in the caller's terms. A change of the workspace is the better reason. */
 async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
   const in_memory = isInMemory(error)
   const unread = in_memory || error instanceof HostFailure || (error instanceof AgentTrouble && UNREAD.has(error.kind))
@@ -153,7 +153,7 @@ async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unkn
   return fail('workspace_not_running', 'offline_unavailable', message, { cause: error })
 }
 
-/** Decision 13: a reader tells which paths lead off the disk, since only it can follow their links. */
+/** Decision 13: only a reader can follow links, so it tells which paths lead off the disk. */
 function isInMemory(error: unknown): boolean {
   return error instanceof Failure && error.code === 'conflict' && error.options.details?.['in_memory'] === true
 }

@@ -2,22 +2,22 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import type { DiskReadRequest } from '../../links/hostd-disks.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 
-/** What the host is asked to read: the disk of a machine, or what a sleeping workspace would start from. */
+/** A disk to read: of a machine, or the one that a suspended or hibernated workspace would start from. */
 export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 
-/** The one place that decides which workspaces are read from their disk. null: the machine answers, or nobody does. Pure. */
+/** Decides alone which workspaces are read from their disk. null: not this one. Pure. */
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {
   const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
   if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
   return { workspace_id: entry.id, tenant: entry.organization_id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
 }
 
-/** Of a suspended workspace without such a disk: a full copy of its template is not read. */
+/** For a suspended workspace whose disk is a full copy of its template: such disks are not read. */
 export function diskUnavailable(): Failure {
   return fail('workspace_not_running', 'offline_unavailable', 'The disk of this suspended workspace is not read: resume it')
 }
 
-/** Whether what was read is what the workspace is by now. */
+/** Whether the workspace still has the disk that was read. */
 export function isStill(entry: WorkspaceEntry, now: WorkspaceEntry | undefined): boolean {
   if (now === undefined || now.ownership_epoch !== entry.ownership_epoch) return false
   const [before, after] = [diskOf(entry), diskOf(now)]

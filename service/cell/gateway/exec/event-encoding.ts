@@ -2,12 +2,12 @@ import { refusal } from '../../../http/envelope.ts'
 import type { Failure } from '../../../lib/fail.ts'
 import type { Ending } from '../../links/output-frames.ts'
 
-/** How events are written: one JSON object a line, or as Server-Sent Events. */
+/** Writes events as one JSON object a line, or as Server-Sent Events. */
 export interface EventEncoding {
   content_type: string
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): string
   exit(ending: Ending): string
-  /** Any other, in ASCII. */
+  /** Any other event, in ASCII. */
   event(value: object): string
   heartbeat(): string
   error(failure: Failure, request_id: string): string
@@ -16,7 +16,6 @@ export interface EventEncoding {
 export const NDJSON = encoding('application/x-ndjson', '', '\n')
 export const SERVER_SENT_EVENTS = encoding('text/event-stream', 'data: ', '\n\n')
 
-/** The encoding that an Accept header asks for. */
 export function encodingFor(accept: string | undefined): EventEncoding {
   return accept !== undefined && /(?:^|,)\s*text\/event-stream\s*(?:;|,|$)/i.test(accept) ? SERVER_SENT_EVENTS : NDJSON
 }
@@ -26,7 +25,7 @@ function encoding(content_type: string, before: string, after: string): EventEnc
   const heartbeat = event({ type: 'heartbeat' })
   return {
     content_type,
-    // Put together by hand: base64 needs no escaping, and this line is the whole cost of a stream.
+    // Hand-built JSON: base64 needs no escaping, and this line dominates the cost of a stream.
     output: (stream, offset, data) =>
       `${before}{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}${after}`,
     event: (value) => event(value).replaceAll(/[\u0080-\uffff]/g, escaped),

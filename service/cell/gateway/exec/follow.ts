@@ -5,7 +5,6 @@ export interface Following extends Omit<Carrying, 'read' | 'follow'> {
   from: { stdout_offset: number; stderr_offset: number; follow: boolean }
 }
 
-/** Carries one command's output to one reader. */
 export function followOutput({ from, ...carrying }: Following): Promise<void> {
   const { encoding } = carrying
   return carryEvents({

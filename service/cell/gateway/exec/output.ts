@@ -20,7 +20,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   }
 }
 
-/** That an offset is below the retained range is an event, so that followers meet it in one place. */
+/** Reports an expired offset as an event, so that followers handle it in one place. */
 async function answerExpired(response: ServerResponse, encoding: EventEncoding, expired: Failure, request_id: string): Promise<void> {
   startStream(response, encoding)
   response.end(encoding.error(expired, request_id))

@@ -6,16 +6,16 @@ import type { AgentExec } from '../../links/agent-asked.ts'
 import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
 import type { GivenVariables } from '../secret-variables.ts'
 
-/** A command before it has its environment: what is asked, its values checked. Nothing of it is a secret. */
+/** A validated command without its environment. Holds no secret values. */
 export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
 
-/** The command that a request asks for, or its refusal. Pure. */
+/** Validates a request for a workspace with a machine. Pure. */
 export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseUnavailable(asked, session_id)
   return plainCommandOf(asked, session_id)
 }
 
-/** The same on a workspace of any mode. Pure. */
+/** Validates a request for a workspace of any mode. Pure. */
 export function plainCommandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseText(asked)
   const stdin = stdinOf(asked)
@@ -26,12 +26,12 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
     cwd: cwdOf(asked.cwd),
     user: asked.user ?? DEFAULT_USER,
     timeout_ms: asked.timeout_ms ?? 0,
-    // 0 is how the agent is told to use its own default.
+    // The agent takes 0 for its own default.
     kill_grace_ms: Math.max(asked.kill_grace_ms ?? LIMITS.exec.kill_grace_ms_default, 1),
   }
   return {
     session_id,
-    // By the names of secrets: the same request is the same command after a rotation, and nothing is to be learned of a value.
+    // The names, not the values, of secrets: a rotation keeps the fingerprint, and it reveals no value.
     fingerprint: fingerprintOf({ ...command, ...open, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
     ...command,
     ...open,
@@ -41,7 +41,7 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
   }
 }
 
-/** The command with its environment, or its refusal. Pure. */
+/** Adds the environment, or refuses it. Pure. */
 export function withEnvironment<C extends Pick<AskedCommand, 'argv' | 'asked_env' | 'secret_refs'>>(
   { asked_env, secret_refs: _refs, ...command }: C,
   environment: WorkspaceEnvironment,
@@ -84,7 +84,7 @@ function refuseLarge(argv: readonly string[], env: Readonly<Record<string, strin
   if (bytes > LIMITS.exec.arguments_bytes_max) throw tooLarge('Arguments and environment are', LIMITS.exec.arguments_bytes_max)
 }
 
-/** The kernel's strings end at NUL, and half of a surrogate pair has no bytes. */
+/** The kernel's strings end at NUL, and a lone surrogate has no bytes. */
 function refuseWord(field: string, word: string): void {
   if (word.includes('\0') || !word.isWellFormed()) throw invalid(field, 'must be Unicode text without NUL')
 }
@@ -108,7 +108,7 @@ function stdinOf({ stdin = '', stdin_encoding }: ExecStart): Buffer {
   return bytes
 }
 
-/** Which command an id was used for: what was asked, with its defaults, whatever the order of the environment. */
+/** Identifies the request behind an id, with its defaults. The order of the environment does not matter. */
 function fingerprintOf(command: object, env: Record<string, string>, stdin: Buffer): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))
   return createHash('sha256')

@@ -19,7 +19,7 @@ export interface StdinPart {
   bytes: Buffer
 }
 
-/** The agent writes bytes of one offset once, however often they are sent: so this is asked as a `read`, and may be asked again. */
+/** The agent writes the bytes of an offset once, however often they are sent. So this is a repeatable `read`. */
 export function writeStdin(ticket: MachineTicket, call: StdinCaller, { bytes, ...part }: StdinPart): Promise<ExecStdin> {
   return ask(ticket, 'read', call, (bounds) => ticket.agent.writeStdin(call.params.session_id, part, bytes, bounds))
 }

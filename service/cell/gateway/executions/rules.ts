@@ -11,20 +11,20 @@ import { TREE_ROOT } from '../../trees/paths.ts'
 import { type AskedCommand, plainCommandOf } from '../exec/rules.ts'
 import { notACursor } from '../tree/history.ts'
 
-/** An execution before it has its environment. */
+/** A validated execution without its environment. */
 export interface AskedExecution {
   execution_id: string
-  /** Of the whole request. */
+  /** Covers the whole request. */
   fingerprint: string
   output_limit_bytes: number
   asked: AskedCommand
-  /** What lists tell of it. */
+  /** The part of the command that lists show. */
   shown: ShownCommand
 }
 
 const ID = new RegExp(EXECUTION_ID)
 
-/** The execution that a request asks for, or its refusal. Pure. */
+/** Validates a request. Pure. */
 export function executionOf(body: ExecStart): AskedExecution {
   const { execution_id, output_limit_bytes = LIMITS.execution.output_bytes_default } = body
   if (execution_id === undefined) throw invalid('execution_id', 'is required on a file-first workspace')
@@ -44,14 +44,14 @@ export function executionOf(body: ExecStart): AskedExecution {
   return { execution_id, fingerprint, output_limit_bytes, asked: { ...asked, timeout_ms }, shown }
 }
 
-/** Cell, "Execution": nothing else of the machine is the caller's. */
+/** Cell, "Execution": the rest of the machine is not the caller's. */
 function refuseOutside(cwd: string): void {
   const plain = posix.normalize(cwd)
   if (plain === TREE_ROOT || plain.startsWith(`${TREE_ROOT}/`)) return
   throw fail('validation_failed', 'invalid_cwd', `cwd must be ${TREE_ROOT} or below it`, { details: { field: 'cwd' } })
 }
 
-/** All input of a command of a tree comes with the one request that asks for it. */
+/** A command on a tree gets all its input with its request. */
 function stdinOpen(): Failure {
   return fail('validation_failed', 'not_supported_for_mode', 'stdin_open is for workspaces that have processes', {
     details: { field: 'stdin_open', mode: 'file_first', operation: 'exec' },
@@ -64,7 +64,6 @@ function invalid(path: string, message: string): Failure {
 
 const NO_TIME = { queued: 0, tree: 0, start: 0, run: 0, stop: 0, publish: 0 }
 
-/** As it is answered. */
 export function viewOf({ fingerprint: _kept, ...row }: ExecutionRow): Execution {
   return {
     ...row,
@@ -76,12 +75,12 @@ export function viewOf({ fingerprint: _kept, ...row }: ExecutionRow): Execution 
   }
 }
 
-/** As much of the words as a list tells: machine/internal/agent/listing cuts them alike. Pure. */
+/** Truncates the arguments for lists, exactly like machine/internal/agent/listing. Pure. */
 export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 'argv_truncated'> {
   const told: string[] = []
   let left: number = LIMITS.exec.argv_listed_bytes
   for (const word of argv) {
-    left -= 1 // or empty words would be without number
+    left -= 1 // otherwise empty arguments would have no limit
     if (left <= 0) return { argv: told, argv_truncated: true }
     const bytes = Buffer.from(word)
     if (bytes.length > left) {
@@ -95,17 +94,16 @@ export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 
   return { argv: told, argv_truncated: false }
 }
 
-/** Of a character that began before. */
+/** A byte inside a UTF-8 character. */
 function isContinuation(byte: number | undefined): boolean {
   return byte !== undefined && (byte & 0xc0) === 0x80
 }
 
-/** As a list has it. */
 export function listedOf(row: ListedRow): ListedExecution {
   return { ...row, created_at: row.created_at.toISOString(), finished_at: row.finished_at?.toISOString() ?? null }
 }
 
-/** The cursor of a page: where its last one stands. */
+/** The cursor holds the position of a page's last execution. */
 export function cursorOf({ created_at, execution_id }: ExecutionPlace): string {
   return Buffer.from(`${created_at.getTime()} ${execution_id}`).toString('base64url')
 }

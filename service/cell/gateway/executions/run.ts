@@ -6,7 +6,7 @@ import type { GivenVariables } from '../secret-variables.ts'
 import type { TreeHandler } from '../tree/calls.ts'
 import { executionOf, viewOf } from './rules.ts'
 
-/** Cell, "File-first rules" 1 and 7: whoever leaves cancels nothing. */
+/** Cell, "File-first rules" 1 and 7: a caller that leaves cancels nothing. */
 export const runExecution: TreeHandler<typeof execStart> = async (call, { executions, secrets }, { entry }) => {
   const { execution_id, fingerprint, output_limit_bytes, asked, shown } = executionOf(call.body)
   const command = async (): Promise<Command> => {
@@ -25,7 +25,7 @@ export const runExecution: TreeHandler<typeof execStart> = async (call, { execut
   return { status: ran ? 201 : 200, body: viewOf(row) }
 }
 
-/** What comes of it when the caller has left is in its record. */
+/** Stops waiting when the caller leaves; the record keeps the result. */
 function whileThere<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>()
   const left = () => reject(signal.reason as Error)

@@ -1,6 +1,6 @@
 import { Transform, type TransformCallback } from 'node:stream'
 
-/** Lets so many bytes through, and breaks off where there are more. */
+/** Passes at most `bytes_max` bytes, then fails. */
 export class AtMost extends Transform {
   #left: number
   readonly #more: () => Error

@@ -2,8 +2,8 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
 /**
- * The `path` of a query, from the bytes that were sent: a lenient decoder would turn invalid UTF-8 into another name.
- * `..` is the agent's to resolve, inside the guest.
+ * Decodes the `path` of a query strictly: a lenient decoder would turn invalid UTF-8 into another name. The agent resolves `..` inside
+ * the guest.
  */
 export function pathOf(url: string): string {
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : ''
@@ -22,7 +22,6 @@ function decode(encoded: string): string {
   }
 }
 
-/** A path as the guest may be asked for it. */
 export function checkPath(field: string, path: string): string {
   if (!path.startsWith('/')) throw invalidPath(field, 'must be absolute')
   if (path.includes('\0')) throw invalidPath(field, 'must not contain NUL')
@@ -32,7 +31,6 @@ export function checkPath(field: string, path: string): string {
   return path
 }
 
-/** Octal, as chmod takes it. */
 export function checkMode(mode: string | undefined): { mode?: string } {
   if (mode === undefined) return {}
   if (/^[0-7]{3,4}$/.test(mode)) return { mode }

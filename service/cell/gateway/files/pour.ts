@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { tapInto } from '../../links/tapped.ts'
 
-/** Below it a connection that can be used again is worth more. */
+/** Below this size, a reusable connection is worth more than a raw read. */
 const TAPPED_BYTES_MIN = 512 << 10
 
 /**
- * Pours an agent's answer of a known length into ours: while the reader takes nothing, nothing is read.
- * Rejects when either side breaks off; both are destroyed then.
+ * Relays an agent's answer of known length, and reads only as fast as the client takes it. Rejects when either side breaks off, and
+ * destroys both.
  */
 export async function pour(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
   if (bytes < TAPPED_BYTES_MIN || file.complete) return pipeline(file, response)
@@ -27,7 +27,7 @@ function pourTapped(file: IncomingMessage, bytes: number, response: ServerRespon
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let left = bytes
   const write = (piece: Buffer, giveBack: () => void) => {
-    if (left === 0) return giveBack() // an agent that says more than it announced
+    if (left === 0) return giveBack() // the agent sent more than it announced
     const wanted = piece.subarray(0, left)
     left -= wanted.length
     const is_last = left === 0
@@ -43,7 +43,7 @@ function pourTapped(file: IncomingMessage, bytes: number, response: ServerRespon
   response.once('close', broken)
   if (file.destroyed || response.destroyed) broken()
   tapInto(socket, write)
-  const begun = file.read() as Buffer | null // what the parser has let through so far
+  const begun = file.read() as Buffer | null // bytes that the parser has delivered already
   if (begun === null) socket.resume()
   else write(begun, () => undefined)
   return promise

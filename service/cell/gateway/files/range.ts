@@ -1,6 +1,6 @@
 import { fail } from '../../../lib/fail.ts'
 
-/** Which part of a file is asked for. `range` answers 206; a part by query answers 200. */
+/** The requested part of a file. A `range` answers 206, a part by query 200. */
 export type Part =
   | { kind: 'query'; offset?: number; length?: number }
   | { kind: 'range'; offset: number; length: number }
@@ -8,7 +8,7 @@ export type Part =
 
 const RANGE = /^bytes=(\d{1,15})-(\d{1,15})$/
 
-/** Cell, "Endpoints": `offset` and `length`, or a single `Range: bytes=start-end`. Every other form of Range is 416. Pure. */
+/** Cell, "Endpoints": `offset` and `length`, or a single `Range: bytes=start-end`. Any other Range is 416. Pure. */
 export function partOf(query: { offset?: number; length?: number }, range: string | undefined): Part {
   if (range === undefined) return { kind: 'query', ...query }
   if (query.offset !== undefined || query.length !== undefined) {

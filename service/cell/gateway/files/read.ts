@@ -26,7 +26,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
     async stream(response) {
       response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
       endWhenIdle(file, response, ticket, agent_idle_ms)
-      // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+      // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
       const { bytes } = described
       const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pour(file, bytes, response)
       await carried.catch(() => undefined)
@@ -34,14 +34,14 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
   }
 }
 
-/** Files such as those of /proc say that they are empty, and are not. */
+/** Files such as those in /proc report size 0 but have content. */
 const UNSIZED_BYTES_MAX = 16 << 20
 
 function sizesOf({ offset, length }: { offset?: number; length?: number }): { offset?: number; length?: number } {
   return { ...(offset === undefined ? {} : { offset }), ...(length === undefined ? {} : { length }) }
 }
 
-/** Headers made anew from what the agent's say: none of its bytes go into ours. `bytes` null: nobody knows how many will come. */
+/** Builds the headers from validated values: no bytes of the agent's headers are copied. `bytes` null: the length is unknown. */
 function describe(file: IncomingMessage, part: Part): { size: number; bytes: number | null; headers: OutgoingHttpHeaders } {
   const size = countOf(file, 'x-file-size')
   const offset = part.kind === 'unsatisfiable' ? 0 : (part.offset ?? 0)
@@ -63,7 +63,7 @@ function describe(file: IncomingMessage, part: Part): { size: number; bytes: num
 function promisedBytes(file: IncomingMessage, part: Part, size: number, offset: number): number {
   const length = part.kind === 'unsatisfiable' ? 0 : (part.length ?? size)
   const bytes = Math.max(0, Math.min(length, size - offset))
-  // An empty file's length is not looked at: it is refused, or read above.
+  // An empty file's length is not compared: it is refused, or handled above.
   if (size === 0 || countOf(file, 'content-length') === bytes) return bytes
   file.destroy()
   throw new AgentTrouble('nonsense', 'The agent announced another number of bytes than it was asked for')

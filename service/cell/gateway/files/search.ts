@@ -8,7 +8,7 @@ import { ask } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { checkPath } from './path.ts'
 
-/** Patterns and globs are the agent's to understand: it is the one that matches with them. */
+/** The agent validates patterns and globs, because it matches with them. */
 export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _deps, ticket) => {
   const wanted = searchOf(call.body)
   const body = await ask(ticket, 'read', call, async (bounds) => {
@@ -19,7 +19,7 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
   return { status: 200, headers: ticket.read_headers, body }
 }
 
-/** What is searched for, with what was not said. */
+/** Fills in the defaults. */
 export function searchOf(asked: FileSearch): SearchAsked {
   const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0 } = asked
   const { max_matches = LIMITS.search.matches_default } = asked

@@ -20,7 +20,7 @@ export const readTar: GatewayHandler<typeof filesTarRead> = async (call, { agent
     async stream(response) {
       response.writeHead(200, HEADERS)
       endWhenIdle(tar, response, ticket, agent_idle_ms)
-      // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+      // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
       await pipeline(tar, new AtMost(LIMITS.tar.download_bytes_max), response).catch(() => undefined)
     },
   }
@@ -48,7 +48,7 @@ export const writeTar: GatewayHandler<typeof filesTarWrite> = async (call, _deps
   }
 }
 
-/** Carries a body on as it comes, as long as it is not too large. */
+/** Relays a body as it arrives, up to the size limit. */
 async function carry<T>(from: Readable, work: (body: Readable, broken: AbortSignal) => Promise<T>): Promise<T> {
   const bytes_max = LIMITS.tar.upload_bytes_max
   const body = new AtMost(bytes_max, () => tarTooLarge(bytes_max))

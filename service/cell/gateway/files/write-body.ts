@@ -3,7 +3,7 @@ import { Transform, type TransformCallback } from 'node:stream'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Counts a body on its way, digests it when asked to, and breaks off when it becomes too large. */
+/** Counts a body that passes through, digests it on request, and fails when it is too large. */
 export class WriteBody extends Transform {
   readonly #hash: Hash | null
   #sha256: string | null = null
@@ -27,13 +27,13 @@ export class WriteBody extends Transform {
     done()
   }
 
-  /** Of the whole body; '' when it was not digested. */
+  /** '' without a digest. */
   sha256(): string {
     this.#sha256 ??= this.#hash?.digest('hex') ?? ''
     return this.#sha256
   }
 
-  /** Whether an acknowledgement can be of what went through here. */
+  /** Whether an acknowledgement matches the whole body. */
   saw({ bytes_written, sha256 }: { bytes_written: number; sha256: string }): boolean {
     return this.#ended && bytes_written === this.#bytes && (this.#hash === null || sha256 === this.sha256())
   }

@@ -44,8 +44,8 @@ function writeOf(call: WriteCall): Write {
 }
 
 /**
- * Carries the body to the agent as it comes; the agent writes nothing before all of it is there. The agent also remembers keys:
- * it outlives the gateway, and answers a repeat after having read it.
+ * Relays the body to the agent, which writes only once it has all of it. The agent also remembers idempotency keys, because it outlives
+ * the gateway. It answers a repeat after reading its body.
  */
 async function run(call: WriteCall, ticket: MachineTicket, { path, options, content_length, key }: Write): Promise<WriteResult> {
   const body = new WriteBody({ digested: key !== null })

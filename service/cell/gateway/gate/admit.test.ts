@@ -12,14 +12,14 @@ import { decideSituation } from './situation.ts'
 const { entry: RUNNING } = runningEntry('018f0000-0000-7000-8000-000000000002', 'here', 'nowhere')
 const HOLD = { operation_id: '018f0000-0000-7000-8000-000000000001', operation_kind: 'suspend' } as const
 
-test('what a workspace is to whoever asks: its address and the caller win over operations, these over states', () => {
+test('a workspace is judged by its address and the caller’s refusal first, then by operations, then by its state', () => {
   const kind = (change: Partial<WorkspaceEntry>, refusal: Failure | null = null, read_only = false) =>
     decideSituation({ ...RUNNING, ...change }, { cell_id: 'here', read_only, refusedBy: () => refusal }).kind
   const kinds = Object.fromEntries(OBSERVED_STATES.map((observed_state) => [observed_state, kind({ observed_state, machine: null })]))
   assert.deepEqual(kinds, {
     creating: 'moving',
     starting: 'moving',
-    running: 'moving', // the host has not said where
+    running: 'moving', // the host has not reported the machine
     suspending: 'moving',
     suspended: 'suspended',
     resuming: 'moving',
@@ -44,7 +44,7 @@ interface Bed {
   process: Process
   id: string
   deps: Admitting
-  /** How many who were let in have not gone. */
+  /** Admitted requests that have not ended. */
   holds(): number
   enter(change?: Partial<Admission<Disposable>>): ReturnType<typeof admitTo>
 }
@@ -77,7 +77,7 @@ const at_once = async (entering: ReturnType<typeof admitTo>) => {
   return admitted.by
 }
 
-test('a workspace serves where it runs, where it is frozen and where it is hibernated', async () => {
+test('a workspace serves when it runs, is frozen or is hibernated', async () => {
   await using world = await createWorld()
   const { process, id, enter, holds } = await bed(world)
   assert.equal(await at_once(enter()), 'machine')
@@ -90,7 +90,7 @@ test('a workspace serves where it runs, where it is frozen and where it is hiber
   assert.deepEqual([holds(), (await world.workspace(id)).observed_state], [0, 'running'])
 })
 
-test('a suspended workspace is refused at once, and nothing begins', async () => {
+test('a suspended workspace is refused at once, and no operation begins', async () => {
   await using world = await createWorld()
   const { process, id, deps, holds } = await bed(world)
   assert.equal((await world.ended(await world.operate(id, 'suspend'))).state, 'succeeded')
@@ -110,7 +110,7 @@ test('a suspended workspace is refused at once, and nothing begins', async () =>
   files.held[Symbol.dispose]()
 })
 
-test('an operation that comes in while the machine is being woken: the call is refused, and its place is given back', async () => {
+test('an operation that begins during a wake refuses the call, and its permit is released', async () => {
   await using world = await createWorld()
   const { process, id, enter, holds } = await bed(world)
   await process.parking.hibernate(await entryOf(process, id))
@@ -132,7 +132,7 @@ test('an operation that comes in while the machine is being woken: the call is r
   assert.equal(holds(), 0)
 })
 
-test('what is somewhere else or no more is refused: another cell, a deleted workspace, one that is gone', async () => {
+test('a workspace that is served by another cell, deleted or unknown is refused', async () => {
   await using world = await createWorld()
   const { id, enter, deps } = await bed(world)
   await assert.rejects(enter({ refusedBy: () => fail('stale_epoch', null, 'Old') }), { code: 'stale_epoch' })

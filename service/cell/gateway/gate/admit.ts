@@ -7,26 +7,23 @@ import type { LiveMachine, MachineTable, WorkspaceEntry } from '../../machines/t
 import { diskOf, diskUnavailable, type DiskSource } from '../disk/source.ts'
 import { decideSituation, refusalOf, type Situation, unreachable, type Wanted } from './situation.ts'
 
-/**
- * What is asked for: the machine, which is woken where it is parked; the files, which a disk without a machine can show, too; or the
- * workspace as it stands.
- */
+/** `machine`: wakes a parked one. `files`: a disk without its machine can answer, too. `nothing`: the workspace as it is. */
 export type Needs = 'machine' | 'files' | 'nothing'
 
-/** Somebody who wants to use a workspace: a tool call, or whoever else reaches machines through this cell. */
+/** A request to use a workspace: a tool call, or any other way to a machine through this cell. */
 export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
   workspace_id: string
   needs: Needs
-  /** What it needs is of a tree, too: a workspace without a machine serves it. */
+  /** Whether a file-first workspace can serve it without a machine. */
   tree?: boolean
   /**
-   * Keeps the workspace in use until it is disposed of, and may refuse. It is called when the workspace is found to serve and before
-   * anything of it is woken. What it does takes time: the workspace is looked at anew after it.
+   * Keeps the workspace in use until disposed, and may refuse. Called once the workspace can serve, and before a wake. It takes time, so
+   * the workspace is looked up again after it.
    */
   hold(entry: WorkspaceEntry): Promise<Held> | Held
 }
 
-/** By what a workspace serves. `held` is disposed of when it need not any more. */
+/** The caller disposes of `held` at the end of the use. */
 export type Admitted<Held extends Disposable> = { entry: WorkspaceEntry; held: Held } & Served
 
 type Served = { by: 'machine'; machine: LiveMachine } | { by: 'disk'; source: DiskSource } | { by: 'nothing' }
@@ -38,18 +35,16 @@ export interface Admitting {
   cell_id: string
 }
 
-/** What is asked for again and again. */
 type Asked = Pick<Admission<Disposable>, 'workspace_id' | 'needs' | 'tree' | 'read_only' | 'refusedBy'>
 
-/** A workspace and how it stands to whoever asks. */
 interface Found {
   entry: WorkspaceEntry
   situation: Situation
 }
 
 /**
- * The one way to a workspace that this cell serves. Parked ones are woken; one that is suspended, or held by an operation, is refused.
- * @throws every refusal that a workspace's address, mode, operation, state or host is a reason for, and those of `hold`.
+ * Admits a request to a workspace of this cell. Wakes a parked workspace; refuses one that is suspended or held by an operation.
+ * @throws refusals for the workspace's address, mode, operation, state or host, and those of `hold`.
  */
 export async function admitTo<Held extends Disposable>(deps: Admitting, admission: Admission<Held>): Promise<Admitted<Held>> {
   const { hold, ...asked } = admission
@@ -65,16 +60,16 @@ export async function admitTo<Held extends Disposable>(deps: Admitting, admissio
   }
 }
 
-/** Why somebody like this would be refused by now; null where not. Without its database the cell still knows what it knew. */
+/** The refusal that the same request would get now; null: none. Without the database it judges by the last known row. */
 export async function refusedNow({ table, cell_id }: Admitting, { workspace_id, ...wanted }: Asked): Promise<Failure | null> {
   const seen = await table.fresh(workspace_id).catch(() => table.get(workspace_id))
   if (seen === undefined || seen.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
   return refusalOf(decideSituation(seen, { ...wanted, cell_id }))
 }
 
-/** From the moment on that it is held: by what it serves, woken where that is needed. */
+/** Runs after `hold`: decides the source of the answer, and wakes the machine if needed. */
 async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Promise<{ entry: WorkspaceEntry } & Served> {
-  // Nothing keeps a suspended workspace's disk from changing hands: its reader finds out.
+  // No hold protects a suspended workspace's disk from changing; the disk reader checks for it.
   const asleep = asked.needs === 'files' && found.observed_state === 'suspended' ? diskOf(found) : null
   if (asleep !== null) return { entry: found, by: 'disk', source: asleep }
   const until_ms = deps.clock.monotonic_ms() + LIMITS.idle.wake_seconds_max * 1000
@@ -92,7 +87,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
   }
 }
 
-/** From memory; and anew before anybody is refused, since a change that the caller has just been told of may be on its way here. */
+/** Looks in memory, then reads the row before a refusal: the caller may already know of a change whose notification is still on its way. */
 async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: Asked): Promise<Found> {
   const wanted = { ...asked, cell_id }
   const seen = table.get(workspace_id)
@@ -103,7 +98,7 @@ async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: A
   return { entry, situation: decideSituation(entry, wanted) }
 }
 
-/** What this one is refused with: the files of a suspended workspace are read from its disk, and only some are served without a machine. */
+/** Suspended workspaces still serve files from their disk, and only some requests need no machine. */
 function refusalTo({ needs, tree }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
   if (situation.kind === 'machineless') return needs === 'nothing' || tree === true ? null : unreachable()
   if (needs !== 'files' || situation.kind !== 'suspended') return refusalOf(situation)

@@ -19,13 +19,13 @@ import type { FilesTicket, MachineTicket, Ticket } from './ticket.ts'
 import { epochRefusal, toolTokens, type ToolTokenDeps } from './tool-tokens.ts'
 import type { ToolUses } from './uses.ts'
 
-/** The one place that every tool call passes. */
+/** Authenticates and admits every tool call. */
 export interface Gate {
-  /** 401, 403, and 429 where too many tokens wait to be checked. */
+  /** Rejects with 401, 403, or 429 if too many tokens wait for verification. */
   authenticate(arrival: Arrival): Promise<ToolCaller>
-  /** Every refusal that wins over the request itself. @returns the ticket that the route's handler is given. */
+  /** Rejects with every refusal that precedes those of the request itself. @returns the call lease for the route's handler. */
   admit(arrival: Arrival, who: Who): Promise<Ticket | MachineTicket | FilesTicket>
-  /** New calls are refused from now on. */
+  /** Refuses new calls from now on. */
   drain(): void
   readonly draining: AbortSignal
 }
@@ -34,7 +34,7 @@ export interface GateDeps extends ToolTokenDeps {
   agents: AgentLinks
   disks: DiskReads
   waking: Waking
-  /** Takes a suspend request that a tool call made void out of the row. */
+  /** Clears a suspend request that a tool call has voided. */
   cancelSuspend(asked: WorkspaceEntry, tool_call_at: Date): Promise<void>
   clock: Clock
   cell_id: string
@@ -43,7 +43,7 @@ export interface GateDeps extends ToolTokenDeps {
   rooms?: AnswerRooms
 }
 
-/** What a call has taken until it ends. */
+/** Permits and buffer budget of a call, until it ends. */
 interface Taken extends Disposable {
   room: AnswerRoom
 }
@@ -54,7 +54,6 @@ export function createGate(deps: GateDeps): Gate {
   const draining = new AbortController()
   const { table, clock } = deps
 
-  /** The call's place and room. */
   const take = (arrival: Arrival, entry: WorkspaceEntry): { taken: DisposableStack; room: AnswerRoom } => {
     using taken = new DisposableStack()
     taken.use(places.take(entry, entry.observed_state === 'suspended' ? 'call' : placeOf(cellRouteOf(arrival.route))))
@@ -62,7 +61,7 @@ export function createGate(deps: GateDeps): Gate {
     if (room === null) throw crowded()
     return { taken: taken.move(), room }
   }
-  /** And, of a tool call on what runs, what keeps its machine from being parked. No disk is kept awake, and reading it is no use. */
+  /** Also keeps the machine of a tool call from being parked. Reading a suspended workspace's disk is no activity. */
   const hold = async (arrival: Arrival, entry: WorkspaceEntry): Promise<Taken> => {
     const { params } = arrival
     const route = cellRouteOf(arrival.route)
@@ -107,7 +106,7 @@ export function createGate(deps: GateDeps): Gate {
     const { entry, source } = admitted
     const read_headers = { 'x-served-from': 'disk' }
     const files = deps.disks.of(entry, source)
-    // Suspended: its files say themselves why they are not read any more.
+    // The files of a suspended workspace explain refusals themselves.
     if (entry.observed_state === 'suspended') return { ...ticket, files, read_headers, refusedBy: async () => null, held: () => false }
     const machine = async () => {
       const woken = await admitTo(deps, { ...admission, needs: 'machine', hold: () => HELD_ALREADY })
@@ -122,7 +121,7 @@ export function createGate(deps: GateDeps): Gate {
     drain: () => draining.abort(),
     authenticate: toolTokens(deps),
     async admit(arrival, who) {
-      const caller = who as ToolCaller // authenticate() above makes no other
+      const caller = who as ToolCaller // authenticate() above returns no other
       if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
       if (table.databaseLostMs() >= LIMITS.credential.revocation_seconds_max * 1000) throw blind()
       const admission = admissionOf(arrival, caller)
@@ -136,7 +135,7 @@ export function createGate(deps: GateDeps): Gate {
 
 const HELD_ALREADY: Disposable = { [Symbol.dispose]: () => undefined }
 
-/** Bytes of the request that are read before it is judged; the largest that it may have where it does not say. */
+/** Request bytes that are buffered before validation; the route's maximum if the request does not announce its length. */
 function heldBytes({ route, headers }: Arrival): number {
   if (route.method === 'GET' || route.body === 'bytes') return 0
   const bytes_max = route.body_bytes_max ?? LIMITS.json.body_bytes_max
@@ -144,7 +143,7 @@ function heldBytes({ route, headers }: Arrival): number {
   return Math.min(length, bytes_max)
 }
 
-/** Revocations cannot be heard of: what might be revoked is not served. */
+/** Without the database revocations do not arrive, so a possibly revoked token must not be served. */
 function blind(): Failure {
   return fail('service_unavailable', null, 'The gateway has lost its database', { retry_after_seconds: 1 })
 }

@@ -5,16 +5,15 @@ import type { Listener } from '../../../db/listen.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { readSigningKeys } from './store.ts'
 
-/** Public keys that verify tool tokens. */
 export interface VerificationKeys {
-  /** undefined: no such key, as far as could be told without asking the database more often than RELOAD_MS allows. */
+  /** undefined: unknown key, judged by a table read at most RELOAD_MS ago. */
   find(kid: string): Promise<CryptoKey | undefined>
   close(): void
 }
 
-/** A flood of unknown kids asks the database once in this time. */
+/** Bounds the reads of the table under a flood of unknown kids. */
 const RELOAD_MS = 30_000
-/** A key that was taken out of the table, or retired long ago, verifies nothing any more after this time. */
+/** Cached keys are read again after this time: a deleted or long retired key must stop verifying. */
 const STALE_MS = 60_000
 const RETIRED_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
@@ -36,7 +35,7 @@ export async function openVerificationKeys(db: Db, listener: Pick<Listener, 'on'
     }
     return reading
   }
-  // Whoever was just given a token of a new key must not wait for the next look.
+  // Tokens of a new key must verify at once.
   const unsubscribe = listener.on('berth_signing_key', () => {
     asked_ms = Number.NEGATIVE_INFINITY
     read_ms = Number.NEGATIVE_INFINITY
@@ -46,7 +45,7 @@ export async function openVerificationKeys(db: Db, listener: Pick<Listener, 'on'
       const known = keys.get(kid)
       if (known !== undefined && clock.monotonic_ms() - read_ms < STALE_MS) return known
       await reload()?.catch((error: unknown) => {
-        if (known === undefined) throw error // while the database is away, what was a key stays one; the gate knows when that ends
+        if (known === undefined) throw error // without the database a known key stays valid; admission refuses once the loss is too long
       })
       return keys.get(kid)
     },
@@ -58,7 +57,7 @@ async function readKeys(db: Db, retired_since: Date): Promise<Map<string, Crypto
   const keys = new Map<string, CryptoKey>()
   for (const { kid, public_jwk } of await readSigningKeys(db, retired_since)) {
     const jwk = public_jwk as JWK
-    if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // not a key of ours: it must verify nothing
+    if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // not a key of ours: it must verify no token
     const key = await importJWK({ kty: jwk.kty, crv: jwk.crv, x: jwk.x ?? '', y: jwk.y ?? '' }, 'ES256')
     if (!(key instanceof Uint8Array)) keys.set(kid, key)
   }

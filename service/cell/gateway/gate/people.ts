@@ -5,16 +5,15 @@ import type { Clock } from '../../../lib/clock.ts'
 import { openStandings, type Standings } from './standings.ts'
 import { type Membership, readEndedSessions, readMemberships } from './store.ts'
 
-/** What became of a person whose tokens were seen. */
 export interface PersonStanding {
   memberships: readonly Membership[]
-  /** Sessions that ended while tokens of theirs may still be about. */
+  /** Sessions that ended so recently that their tokens may not have expired. */
   ended_sessions: ReadonlySet<string>
 }
 
 export type People = Standings<PersonStanding>
 
-/** Longer than any token lives, whatever the clocks of api and cell say. */
+/** Longer than any token lives, even with clock skew between api and cell. */
 const ENDED_MS = 2 * LIMITS.credential.tool_token_seconds * 1000
 
 export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<Clock, 'now'>): People {
@@ -25,7 +24,7 @@ export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<C
   })
 }
 
-/** Whether a person's tokens are good in this organization: billing has no tools. Pure. */
+/** Whether a person's tokens are good in this organization. The billing role has no tools. Pure. */
 export function hasTools(memberships: readonly Membership[], organization_id: string): boolean {
   return memberships.some((membership) => membership.organization_id === organization_id && membership.role !== 'billing')
 }

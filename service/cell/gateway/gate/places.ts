@@ -2,18 +2,18 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { RoomOwner } from '../../links/answer-room.ts'
 
-/** Bounds how much is going on at once. */
+/** Bounds concurrent calls and streams. */
 export interface Places {
-  /** Takes a place, or refuses. Disposing gives it back. */
+  /** Acquires a permit, or refuses. Disposing releases it. */
   take(owner: RoomOwner, what: 'call' | 'stream'): Disposable
   streams(): number
 }
 
 export interface PlaceLimits {
-  /** Of a workspace. */
+  /** Per workspace. */
   calls: number
   streams: number
-  /** Of all workspaces of an organization. */
+  /** Per organization, over all its workspaces. */
   organization_streams: number
   all_streams: number
 }
@@ -38,7 +38,7 @@ export function createPlaces(limits = LIMITS_OF_A_CELL): Places {
     const left = limits.all_streams - all_streams
     if (left === 0) throw tooManyStreams('Too many output streams are open')
     const held = streams.of(organization_id)
-    // Never more than what stays free: then however many take all they can, the next still finds some.
+    // An organization holds at most as many streams as stay free. So however many organizations take their maximum, the next finds some.
     if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
     all_streams += 1
     const places = new DisposableStack()
@@ -60,7 +60,7 @@ class Counts {
     return this.#counts.get(name) ?? 0
   }
 
-  /** One more, until it is disposed of. */
+  /** Counts one more until disposed. */
   add(name: string): Disposable {
     this.#counts.set(name, this.of(name) + 1)
     let held = true

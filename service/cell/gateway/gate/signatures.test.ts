@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createSignatures, type SignatureLimits } from './signatures.ts'
 
-/** Checks that end one by one, when the test says so. */
+/** Checks that the test ends one by one. */
 function scripted(limits: SignatureLimits) {
   const signatures = createSignatures(limits)
   const begun: string[] = []
@@ -22,7 +22,7 @@ function scripted(limits: SignatureLimits) {
 
 const many = (n: number, name: string) => Array.from({ length: n }, (_, i) => `${name}${i}`)
 
-test('so many signatures are checked at once, and addresses take turns', async () => {
+test('concurrent signature checks are bounded, and addresses share them fairly', async () => {
   const { signatures, begun, check, endOne } = scripted({ at_once: 2, waiting_per_address: 100, waiting: 1000 })
   const all = [...many(6, 'a').map((token) => check(token)), check('b0', 'b'), check('b1', 'b'), check('c0', 'c')]
   assert.deepEqual([begun, signatures.waiting()], [['a0', 'a1'], 7])
@@ -35,7 +35,7 @@ test('so many signatures are checked at once, and addresses take turns', async (
   assert.equal(begun.at(-1), 'later', 'all turns are free again')
 })
 
-test('an address that has too many waiting is refused, and one that has fewer takes a place of the one that has most', async () => {
+test('an address with too many waiting tokens is refused; one with fewer displaces a token of the address with most', async () => {
   const { signatures, begun, check, endOne } = scripted({ at_once: 1, waiting_per_address: 3, waiting: 6 })
   void check('first')
   const refused: string[] = []
@@ -56,7 +56,7 @@ test('an address that has too many waiting is refused, and one that has fewer ta
   assert.deepEqual(begun, ['first', 'x0', 'y0', 'b', 'c', 'd', 'e'])
 })
 
-test('calls with one token share one check, and a later one has its own', async () => {
+test('calls with one token share a check, and a later call has its own', async () => {
   const { begun, check, endOne } = scripted({ at_once: 1, waiting_per_address: 0, waiting: 0 })
   const both = [check('same'), check('same', 'b')]
   await endOne()
@@ -67,7 +67,7 @@ test('calls with one token share one check, and a later one has its own', async 
   assert.deepEqual(begun, ['same', 'same'])
 })
 
-test('a check that could not be made gives its turn back', async () => {
+test('a failed check releases its permit', async () => {
   const signatures = createSignatures({ at_once: 1, waiting_per_address: 0, waiting: 0 })
   await assert.rejects(
     signatures.check('a', 'a', () => Promise.reject(new Error('no key'))),

@@ -4,14 +4,14 @@ import { fail } from '../../../lib/fail.ts'
 import { createFairLine } from '../../../lib/fair-line.ts'
 
 /**
- * Bounds how many signatures of tokens are checked at once, and lets addresses take turns: whoever sends forged tokens waits behind his
- * own. A token whose verdict is known does not come here.
+ * Bounds concurrent signature checks, fairly between addresses: a sender of forged tokens waits behind its own. Tokens in the token cache
+ * skip this.
  */
 export interface Signatures {
   /**
-   * Calls `check` when it is this address's turn. Calls with one token share one check.
-   * @param address of the other end of the connection; behind a proxy all have the proxy's, and wait in one line.
-   * @throws rate_limited where too many wait already.
+   * Runs `check` when a permit is free. Calls with the same token share one check.
+   * @param address of the connection's peer; all callers behind one proxy share its queue.
+   * @throws rate_limited if too many wait already.
    */
   check(token: string, address: string, check: () => Promise<boolean>): Promise<boolean>
   waiting(): number
@@ -23,7 +23,7 @@ export interface SignatureLimits {
   waiting: number
 }
 
-/** Two leave half of node's thread pool to files and names. */
+/** Two checks at once leave half of Node's thread pool to file and name lookups. */
 const LIMITS_OF_A_GATEWAY: SignatureLimits = {
   at_once: LIMITS.credential.signatures_at_once_max,
   waiting_per_address: LIMITS.credential.signatures_waiting_per_address_max,

@@ -2,23 +2,23 @@ import type { ObservedState } from '../../../../contract/states/machine.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { LiveMachine, WorkspaceEntry } from '../../machines/table.ts'
 
-/** What decides whether a workspace serves somebody. */
+/** The facts of a request that decide whether the workspace serves it. */
 export interface Wanted {
   cell_id: string
-  /** Changes nothing: served while a snapshot is captured. */
+  /** A read-only request is served during a snapshot. */
   read_only: boolean
-  /** What its caller refuses the workspace for: an epoch of a token, a mode. Wins over every state. */
+  /** The caller's own refusal, for the epoch of a token or a mode. Precedes every state. */
   refusedBy(entry: WorkspaceEntry): Failure | null
 }
 
 /**
- * How a workspace stands:
+ * The ways a workspace can answer:
  * - resident: its machine is here, running or frozen;
- * - parked: it runs, and its machine has to be restored first;
+ * - parked: it runs, and its machine must be restored first;
  * - machineless: it runs without a machine;
- * - moving: that will be over, an operation or a state on its way;
+ * - moving: an operation or state that will end;
  * - suspended: a resume would bring it back;
- * - refused: waiting changes nothing.
+ * - refused: waiting does not help.
  */
 export type Situation =
   | { kind: 'resident'; machine: LiveMachine }
@@ -26,7 +26,7 @@ export type Situation =
   | { kind: 'machineless' }
   | { kind: 'moving' | 'suspended' | 'refused'; failure: Failure }
 
-/** What is to become of a workspace in each state, where nobody does anything. */
+/** The direction of each state without further operations. */
 const STATES: Record<ObservedState, 'running' | 'moving' | 'suspended' | 'refused'> = {
   creating: 'moving',
   starting: 'moving',
@@ -41,9 +41,7 @@ const STATES: Record<ObservedState, 'running' | 'moving' | 'suspended' | 'refuse
   deleted: 'refused',
 }
 
-/**
- * The order of refusals: served by another cell, the caller's own refusals, an operation that holds the workspace, its state. Pure.
- */
+/** Refuses in this order: another cell, the caller's own refusal, an operation that holds the workspace, its state. Pure. */
 export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): Situation {
   const failure = elsewhere(entry, wanted) ?? wanted.refusedBy(entry)
   if (failure !== null) return { kind: 'refused', failure }
@@ -53,7 +51,7 @@ export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): Situatio
   return state === 'running' ? whereItRuns(entry) : { kind: state, failure: notRunning(entry) }
 }
 
-/** The refusal of whoever does not wait; null where the workspace serves. Pure. */
+/** The refusal for a caller that does not wait; null: the workspace serves. Pure. */
 export function refusalOf(situation: Situation): Failure | null {
   return 'failure' in situation ? situation.failure : null
 }
@@ -81,12 +79,12 @@ function whereItRuns(entry: WorkspaceEntry): Situation {
   if (entry.mode === 'file_first') return { kind: 'machineless' }
   if (entry.residency !== 'resident') return { kind: 'parked' }
   const { machine } = entry
-  // Running by the record, but the host has not said where: it is being asked, after a restart of this process or of its own.
+  // The row says running, but the host has not reported the machine: the cell is asking it after a restart of either.
   if (machine === null || machine.epoch !== entry.ownership_epoch) return { kind: 'moving', failure: unreachable() }
   return { kind: 'resident', machine }
 }
 
-/** Of a machine that should be there. */
+/** For a machine that should be there. */
 export function unreachable(): Failure {
   return fail('dependency_unavailable', null, 'The host of the workspace cannot be reached', { retry_after_seconds: 1 })
 }

@@ -1,6 +1,6 @@
 import type { Channel, Listener } from '../../../db/listen.ts'
 
-/** What became of principals whose tokens were seen: read once, kept fresh by NOTIFY. */
+/** A cache of principals, read once each and invalidated by NOTIFY. */
 export interface Standings<Standing> {
   of(id: string): Promise<Standing> | Standing
   close(): void
@@ -20,7 +20,7 @@ export function openStandings<Standing>(
     const started = ask(id)
     reading.set(id, started)
     const settle = (found: { standing: Standing } | undefined) => {
-      if (reading.get(id) !== started) return // a change was announced meanwhile: what was read may be of before
+      if (reading.get(id) !== started) return // a change was announced during the read, so the result may be outdated
       reading.delete(id)
       if (found !== undefined) remember(known, id, found)
     }

@@ -1,7 +1,7 @@
 import type { AuditEvent } from '../../../core/changes/store.ts'
 import type { Db } from '../../../db/database.ts'
 
-/** What became of an API key after it was used to obtain a token. */
+/** The current state of an API key. */
 export interface KeyStanding {
   revoked_at: Date | null
   expires_at: Date | null
@@ -19,7 +19,7 @@ export async function readKeyStanding(db: Db, id: string): Promise<KeyStanding |
   return row ?? null
 }
 
-/** Those that were retired a while ago too: the last tokens of a key outlive its signing. */
+/** Includes recently retired keys: a key's last tokens outlive its signing. */
 export function readSigningKeys(db: Db, retired_since: Date): Promise<{ kid: string; public_jwk: object }[]> {
   return db
     .selectFrom('signing_keys')
@@ -37,7 +37,7 @@ export function readMemberships(db: Db, person_id: string): Promise<Membership[]
   return db.selectFrom('memberships').select(['organization_id', 'role']).where('person_id', '=', person_id).execute()
 }
 
-/** A record that is there already was written by a flush whose answer was lost. */
+/** A conflict is no error: an earlier flush wrote the record, and its answer was lost. */
 export async function insertToolUses(db: Db, events: AuditEvent[]): Promise<void> {
   await db
     .insertInto('audit_events')

@@ -5,29 +5,28 @@ import type { AnswerRoom } from '../../links/answer-room.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 import type { NeedsOf } from './route-facts.ts'
 
-/** A call that may be served. Its machine is held awake until the ticket is disposed of. */
+/** The lease of an admitted call. Holds its machine awake until disposed. */
 export interface Ticket extends Disposable {
   entry: WorkspaceEntry
-  /** Why the same call would be refused by now; null when it would not. */
+  /** The refusal that the same call would get now; null: none. */
   refusedBy(): Promise<Failure | null>
-  /** A lifecycle operation has the workspace in hand: its machine may stand still. */
+  /** Whether a lifecycle operation holds the workspace: its machine may be paused. */
   held(): boolean
-  /** What the call may keep in memory. */
+  /** The buffer budget of the call. */
   room: AnswerRoom
   draining: AbortSignal
 }
 
-/** Of a call that its machine serves. */
+/** For a call that needs the machine. */
 export interface MachineTicket extends Ticket {
   agent: AgentLink
 }
 
-/** Of a call that reads files: the machine's agent answers it, or the reader of a sleeping workspace's disk. */
+/** For a call that reads files: from the machine's agent, or from the disk of a suspended or hibernated workspace. */
 export interface FilesTicket extends Ticket {
   files: FileReads
-  /** Headers of what `files` answers. They say who it was, and are right when it has answered. */
+  /** Headers that name the source of `files`. Valid once it has answered. */
   read_headers: Record<string, string>
 }
 
-/** The ticket that a route's handler is given, by what the route needs. */
 export type TicketOf<R extends CellRoute> = { machine: MachineTicket; files: FilesTicket; nothing: Ticket }[NeedsOf<R>]

@@ -9,16 +9,15 @@ import type { VerificationKeys } from './keys.ts'
 const TOKEN_CHARACTERS_MAX = 4096
 const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}$/
 const KID = /^[A-Za-z0-9_-]{1,100}$/
-/** Of the clocks of api and cell, which may be two computers. */
+/** Between the clocks of api and cell, possibly two computers. */
 const CLOCK_SKEW_SECONDS = 5
 
 const isClaims = validatorOf(ToolTokenClaims)
 
 /**
- * Verifies signature and claims of a tool token (App, "Tool token"); not whether it is revoked. What it says costs little to read, and
- * its signature much to check: that is asked last.
- * @param inTurn calls what it is given when it is this token's turn.
- * @returns null for whatever is not a token of ours: a caller learns nothing about why.
+ * Verifies claims and signature of a tool token (App, "Tool token"), but not its revocation. Checks the costly signature last.
+ * @param inTurn runs the signature check under its limit.
+ * @returns null for any invalid token, without a reason: the caller must not learn it.
  */
 export async function verifyToken(
   token: string,
@@ -39,11 +38,11 @@ export async function verifyToken(
 function isSigned(token: string, key: CryptoKey): Promise<boolean> {
   return compactVerify(token, key, { algorithms: ['ES256'] }).then(
     () => true,
-    () => false, // a signature that does not hold
+    () => false, // the signature is invalid
   )
 }
 
-/** The header must be exactly ours: a token that carries its own key, or names where to fetch one, is not. */
+/** Accepts only our exact header: a token must not bring its own key, or a place to fetch one. */
 function kidOf(encoded: string): string | null {
   const header = parseJson(Buffer.from(encoded, 'base64url'))
   if (header === null || typeof header !== 'object' || Object.keys(header).length !== 3) return null

@@ -11,7 +11,6 @@ import { createSignatures, type Signatures } from './signatures.ts'
 import { verifyToken } from './token.ts'
 import { createVerdicts } from './verdicts.ts'
 
-/** What tells whose tool tokens are good. */
 export interface ToolTokenDeps {
   table: MachineTable
   keys: VerificationKeys
@@ -24,7 +23,7 @@ export interface ToolTokenDeps {
 
 const BEARER = /^Bearer ([^\s]+)$/i
 
-/** Says who calls with a tool token: 401, 403, and 429 where too many tokens wait to be checked. */
+/** Authenticates a tool token. Rejects with 401, 403, or 429 if too many tokens wait for verification. */
 export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<ToolCaller> {
   const verdicts = createVerdicts()
   const signatures = deps.signatures ?? createSignatures()
@@ -48,10 +47,10 @@ export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<T
   }
 }
 
-/** A token is good for one incarnation of its workspace. Pure. */
+/** A token is good for one epoch of its workspace. Pure. */
 export function epochRefusal({ ownership_epoch }: ToolCaller, entry: WorkspaceEntry): Failure | null {
   if (ownership_epoch === entry.ownership_epoch) return null
-  // An epoch that has not been is no epoch of ours.
+  // This cell never issued a token for a future epoch.
   if (ownership_epoch > entry.ownership_epoch) return invalidToken()
   return fail('stale_epoch', null, 'The workspace was suspended, resumed or moved since the token was made: get a new one')
 }
@@ -62,7 +61,7 @@ function bearerOf(arrival: Arrival): string {
   return token
 }
 
-/** Browsers cannot set the header of a WebSocket, so its token may stand among the offered protocols. */
+/** Browsers cannot set headers of a WebSocket, so the token may be among the offered protocols. */
 function protocolToken({ route, headers }: Arrival): string | undefined {
   if (route.websocket === undefined) return undefined
   const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim()) ?? []
@@ -94,7 +93,7 @@ async function refuseRevoked(
 
 function refuseForbidden(arrival: Arrival, caller: ToolCaller): void {
   const asked = arrival.params['workspace_id'] ?? ''
-  // Only the canonical spelling names a workspace. Another spelling of an id is another workspace's.
+  // Only the canonical spelling of an id names the workspace.
   if (asked !== caller.workspace_id || !spelledPlainly(arrival, asked)) {
     if (!isUuid(asked.toLowerCase()))
       throw fail('bad_request', null, 'The workspace id is not a uuid', { details: { field: 'workspace_id' } })

@@ -10,14 +10,13 @@ import type { Ids } from '../../../lib/ids.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 import { insertToolUses } from './store.ts'
 
-/** Who used which tool of which workspace in which minute. */
+/** Records tool usage: one audit event per session, tool, workspace and minute. */
 export interface ToolUses {
   note(caller: ToolCaller, tool: Tool, entry: Pick<WorkspaceEntry, 'id' | 'organization_id' | 'project_id'>, source_address: string): void
-  /** Writes what was noted. */
   flush(): Promise<void>
 }
 
-/** No call waits for its record: what was noted in the last second is lost where the process is killed. */
+/** Calls do not wait for their record: a kill loses at most the last second. */
 export const FLUSH_MS = 1000
 const ROWS_MAX = 1000
 const MINUTE_MS = 60_000
@@ -31,7 +30,7 @@ export function createToolUses({ db, clock, ids, log }: { db: Db; clock: Clock; 
   const write = async () => {
     while (waiting.length > 0) {
       const rows = waiting.slice(0, ROWS_MAX)
-      await insertToolUses(db, rows) // where it fails, they are written with the next
+      await insertToolUses(db, rows) // on failure, the next flush writes them
       waiting = waiting.slice(rows.length)
     }
   }

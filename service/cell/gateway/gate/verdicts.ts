@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { ToolCaller } from '../../../http/call.ts'
 
 /**
- * Remembers whose token it is, so that a signature is verified once in a token's life. Only what cannot change is kept:
- * revocation, epoch and time are asked at every call.
+ * Caches the caller of a verified token, so that its signature is verified once. Holds only immutable facts: every call checks
+ * revocation, epoch and time.
  */
 export interface Verdicts {
   get(token: string): ToolCaller | undefined
@@ -13,7 +13,7 @@ export interface Verdicts {
 export const VERDICTS_MAX = 20_000
 
 export function createVerdicts(verdicts_max = VERDICTS_MAX): Verdicts {
-  const kept = new Map<string, ToolCaller>() // in order of use, the longest unused first
+  const kept = new Map<string, ToolCaller>() // least recently used first
   return {
     get(token) {
       const key = keyOf(token)
@@ -32,7 +32,7 @@ export function createVerdicts(verdicts_max = VERDICTS_MAX): Verdicts {
   }
 }
 
-/** Not the token itself: a memory dump of this map must not be a bag of credentials. */
+/** Keyed by a hash, so that a memory dump of this map reveals no credentials. */
 function keyOf(token: string): string {
   return hash('sha256', token, 'base64')
 }

@@ -6,7 +6,7 @@ import type { GivenValue } from '../../secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
-/** The clone that is asked for, or its refusal. Pure. `authorization` is the header X-Git-Authorization. */
+/** Validates a clone request. `authorization` is the header X-Git-Authorization. Pure. */
 export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): AgentClone {
   if (asked.authorization_secret !== undefined && authorization !== undefined)
     throw invalid('authorization_secret', 'must not be given together with the header X-Git-Authorization')
@@ -21,13 +21,13 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
   }
 }
 
-/** The same clone with the value of a secret, or its refusal: the message must not tell the value. Pure. */
+/** Adds the value of a secret, or refuses it without revealing the value. Pure. */
 export function withSecret(clone: AgentClone, { value, authority }: GivenValue): AgentClone {
-  // The proxy puts the whole value in for a placeholder, so the workspace cannot judge it.
+  // The value is a placeholder; the proxy injects the real one, so its form cannot be checked here.
   return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }
 
-/** One spelling of https, which every reader takes for the same host. */
+/** Accepts one spelling of https, so that every parser reads the same host. */
 function checkUrl(url: string): string {
   if (!/^https:\/\/[A-Za-z0-9[]/.test(url)) throw invalid('url', 'must start with https:// and a host')
 
@@ -39,7 +39,7 @@ function checkUrl(url: string): string {
   return url
 }
 
-/** What git's own rules forbid in a name, in so far as it could be taken for something else. */
+/** Git's own rules for a name, as far as it could be mistaken for an option or a revision expression. */
 function checkBranch(branch: string): string {
   if (/^[-/.]|[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|[/.]$|\.lock$/.test(branch) || !branch.isWellFormed())
     throw invalid('branch', 'is not the name of a branch or tag')
@@ -51,7 +51,7 @@ function checkAuthorization(field: string, value: string): string {
   throw invalid(field, 'must hold a scheme and credentials, such as Basic or Bearer')
 }
 
-/** The commit that is asked for, or its refusal. Pure. */
+/** Validates a commit request. Pure. */
 export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): AgentCommit {
   if (asked.message.trim() === '' || asked.message.includes('\0') || !asked.message.isWellFormed())
     throw invalid('message', 'must be Unicode text without NUL, and not blank')
@@ -71,7 +71,7 @@ export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): A
   }
 }
 
-/** Git drops these characters in silence, or takes them for the end of the name. */
+/** Git drops these characters silently, or ends the name at them. */
 function checkIdentity(field: string, value: string): void {
   if (/[\u0000-\u001f\u007f<>]/.test(value) || !value.isWellFormed() || !/[\p{L}\p{N}]/u.test(value))
     throw invalid(field, 'must be a name without control characters, < and >')

@@ -10,7 +10,7 @@ import { readIdleEvidence, type IdleEvidence } from './store.ts'
 
 type Kept = Omit<Static<typeof Awake>, 'since' | 'until'> & { since: Date | null; until: Date | null }
 
-/** What the row says, with what this process saw since and what the guest says of its commands. */
+/** Merges the row with this process's newer activity and the commands that the guest reports. */
 export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table, showResidency, ask_activity }, ticket) => {
   const { id, machine } = ticket.entry
   const found = await readIdleEvidence(db, id)
@@ -20,7 +20,7 @@ export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table,
   const commands = commandsThatCount(said?.commands ?? [], found.facts, use, call.now)
   const facts = withSeen(found.facts, use, commands)
   const awake = awakeBy(facts, found, use, commands, call.now)
-  // What keeps it awake without an end that is known: idle from now on at the earliest.
+  // A hold has no known end, so the idle time starts now at the earliest.
   const end = nextIdleEnd(use !== undefined && use.holds.length > 0 ? { ...facts, active_at: call.now } : facts)
   const { active_at, tool_call_at, busy_until, keepalive_until } = facts
   return {
@@ -60,7 +60,7 @@ function latest(...dates: (Date | null | undefined)[]): Date | null {
   return last ?? null
 }
 
-/** Enough to see what it is. */
+/** Enough to show why the workspace is awake. */
 const HOLDS_MAX = 16
 const NOTHING = { session_id: null, route: null, operation_id: null }
 

@@ -2,14 +2,14 @@ import type { keepalive } from '../../../../contract/routes/cell/idle.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { writeKeepalive } from './store.ts'
 
-/** Written before it is answered. Not tool activity, but a call like any other: it wakes a parked machine, and keeps it awake. */
+/** Is no tool activity, but wakes a parked machine and keeps it awake. Stored before the answer. */
 export const keepAlive: GatewayHandler<typeof keepalive> = async (call, { db, table, waking }, ticket) => {
   const { seconds } = call.body
   const { id } = ticket.entry
   const until = new Date(call.now.getTime() + seconds * 1000)
   const keepalive_until = await writeKeepalive(db, id, until, seconds === 0)
   let entry = await table.fresh(id)
-  // Twice: the first wake may only wait for a parking that is under way.
+  // Twice: the first wake may only wait for a parking in progress.
   for (let turn = 0; turn < 2 && seconds > 0 && entry !== undefined && waking.ready(entry) === null; turn += 1) {
     await waking.wake(entry)
     entry = await table.fresh(id)

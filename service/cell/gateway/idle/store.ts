@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { IdleFacts } from '../../../core/workspaces/idle.ts'
 import type { Db } from '../../../db/database.ts'
 
-/** The row, and the operation that has the workspace in hand. */
+/** The workspace's row, and the operation that holds it. */
 export interface IdleEvidence {
   facts: IdleFacts
   operation: { id: string; created_at: Date } | null
@@ -29,7 +29,7 @@ export async function readIdleEvidence(db: Db, workspace_id: string): Promise<Id
   }
 }
 
-/** The later of two keepalives holds; `ends` says that this one ends whatever was asked before. */
+/** Keeps the later of two keepalives; `ends` replaces the stored one. */
 export async function writeKeepalive(db: Db, workspace_id: string, until: Date, ends: boolean): Promise<Date> {
   const row = await db
     .updateTable('workspaces')

@@ -34,7 +34,7 @@ export const attachTerminal: GatewayHandler<typeof ptyAttach> = async (call, _de
   }
 }
 
-/** Waits for as long as the terminal's program reads nothing: the client waits too, then. */
+/** Waits while the terminal's program does not read its input, and so stops reading from the client. */
 function send(agent: Socket, frame: Buffer): Promise<void> | undefined {
   if (agent.destroyed || agent.write(frame)) return undefined
   return new Promise((resolve) => {

@@ -5,12 +5,12 @@ import { fail } from '../../../lib/fail.ts'
 import type { AgentTerminal } from '../../links/agent-asked.ts'
 import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
-/** Stands for the user's login shell, which only the guest knows, where a command needs a program. */
+/** Placeholder for the user's login shell, which only the guest knows. A command needs a program. */
 const LOGIN_SHELL = ['login shell']
 
 type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
 
-/** The terminal that a request asks for, or its refusal: the rules are those of commands. Pure. */
+/** Validates a request by the rules of commands. Pure. */
 export function terminalOf(asked: TerminalStart, session_id: string): AskedTerminal {
   const { cols = LIMITS.terminal.cols_default, rows = LIMITS.terminal.rows_default, argv, ...rest } = asked
   const command = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, session_id)
@@ -34,7 +34,7 @@ function fingerprintOf(command: string, cols: number, rows: number): string {
     .digest('hex')
 }
 
-/** What was typed. Its schema says that it is base64. */
+/** Decodes typed input, which its schema guarantees to be base64. */
 export function bytesOf(data: string): Buffer {
   const bytes = Buffer.from(data, 'base64')
   const max_bytes = LIMITS.terminal.input_bytes_max

@@ -13,7 +13,7 @@ import { crowded } from '../ask.ts'
 import type { Ticket } from '../gate/ticket.ts'
 import type { GatewayDeps, GatewayHandler } from '../handler.ts'
 
-/** A tree as one call sees it. */
+/** A tree at the revision that a call works on. */
 export interface Seen extends Revision {
   blobs: Pick<Blobs, 'get'>
 }
@@ -22,7 +22,7 @@ const HEADER = 'x-tree-revision'
 
 export type TreeHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>
 
-/** The handler of a call that machines and trees serve: a file-first workspace has no machine. */
+/** Dispatches a call by mode: a file-first workspace has no machine. */
 export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): GatewayHandler<R> {
   return (call, deps, ticket) => {
     if (ticket.entry.mode === 'file_first') return of_tree(call, deps, ticket).catch(explained)
@@ -35,8 +35,8 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
 }
 
 /**
- * Cell, "File-first rules" 4: also of a call that is refused before the tree is looked at. A caller without a token for the workspace is
- * told nothing of its tree.
+ * Cell, "File-first rules" 4: a call that is refused before its tree is read also gets the header. A caller without a token for the
+ * workspace gets none.
  */
 export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 'trees'>) {
   return async (route: Route, who: Who): Promise<Record<string, string>> => {
@@ -47,7 +47,7 @@ export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 't
   }
 }
 
-/** Reads the tree as it is by now, or as it was. Answer and refusal say of which revision they are. */
+/** Reads the current or a kept revision. Answer and refusal name the revision. */
 export async function reading(
   { trees }: GatewayDeps,
   { entry }: Ticket,
@@ -63,7 +63,7 @@ export async function reading(
     try {
       return await read(seen)
     } catch (error) {
-      // What it named may go while it is read, when its time is over.
+      // A kept revision may expire during the read.
       if (error instanceof BlobTrouble && tree_revision !== undefined && (await trees.at(entry.id, tree_revision)) === null) {
         throw notKept(tree_revision)
       }
@@ -76,12 +76,12 @@ export function notKept(tree_revision: number): Failure {
   return fail('not_found', null, 'The revision is not kept, or was never there', { details: { tree_revision } })
 }
 
-/** What a change comes to. */
+/** The result of planning a change. */
 export interface Planned {
   changes: TreeChange[]
-  /** What they name and the tree has not. */
+  /** The content blobs of the changes that the tree does not have yet. */
   contents?: Buffer[]
-  /** The kept revision whose files are the next one's: then there are no changes beside it. */
+  /** A kept revision to restore; `changes` is then empty. */
   restores?: number
   status: number
   body?: object
@@ -96,8 +96,8 @@ const TRIES_MAX = 5
 const WRITTEN_RETRY_SECONDS = 60
 
 /**
- * Makes the next revision: by what `plan` makes of the current one, which is planned again where another process was faster. Changes of
- * a workspace take turns.
+ * Publishes the next revision. If another process was faster, plans again from its revision. This process serializes the changes of a
+ * workspace.
  */
 export async function changing(
   { trees, db }: GatewayDeps,
@@ -132,7 +132,7 @@ export async function changing(
   }
   return trees.inTurn(id, async () => {
     for (let tries = 1; ; tries++) {
-      signal.throwIfAborted() // nobody waits for it any more, and nothing has changed
+      signal.throwIfAborted() // the caller has left, and nothing has changed
       try {
         return await attempt()
       } catch (error) {
@@ -154,7 +154,7 @@ function repeated(kept: { fingerprint: Buffer; revision: number; answer: object 
   return { status, ...(body === undefined ? {} : { body }), headers }
 }
 
-/** Cell, "File-first rules" 4; bare or as an entity tag. What cannot be read is 400. */
+/** Cell, "File-first rules" 4: bare, or as an entity tag. Anything else is 400. */
 function ifMatch(text: string | undefined): number | null {
   if (text === undefined) return null
   const [, bare, quoted] = /^(?:(\d{1,15})|"(\d{1,15})")$/.exec(text.trim()) ?? []
@@ -181,7 +181,7 @@ function gone(): Failure {
   return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
 }
 
-/** Cell, "File-first rules" 4: every answer says its revision, refusals too. */
+/** Cell, "File-first rules" 4: every answer and refusal names its revision. */
 async function ofRevision(revision: number, work: () => Promise<Reply>): Promise<Reply> {
   try {
     const reply = await work()
@@ -203,7 +203,7 @@ function explained(error: unknown): never {
   throw asFailure(error)
 }
 
-/** What went wrong below, in the caller's terms. */
+/** Explains errors of trees and storage in the caller's terms. */
 export function asFailure(error: unknown): unknown {
   if (error instanceof BlobTrouble) {
     return fail('internal_error', null, `A part of the tree is ${error.kind === 'missing' ? 'missing' : 'damaged'}`, { cause: error })

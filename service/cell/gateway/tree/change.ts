@@ -87,7 +87,7 @@ export const moveTreeFile: TreeHandler<typeof filesMove> = (call, deps, ticket) 
   })
 }
 
-/** As rename(2) judges. */
+/** The rules of rename(2). */
 function checkReplaceable(
   source: Entry,
   target: Entry,
@@ -104,18 +104,18 @@ function isSame(one: TreePath, other: TreePath): boolean {
   return one.length === other.length && one.every((name, i) => name === other[i])
 }
 
-/** The tree's own root is no entry of a directory of it. */
+/** The root is no entry of any directory of the tree. */
 function refuseRoot(at: TreePath, path: string): void {
   if (at.length === 0) throw unresolvable(path)
 }
 
-/** The directories that are missing on the way to a path, and where it then lies. */
+/** Creates the missing directories of a path. `names` is its resolved place. */
 export function makeParents(
   missing: { path: TreePath; rest: readonly string[]; by_link: boolean },
   path: string,
   modified_ms: number,
 ): { names: TreePath; changes: TreeChange[] } {
-  if (missing.by_link) throw notADirectory(path) // a link that leads nowhere has its name
+  if (missing.by_link) throw notADirectory(path) // a dangling link occupies the name
   const entry: DirectoryEntry = { type: 'directory', mode: 0o755, modified_ms, page: null }
   const changes = new Map<string, TreeChange>()
   let at = [...missing.path]
@@ -126,12 +126,12 @@ export function makeParents(
   for (const name of missing.rest) {
     make()
     at = name === '..' ? at.slice(0, -1) : [...at, name]
-    if (at.length < missing.path.length) throw notThere(path) // it would have to be looked up again from there
+    if (at.length < missing.path.length) throw notThere(path) // it leads above the missing part and would need another lookup
   }
   return { names: at, changes: [...changes.values()] }
 }
 
-/** For a caller that has found a path's directory missing. */
+/** Resolves the target of a write, and creates missing parents on request. */
 export async function resolveForWrite(
   seen: Seen,
   path: string,

@@ -42,7 +42,7 @@ export const listTreeFiles: TreeHandler<typeof filesList> = (call, deps, ticket)
   })
 }
 
-/** The entries of a directory, behind the place that the steps lead to. */
+/** Lists the entries after the cursor's position. */
 async function* listBelow(
   seen: Seen,
   directory: DirectoryEntry,
@@ -67,12 +67,12 @@ export const readTreeFile: TreeHandler<typeof filesRead> = (call, deps, ticket) 
     const { offset, bytes } = sizesOf(entry, part)
     ticket.room.take(Math.min(bytes, 2 * CHUNK_BYTES))
     const pieces = partsOf(seen.blobs, entry, offset, bytes)
-    const first = await pieces.next() // what cannot be read is refused, as long as it is the beginning
+    const first = await pieces.next() // an error in the first piece can still be a refusal
     const headers = headersOf(seen, entry, part, offset, bytes)
     return {
       async stream(response) {
         response.writeHead(part.kind === 'range' ? 206 : 200, headers)
-        // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+        // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
         await pourPieces(first, pieces, response).catch(() => response.destroy())
       },
     }

@@ -5,19 +5,18 @@ import type { DirectoryEntry, Entry } from '../../trees/entries.ts'
 import type { PageReads } from '../../trees/pages.ts'
 import { leavesTree, type Resolved, resolvePath, splitPath, TREE_ROOT } from '../../trees/paths.ts'
 
-/** A read of what is not there is 404, a change of it 422 (Cell, "File-first rules" 5). */
+/** A missing path is 404 for a read, 422 for a change (Cell, "File-first rules" 5). */
 export type Purpose = 'read' | 'change'
 
 export type Found = Extract<Resolved, { kind: 'found' }>
 export type Missing = Extract<Resolved, { kind: 'missing' | 'no_parent' }>
 
-/** What is at a path, or why nothing can be. */
 export function found(resolved: Resolved, path: string, purpose: Purpose): Found {
   if (resolved.kind === 'found') return resolved
   throw refusalOf(resolved, path, purpose)
 }
 
-/** The same where a name may be free: null stands for one in a directory that is there. */
+/** Also accepts a missing name in an existing directory. */
 export function foundOrFree(resolved: Resolved, path: string): Found | Missing {
   if (resolved.kind === 'found' || resolved.kind === 'missing') return resolved
   throw refusalOf(resolved, path, 'change')
@@ -67,13 +66,13 @@ export function notEmpty(path: string): Failure {
   return fail('conflict', 'not_empty', 'The directory is not empty', { details: { path } })
 }
 
-/** Refuses a path that leaves the tree whatever is in it. This is judged before anything else of the request. */
+/** Refuses a path that leaves the tree, before any other check of the request. */
 export function checkInside(path: string, purpose: Purpose): string {
   if (leavesTree(path)) throw refusalOf({ kind: 'outside' }, path, purpose)
   return path
 }
 
-/** What the last name of a path is. The root, "." and ".." are no names to create, move or remove. */
+/** Resolves the last name of a path. The root, "." and ".." cannot be created, moved or removed. */
 export async function resolveEntry(
   seen: PageReads & { root: DirectoryEntry },
   path: string,
@@ -86,7 +85,7 @@ export async function resolveEntry(
   throw fail('validation_failed', 'invalid_path', 'The path names no entry of a directory', { details: { path } })
 }
 
-/** Octal digits of a checked mode. */
+/** Parses the octal digits of a validated mode. */
 export function modeOf(mode: string | undefined, otherwise: number): number {
   return mode === undefined ? otherwise : Number.parseInt(mode, 8)
 }

@@ -14,7 +14,7 @@ import { makeParents } from './change.ts'
 import { pourPieces } from './read.ts'
 import { checkInside, found, notADirectory, notAFile, refusalOf } from './rules.ts'
 
-/** Pieces smaller than this are sent together. */
+/** Smaller pieces are sent together. */
 const PIECE_BYTES = 64 << 10
 
 export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket) => {
@@ -24,7 +24,7 @@ export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket
     if (entry.type !== 'directory') throw notADirectory(path)
     ticket.room.take(2 * CHUNK_BYTES)
     const pieces = together(tarOf(seen, entry))
-    const first = await pieces.next() // what cannot be read is refused, as long as it is the beginning
+    const first = await pieces.next() // an error in the first piece can still be a refusal
     const headers = {
       'content-type': 'application/x-tar',
       'cache-control': 'no-store',
@@ -34,7 +34,7 @@ export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket
     return {
       async stream(response) {
         response.writeHead(200, headers)
-        // Whoever breaks off, the reader must not take a part for the whole: what is left is destroyed.
+        // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
         await pourPieces(first, pieces, response).catch(() => response.destroy())
       },
     }
@@ -84,7 +84,7 @@ export const writeTreeTar: TreeHandler<typeof filesTarWrite> = async (call, deps
     const { create_parents = false, links_out = false } = call.query
     if (Number(call.headers['content-length'] ?? 0) > bytes_max) throw tarTooLarge(bytes_max)
     ticket.room.take(3 * CHUNK_BYTES)
-    // What is put here is kept until the change that names it is there.
+    // Protects the uploaded blobs from collection until the change that names them is published.
     using holding = deps.trees.begin(ticket.entry.id)
     const unpacked = await unpackTar(call.body_stream as AsyncIterable<Buffer>, {
       bytes_max,
@@ -110,7 +110,7 @@ async function changesOf(
 ): Promise<TreeChange[]> {
   const { at, made, directory } = await targetOf(seen, path, create_parents, now)
   const changes = [...made]
-  /** By path; null: it is not there yet. */
+  /** Keyed by path; null: not there yet. */
   const directories = new Map<string, DirectoryEntry | null>([['', directory]])
   const inside = Map.groupBy(entries.keys(), (name) => name.slice(0, Math.max(name.lastIndexOf('/'), 0)))
   const known = new Map<string, Map<string, Entry>>()
@@ -125,7 +125,7 @@ async function changesOf(
     if (is_directory && before !== null && before.type !== 'directory') throw notADirectory(shownOf(path, name))
     if (!is_directory && before?.type === 'directory') throw notAFile(shownOf(path, name), before)
     if (is_directory) directories.set(name, before?.type === 'directory' ? before : null)
-    if (is_directory && before !== null) continue // it stays as it is
+    if (is_directory && before !== null) continue // keeps the existing directory
     changes.push({ kind: 'put', path: full, entry: entry ?? { type: 'directory', mode: 0o755, modified_ms: now.getTime(), page: null } })
   }
   return changes
@@ -144,7 +144,7 @@ async function targetOf(
   }
   const is_missing = resolved.kind === 'missing' || resolved.kind === 'no_parent'
   if (!is_missing || !create_parents) throw refusalOf(resolved, path, 'change')
-  // As directories of a file that would lie in it.
+  // Resolves the parents of a placeholder file inside the missing directory.
   const rest = resolved.kind === 'no_parent' ? resolved.rest : []
   const by_link = resolved.kind === 'no_parent' && resolved.by_link
   const { names, changes } = makeParents({ path: resolved.path, rest: [...rest, '-'], by_link }, path, now.getTime())
@@ -155,7 +155,7 @@ function shownOf(path: string, name: string): string {
   return `${path.replace(/\/+$/, '')}/${name}`
 }
 
-/** What is there of the names that these paths end with. */
+/** Looks up the last names of these paths in a directory. */
 function namesIn(reads: PageReads, directory: DirectoryEntry | null, paths: readonly string[]): Promise<Map<string, Entry>> {
   const names = paths.map((path) => bytesOf(path.slice(path.lastIndexOf('/') + 1)))
   return findNames(reads, directory?.page ?? null, names)

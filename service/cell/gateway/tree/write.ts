@@ -110,7 +110,7 @@ async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old
   return { next, replacements }
 }
 
-/** Where a write goes, and the file that is there. A link at the end is followed: what it points at is replaced. */
+/** The target of a write, with its present file. A link at the end is followed: its target is replaced. */
 async function targetOf(
   seen: Seen,
   path: string,
@@ -124,7 +124,7 @@ async function targetOf(
   return { at, made, old }
 }
 
-/** Refuses a path that ends with a slash: for what is there, or because no new file can have such a path. */
+/** Refuses a path with a trailing slash: it names a directory, or no new file can have it. */
 async function refuseDirectoryPath(seen: Seen, path: string): Promise<never> {
   const resolved = await resolvePath(seen, seen.root, path, { follow: true })
   if (resolved.kind === 'found') throw notAFile(path, resolved.entry)
@@ -136,7 +136,7 @@ function fileOf(content: Content, mode: number, now: Date): Entry {
   return { type: 'file', mode, modified_ms: now.getTime(), ...content }
 }
 
-/** The whole body, in the room of the call. */
+/** Reads the whole body within the call's buffer budget. */
 async function bodyOf({ body_stream, headers, signal }: Call<typeof filesWrite>, { room }: Ticket): Promise<Buffer> {
   if (Number(headers['content-length'] ?? 0) > LIMITS.file.write_bytes_max) throw tooLarge()
   const pieces: Buffer[] = []
