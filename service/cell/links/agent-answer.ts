@@ -8,7 +8,7 @@ import { AgentTrouble } from './agent-trouble.ts'
 import { parseAnswer } from './agent-json.ts'
 import { CALL_BYTES, type AnswerRoom } from './answer-room.ts'
 
-/** A shape that an agent's answers are checked against. Fields that it does not name are dropped. */
+/** Validates an agent's answer and drops the fields it does not name. */
 export interface Shape<T> {
   parse(value: unknown): T
 }
@@ -25,31 +25,30 @@ export function shape<S extends TSchema>(schema: S): Shape<Static<S>> {
   }
 }
 
-/** What a call of an agent goes by. */
+/** The bounds of a call to an agent. */
 export interface Bounds {
-  /** Ends when the caller has left: the agent's side ends with it. */
+  /** Aborted when the caller leaves; ends the agent's side, too. */
   signal: AbortSignal
-  /** What the call may keep in memory. */
+  /** The buffer budget of the call. */
   room: AnswerRoom
 }
 
-/** How much an answer may hold. */
 export interface AnswerSize {
   bytes_max: number
   values_max: number
 }
 
-/** Below it an answer is read in the turn of the loop in which it has come. */
+/** A larger answer gets an event-loop tick of its own. */
 const AT_ONCE_BYTES_MAX = 64 << 10
 
-/** Reads a whole JSON answer. Large ones wait for a turn of the loop of their own: to parse many in one would hold up everybody. */
+/** Reads a whole JSON answer. Each large one gets an event-loop tick of its own: parsing many in one tick would block all callers. */
 export async function readJson(response: IncomingMessage, { bytes_max, values_max }: AnswerSize, bounds: Bounds): Promise<unknown> {
   const bytes = await readBytes(response, bytes_max, bounds)
   if (bytes.length > AT_ONCE_BYTES_MAX) await bounds.room.turn()
   return parseAnswer(bytes, values_max)
 }
 
-/** Throws AgentTrouble when there is no room for all of it, or more than `bytes_max`. */
+/** Throws AgentTrouble above `bytes_max`, or if the buffer budget is used up. */
 export async function readBytes(response: IncomingMessage, bytes_max: number, { signal, room }: Bounds): Promise<Buffer> {
   let held: Buffer = Buffer.alloc(0)
   let bytes = 0
@@ -66,7 +65,7 @@ export async function readBytes(response: IncomingMessage, bytes_max: number, { 
   return held.subarray(0, bytes)
 }
 
-/** Reads what has begun to come, or gives its sender up. */
+/** Bounds the time to read an answer that has begun. */
 export async function within<T>(response: IncomingMessage, within_ms: number, read: () => Promise<T>): Promise<T> {
   const late = setTimeout(() => response.destroy(new AgentTrouble('silent', 'The agent did not answer in time')), within_ms)
   try {
@@ -76,7 +75,7 @@ export async function within<T>(response: IncomingMessage, within_ms: number, re
   }
 }
 
-/** One piece of memory that grows: a list of pieces costs a hundred times the bytes of an agent that sends them one by one. */
+/** Grows one buffer. A list of pieces would cost a hundred times the bytes if an agent sends them one by one. */
 function appended(held: Buffer, bytes: number, chunk: Buffer, room: AnswerRoom): Buffer {
   const needed = bytes + chunk.length
   if (needed > held.length) {
@@ -98,7 +97,7 @@ const AgentError = Type.Object({
 })
 const agentError = shape(AgentError)
 
-/** What a guest may refuse in its own name. The others are the gateway's to say. */
+/** The codes that a guest may refuse with. The gateway itself issues all others. */
 const GUEST_CODES: ReadonlySet<string> = new Set<CellCode>([
   'bad_request',
   'not_found',
@@ -110,16 +109,16 @@ const GUEST_CODES: ReadonlySet<string> = new Set<CellCode>([
   'internal_error',
   'timeout',
 ])
-/** `stale_endpoint` and the like would send a client elsewhere: not a guest's to say. */
+/** Reasons such as `stale_endpoint` would redirect a client, so a guest must not use them. */
 const GATE_REASONS: ReadonlySet<string> = new Set(['stale_endpoint', 'not_supported_for_mode', 'secret_not_available'])
 
-/** An agent's refusal in the caller's terms. Throws AgentTrouble when it is none that a guest may make. */
+/** Turns an agent's refusal into the caller's terms. Throws AgentTrouble if a guest may not refuse this way. */
 export function guestRefusal(value: unknown): Failure {
   const { code, reason, message, details } = agentError.parse(value)
   if (!GUEST_CODES.has(code)) throw new AgentTrouble('nonsense', `The agent refused with ${printable(code)}`)
   const reasons: readonly string[] = (CELL_REASONS as Partial<Record<string, readonly string[]>>)[code] ?? []
   const known = reason !== undefined && reasons.includes(reason) && !GATE_REASONS.has(reason) ? reason : null
-  const { reason: _, ...told } = details ?? {} // the one above is the checked one
+  const { reason: _, ...told } = details ?? {} // the checked reason above replaces it
   const fitting = fittingDetails('cell', code, known, told)
   const retry = CELL_CODES[code as CellCode].status === 429 ? { retry_after_seconds: 1 } : {}
   return fail(code as CellCode, known, message, { ...(details ? { details: fitting } : {}), ...retry })

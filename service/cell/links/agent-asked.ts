@@ -9,7 +9,7 @@ export interface ChangesFilter {
   cursor?: string
   hash: boolean
   summary: boolean
-  /** The facts of so many new files, or more, are left to the reader of the disk. */
+  /** From this number of new files on, the agent leaves their facts to the disk reader. */
   on_disk_from?: number
 }
 
@@ -30,12 +30,11 @@ export interface AgentExec {
 /** machine/internal/wire/agent.go: PtyRequest. */
 export type AgentTerminal = Pick<AgentExec, 'session_id' | 'fingerprint' | 'argv' | 'cwd' | 'user' | 'env'> & TerminalSize
 
-/** What a name on a disk is. */
 export type Facts = Pick<Static<typeof Change>, 'type' | 'size' | 'mode'>
-/** Of a change whose facts are on the disk, size and mode are not said. */
+/** A change whose facts are on the disk has no size and mode. */
 export type ChangesFound = Omit<Changes, 'data'> & { data: (Static<typeof Change> & { on_disk?: true })[] }
 
-/** What an agent of before protocol 7 does not know is there only where it was asked for. */
+/** Set `cursor` and `recursive` only on request: agents before protocol 7 do not know them. */
 export interface ListAsked {
   limit: number
   cursor?: string
@@ -43,7 +42,6 @@ export interface ListAsked {
 }
 export type SearchAsked = Required<Omit<FileSearch, 'cursor'>> & Pick<FileSearch, 'cursor'>
 
-/** A page of commands or terminals. */
 export interface RunsAsked {
   state?: 'running' | 'ended'
   limit: number

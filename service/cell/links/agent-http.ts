@@ -6,46 +6,44 @@ import { TappedAgent } from './tapped.ts'
 
 export interface AgentRequest {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** With its query; everything of the caller's in it is percent-encoded. */
+  /** Includes the query; values from the caller are percent-encoded. */
   path: string
-  /** Asking twice does no harm: a kept connection that turns out closed is replaced by a new one. */
+  /** Whether the call is repeatable: one that meets a closed keep-alive connection is then sent again on a new one. */
   safe: boolean
   body?: Buffer | Readable
   content_length?: number
-  /** The caller's Idempotency-Key, of the alphabet of keys. */
+  /** The caller's Idempotency-Key, already validated. */
   key?: string
-  /** Ends the call whatever it has come to, and its answer with it. */
+  /** Ends the call and its answer at any stage. */
   signal: AbortSignal
-  /** The protocol that the connection is to be switched to. */
+  /** The protocol to switch the connection to. */
   upgrade?: string
-  /** How long the agent may take to answer, where that is not the usual time. */
+  /** The time for an answer, if not the default. */
   answer_ms?: number
-  /** Only the head has a deadline: whoever carries what follows knows how long it may be silent. Any other answer is there in time, to its last byte. */
+  /** The deadline covers only the head: the relay watches the body. Without it, the whole answer must arrive in time. */
   streams?: boolean
 }
 
-/** Connections to one incarnation of a machine. */
+/** Connections to one machine in one epoch. */
 export interface AgentConnections {
   send(asked: AgentRequest): Promise<IncomingMessage>
-  /** The connection itself, once it is switched; or the answer of an agent that did not. */
+  /** Returns the switched connection, or the answer of an agent that did not switch. */
   switch(asked: AgentRequest & { upgrade: string }): Promise<{ response: IncomingMessage; socket: Socket | null }>
-  /** Breaks the connections that there are. */
+  /** Breaks the open connections. */
   close(): void
-  /** Breaks them and makes no other: the machine has ended, and its address may be another machine's. */
+  /** Breaks the connections and opens no others: the machine has ended, and another may have its address. */
   end(): void
 }
 
-/** How long an agent may take. */
 export interface AgentDeadlines {
-  /** To accept a connection. */
   connect_ms: number
-  /** From the call to the last byte of its answer; of a stream, to its head. */
+  /** From the call to the last byte of its answer; for a stream, to its head. */
   answer_ms: number
-  /** The same of a call that has a time of its own. */
+  /** Upper bound for a call with its own time limit. */
   longest_ms: number
-  /** To take a body that comes from the caller, who has two minutes for it. */
+  /** For a body from the caller, who has two minutes to send it. */
   upload_ms: number
-  /** How long a body that is handed on as it comes may stand still while it is wanted. */
+  /** The longest silence in a streamed body while its reader waits. */
   idle_ms: number
 }
 
@@ -56,30 +54,30 @@ export const AGENT_DEADLINES: AgentDeadlines = {
   upload_ms: 130_000,
   idle_ms: 30_000,
 }
-/** The agent keeps idle connections for longer: the side that sends requests must be the one that closes. */
+/** Below the agent's own timeout of idle connections: only the side that sends requests may close them safely. */
 const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10
 
-/** Where an agent is asked, and as whom. */
+/** The address of an agent, and the credentials to call it. */
 export interface AgentPlace {
   /** host:port, or the path of a socket. */
   address: string
   agent_key: string
   epoch: number
-  /** What it speaks: links/agent-protocol.ts. */
+  /** The agent's protocol version: links/agent-protocol.ts. */
   agent_protocol: number
 }
 
 export function openConnections(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): AgentConnections {
   const to = placeOf(machine.address)
-  // The gate bounds calls and streams of a workspace, so the number of sockets needs no second bound.
+  // Admission bounds the calls and streams of a workspace, so sockets need no bound of their own.
   const kept = { keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 } as const
   const agents = { tapped: new TappedAgent(kept), plain: new Agent(kept) }
   const headers = { authorization: `Bearer ${machine.agent_key}`, 'x-berth-epoch': String(machine.epoch) }
   const open = (asked: AgentRequest) =>
     request({
       ...to,
-      agent: asked.upgrade === undefined ? agents.tapped : agents.plain, // what is switched is read by others than node:http
+      agent: asked.upgrade === undefined ? agents.tapped : agents.plain, // a switched connection is not read by node:http
       method: asked.method,
       path: asked.path,
       headers: { ...headers, ...bodyHeaders(asked) },
@@ -113,7 +111,6 @@ export function openConnections(machine: AgentPlace, deadlines: AgentDeadlines =
   }
 }
 
-/** host:port of a machine, or the path of a socket. */
 function placeOf(address: string): { host: string; port: string } | { socketPath: string; host: string } {
   if (address.startsWith('/')) return { socketPath: address, host: 'agent' }
   const [host = '', port = ''] = address.split(':')
@@ -129,12 +126,12 @@ function bodyHeaders({ body, content_length, key, upgrade }: AgentRequest): Reco
   return { 'content-type': 'application/octet-stream', ...length, ...keyed }
 }
 
-/** A kept connection that the agent had closed: in all likelihood it never saw the call. */
+/** The agent had closed the kept connection and most likely never saw the call. */
 class StaleConnection extends AgentTrouble {}
 
 interface Exchanged {
   response: IncomingMessage
-  /** The connection, when it was switched to another protocol. */
+  /** Set if the connection was switched to another protocol. */
   socket: Socket | null
 }
 
@@ -163,7 +160,7 @@ function exchange(sending: ClientRequest, asked: AgentRequest, deadlines: AgentD
     boundConnecting(sending, deadlines.connect_ms, lose, () => (connected = true))
     if (body instanceof Readable) {
       sending.once('finish', () => {
-        if (over) return // it was answered before it was read
+        if (over) return // it was answered before the whole body was read
         clearTimeout(timer)
         timer = setTimeout(late, answer_ms)
       })
@@ -196,7 +193,7 @@ export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-/** A call that its caller has given up: nobody is there to be told. */
+/** The caller has given up the call; no one reads this error. */
 function leftBy(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('The call was given up')
 }
@@ -212,7 +209,7 @@ function boundConnecting(sending: ClientRequest, connect_ms: number, lose: (trou
   })
 }
 
-/** Whoever reads an answer hears of its error; one that nobody reads yet, or any more, must not end the process. */
+/** The reader of an answer gets its error. Without a reader, an error must not end the process. */
 function ignore(): void {}
 
 function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentTrouble {

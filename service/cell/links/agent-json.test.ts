@@ -19,13 +19,13 @@ for (const [what, answer] of [
   })
 }
 
-test('as many values as are allowed are read, and one more is not', () => {
+test('the maximum number of values is read, and one more is refused', () => {
   const list = (values: number) => Buffer.from(JSON.stringify(Array.from({ length: values }, () => 0)))
   assert.equal((parseAnswer(list(RECORD_VALUES_MAX)) as unknown[]).length, RECORD_VALUES_MAX)
   assert.throws(() => parseAnswer(list(RECORD_VALUES_MAX + 1)), TOO_MANY)
 })
 
-test('whatever strings hold, only what stands outside of them counts', () => {
+test('only values outside of strings count', () => {
   const random = generatorOf(testSeed())
   const alphabet = ['"', '\\', '[', '{', ',', 'a', '\u0001', 'é', '😀']
   for (let round = 0; round < 2000; round += 1) {

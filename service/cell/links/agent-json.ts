@@ -1,12 +1,12 @@
 import { parseJson } from '../../http/read-body.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 
-/** Of a record, which repeats the arguments of a command. */
+/** For a record, which repeats the arguments of a command. */
 export const RECORD_VALUES_MAX = 20_000
-/** What an agent says is flat: a list of records of lists. */
+/** Agents send flat data: lists of records of lists. */
 const DEPTH_MAX = 16
 
-/** What stands outside of strings: to read a number of a million digits takes as long as a million values. */
+/** Bytes outside of strings. Parsing a number of a million digits takes as long as a million values. */
 const BARE_BYTES_MAX = 2 << 20
 
 const QUOTE = 0x22
@@ -18,8 +18,8 @@ const BRACE = 0x7b
 const BRACE_END = 0x7d
 
 /**
- * Parses what an agent sent. Bytes alone do not bound what that costs: 32 MiB of `{},{},…` stand the loop still for seconds, and become
- * a gigabyte of objects. So the values are counted first.
+ * Parses an agent's answer after counting its values. Size alone does not bound the cost: 32 MiB of `{},{},…` block the event loop for
+ * seconds and become a gigabyte of objects.
  * @throws AgentTrouble
  */
 export function parseAnswer(bytes: Buffer, values_max = RECORD_VALUES_MAX): unknown {
@@ -31,7 +31,7 @@ export function parseAnswer(bytes: Buffer, values_max = RECORD_VALUES_MAX): unkn
   return parsed.value
 }
 
-/** Whether it has so few values, lies so flat, and is mostly strings. Right for whatever is JSON; what is not is refused by its parser. */
+/** Whether the bytes hold few values, little nesting and mostly strings. Correct for JSON; the parser rejects the rest. */
 function isLight(bytes: Buffer, values_max: number): boolean {
   let [values, depth, bare] = [0, 0, 0]
   for (let at = 0; at < bytes.length; at += 1, bare += 1) {
@@ -47,7 +47,7 @@ function isLight(bytes: Buffer, values_max: number): boolean {
   return true
 }
 
-/** Where the quote stands that ends a string; the end of the bytes when none does. */
+/** The index of the closing quote; the end of the bytes if there is none. */
 function endOfString(bytes: Buffer, from: number): number {
   let at = from
   for (let byte = bytes[at]; at < bytes.length && byte !== QUOTE; byte = bytes[at]) at += byte === BACKSLASH ? 2 : 1

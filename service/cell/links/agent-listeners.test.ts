@@ -9,7 +9,7 @@ import { AGENT_PROTOCOLS } from './agent-protocol.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { UNCOUNTED } from './answer-room.ts'
 
-/** What a link makes of an agent that answers with this. */
+/** The listeners that a link reads from this answer of an agent. */
 async function listed(said: string): Promise<string[]> {
   const server = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(said))
   server.listen(0, '127.0.0.1')
@@ -25,12 +25,12 @@ async function listed(said: string): Promise<string[]> {
   }
 }
 
-test('an agent names addresses of IPv4 and IPv6', async () => {
+test('an agent may name IPv4 and IPv6 addresses', async () => {
   assert.deepEqual(await listed('{"addresses":["127.0.0.1","::1"]}'), ['127.0.0.1', '::1'])
   assert.deepEqual(await listed('{"addresses":[]}'), [])
 })
 
-test('an agent that names what is no address, too many of them, or too much of anything makes no sense', async () => {
+test('invalid addresses, too many addresses and oversized answers of an agent are refused', async () => {
   const many = Array.from({ length: LIMITS.port.addresses_max + 1 }, () => '127.0.0.1')
   for (const said of [
     '{"addresses":["<script>"]}',

@@ -3,7 +3,7 @@ import { PatchResult, Revision } from '../../../contract/schemas/cell/file.ts'
 import { fail, Failure } from '../../lib/fail.ts'
 import { shape } from './agent-answer.ts'
 
-/** The agent's word, and the caller's in `expected_revision`; what is answered has no revision of a file that is not there. */
+/** The agent's and the caller's value for a missing file. Answers leave the revision out instead. */
 const ABSENT = 'absent'
 
 const patched = shape(Type.Object({ ...PatchResult.properties, previous_revision: Type.Optional(Revision) }))
@@ -16,7 +16,6 @@ export const patchResult = {
   },
 }
 
-/** Cell, "File, parking and host reasons": `details.current_revision` is absent for a missing file. */
 export function patchRefusal(error: unknown): unknown {
   if (!(error instanceof Failure) || error.options.details?.['current_revision'] !== ABSENT) return error
   const { current_revision: _, ...details } = error.options.details

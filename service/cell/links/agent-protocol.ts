@@ -1,12 +1,12 @@
 import { fail } from '../../lib/fail.ts'
 import type { AgentLink } from './agent.ts'
 
-/** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd lets no machine run whose agent speaks anything else. */
+/** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd runs no machine whose agent speaks another version. */
 export const AGENT_PROTOCOLS = { oldest: 1, current: 10 } as const
 
 interface Later {
   since: number
-  /** As `details.feature` of the refusal names it. */
+  /** `details.feature` of the refusal. */
   feature: string
 }
 const later = (since: number, feature: string): Later => ({ since, feature })
@@ -15,7 +15,7 @@ const FILE_LIST = later(7, 'file_list')
 const COMMAND_LIST = later(10, 'command_list')
 const FILE_SEARCH = later(7, 'file_search')
 
-/** Calls that an agent of the first protocol does not know. */
+/** Calls that protocol 1 does not have. */
 const LATER: Partial<Record<keyof AgentLink, Later>> = {
   openTerminal: later(2, 'pty'),
   getTerminal: later(2, 'pty'),
@@ -43,7 +43,7 @@ const LATER: Partial<Record<keyof AgentLink, Later>> = {
   listTerminals: COMMAND_LIST,
 }
 
-/** The link to an agent of an older protocol, which lives on in the memory of its workspace: what it does not know is refused unasked. */
+/** Wraps an older agent, which survives in a workspace's saved memory: calls that it does not know are refused locally. */
 export function linkOf(link: AgentLink, protocol: number): AgentLink {
   if (protocol >= AGENT_PROTOCOLS.current) return link
   const unknown = Object.entries(LATER).filter(([, { since }]) => protocol < since)
@@ -51,7 +51,7 @@ export function linkOf(link: AgentLink, protocol: number): AgentLink {
   return { ...link, ...olderCalls(link, protocol), ...refusals }
 }
 
-/** Calls that it knows, without what it does not know of them. */
+/** Refuses options that the older agent does not know. */
 function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startExec' | 'listFiles' | 'searchFiles' | 'beginSearch'> {
   const lacks = ({ since }: Later) => protocol < since
   const searchFiles: AgentLink['searchFiles'] = (asked, bounds) =>

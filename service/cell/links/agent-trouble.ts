@@ -1,10 +1,10 @@
 /**
- * How talking to an agent went wrong:
- * - unreachable: the call was never sent, or the agent did not accept it as ours; nothing was executed;
- * - cut: it was sent and the connection broke; whether it was executed is not known;
- * - silent: it was sent and no answer came in time; the same uncertainty;
- * - crowded: it was sent and there is no room for its answer; the same uncertainty;
- * - nonsense: what came is not what an agent says. The guest is hostile ground, so this is its owner's affair.
+ * The ways in which a call to an agent fails:
+ * - unreachable: it was not sent, or the agent did not accept it as ours; nothing was executed;
+ * - cut: the connection broke after it was sent; it may have been executed;
+ * - silent: no answer came in time; it may have been executed;
+ * - crowded: no buffer budget is left for its answer; it may have been executed;
+ * - nonsense: the answer is invalid. The guest is untrusted, so this is its owner's problem.
  */
 export type TroubleKind = 'unreachable' | 'cut' | 'silent' | 'crowded' | 'nonsense'
 

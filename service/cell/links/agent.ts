@@ -56,18 +56,18 @@ export interface Answer<T> {
 
 const FRAMES_TYPE = 'application/octet-stream'
 const ANSWER_MARGIN_MS = 10_000
-/** Its message and details. */
+/** A message and its details. */
 const REFUSAL: AnswerSize = { bytes_max: CALL_BYTES, values_max: RECORD_VALUES_MAX }
-/** A command's arguments, escaped, are most of the longest record. */
+/** The escaped arguments of a command are most of the longest record. */
 const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
-/** 10,000 files of 1,600 bytes each; or the matches of a search, half of it. One of a third more values took a busy computer 270 ms. */
+/** 10,000 files of 1,600 bytes, or a search's matches at half of that. A third more values took a busy computer 270 ms. */
 const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
 const session = shape(ExecSession)
 const stdin = shape(ExecStdin)
 const terminal = shape(TerminalSession)
 const fileInfo = shape(FileInfo)
-/** An agent of before they went on somewhere says nothing of it. */
+/** Agents before protocol 7 send no cursor. */
 const { next_cursor } = FileList.properties
 const fileList = shape(Type.Object({ ...FileList.properties, next_cursor: Type.Optional(next_cursor) }))
 const tarResult = shape(TarResult)
@@ -80,7 +80,7 @@ const gitHead = shape(GitHead)
 const gitStatus = shape(GitStatus)
 const gitFile = shape(GitFile)
 const gitCommitted = shape(GitCommitted)
-/** The agent has a name of its own for the page, and says of a change that its facts are on the disk. */
+/** The agent has its own name for the page, and marks changes whose facts are on the disk. */
 const { data: _data, ...restOfChanges } = Changes.properties
 const changesOfPage = Type.Array(Type.Object({ ...Change.properties, on_disk: Type.Optional(Type.Literal(true)) }), {
   maxItems: LIMITS.file.changes_page_max,
@@ -92,8 +92,8 @@ const writeResult = shape(
 )
 
 /**
- * The verbs of one machine's agent. Each throws a Failure when the agent refuses, and AgentTrouble when it cannot be asked or
- * does not answer as an agent does: nothing that it says is trusted further than its shape.
+ * The calls of one machine's agent. Each throws a Failure if the agent refuses, and AgentTrouble if it fails or answers invalidly.
+ * Answers are trusted no further than their shape.
  */
 export interface AgentLink {
   startExec(exec: AgentExec, bounds: Bounds): Promise<Answer<ExecSession>>
@@ -102,7 +102,7 @@ export interface AgentLink {
   signalExec(session_id: string, signal: string, bounds: Bounds): Promise<ExecSession>
   cancelExec(session_id: string, bounds: Bounds): Promise<ExecSession>
   writeStdin(session_id: string, part: { offset: number; close: boolean }, bytes: Buffer, bounds: Bounds): Promise<ExecStdin>
-  /** The raw frames; output-frames.ts reads them. */
+  /** The raw frames, for output-frames.ts. */
   openOutput(
     session_id: string,
     from: { stdout_offset: number; stderr_offset: number; follow: boolean },
@@ -115,7 +115,7 @@ export interface AgentLink {
   resizeTerminal(session_id: string, size: TerminalSize, bounds: Bounds): Promise<TerminalSession>
   /** @param data base64 */
   typeIntoTerminal(session_id: string, data: string, bounds: Bounds): Promise<TerminalSession>
-  /** Frames both ways; terminal-frames.ts knows them. */
+  /** Frames in both directions, for terminal-frames.ts. */
   attachTerminal(session_id: string, offset: number, bounds: Bounds): Promise<Socket>
   openFile(path: string, part: { offset?: number; length?: number }, bounds: Bounds): Promise<IncomingMessage>
   writeFile(
@@ -130,38 +130,38 @@ export interface AgentLink {
   listFiles(path: string, asked: ListAsked, bounds: Bounds): Promise<FileList>
   makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: Bounds): Promise<FileInfo>
   moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: Bounds): Promise<FileInfo>
-  /** The bytes of a directory's tar. An agent that does not know `sparse` sends holes as zeros. */
+  /** A directory as tar. An agent that does not know `sparse` sends holes as zeros. */
   openTar(path: string, options: { sparse: boolean }, bounds: Bounds): Promise<IncomingMessage>
   writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
-  /** Its events, one a line; watch-lines.ts reads them. */
+  /** One event a line, for watch-lines.ts. */
   openWatch(asked: WatchAsked, bounds: Bounds): Promise<IncomingMessage>
   searchFiles(request: SearchAsked, bounds: Bounds): Promise<SearchResult>
-  /** The same, but null when it takes longer and whoever reads the machine's disk would find all that the machine would. */
+  /** Like searchFiles, but null if it takes longer and a disk reader would find the same. */
   beginSearch(request: SearchAsked, on_disk_after_ms: number, bounds: Bounds): Promise<SearchResult | null>
   patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<ChangesFound>
-  /** What lies at paths, in their order; null: nothing. Asked of the reader of a disk alone. */
+  /** The facts of paths, in their order; null: nothing there. Only disk readers know this call. */
   readFacts(paths: string[], bounds: Bounds): Promise<(Facts | null)[]>
-  /** Addresses on which something listens on this port. */
+  /** The addresses on which a process listens on this port. */
   listListeners(port: number, bounds: Bounds): Promise<string[]>
   listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
   signalProcess(pid: string, signal: string, bounds: Bounds): Promise<void>
   cloneRepository(asked: AgentClone, bounds: Bounds): Promise<GitHead>
   gitStatus(asked: AgentGit, bounds: Bounds): Promise<GitStatus>
   commitChanges(asked: AgentCommit, bounds: Bounds): Promise<GitCommitted>
-  /** The bytes of a picture or a page. */
+  /** An image, or the text of a page. */
   openBrowser(what: 'screenshot' | 'content', visit: AgentVisit, bounds: Bounds): Promise<IncomingMessage>
 }
 
-/** What can be asked of a disk that no guest runs on. */
+/** Calls that a disk without a guest can answer. */
 export type FileReads = Pick<AgentLink, 'openFile' | 'statFile' | 'listFiles' | 'searchFiles'>
-/** What can be asked of the reader of a disk beside the machine that runs on it. */
+/** Calls to the reader of a running machine's disk. */
 export type BesideReads = Pick<AgentLink, 'searchFiles' | 'readFacts'>
 
 export interface AgentLinks {
-  /** The link to one incarnation of a machine. `gone` ends its connections: nothing of it may reach the next one. */
+  /** The link to a machine in one epoch. `gone` ends its connections: none may reach the next machine at the address. */
   of(workspace_id: string, machine: LiveMachine, gone: AbortSignal): AgentLink
-  /** Has a connection ready for the first call, which is often a moment away. Never fails: that call says what is wrong. */
+  /** Opens a connection in advance for the first call. Never fails: that call reports the problem. */
   greet(workspace_id: string, machine: LiveMachine, gone: AbortSignal): void
   close(): void
 }
@@ -171,7 +171,6 @@ export interface OpenLink {
   close(): void
 }
 
-/** One link that its caller closes. */
 export function openLink(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
   return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.end }
@@ -189,7 +188,7 @@ export function createAgentLinks(deadlines: AgentDeadlines = AGENT_DEADLINES): A
     const name = `${place} ${machine.stood_still}`
     const known = open.get(epoch)
     if (known?.machine === name) return known
-    // Nobody used what stood still. Its connections may have been given up on either side, which only the next call would notice.
+    // No call used the machine while it was paused. Either side may have dropped its connections, which only the next call would notice.
     if (known?.place === place) known.connections.close()
     else known?.connections.end()
     const connections = openConnections(machine, deadlines)
@@ -231,9 +230,9 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     (await ask({ method: 'GET', path, safe: true }, wanted, bounds, size)).body
   const post = async <T>(path: string, body: object | undefined, wanted: Shape<T>, bounds: Bounds) =>
     (await ask({ method: 'POST', path, safe: false, body: json(body ?? {}) }, wanted, bounds)).body
-  /** A call whose answer says no more than that it is done. */
+  /** For an answer without a result. */
   const done = async (asked: Asked, bounds: Bounds) => void (await readBytes(await open(asked, bounds), CALL_BYTES, bounds))
-  /** A call with a time of its own, which the agent keeps; the margin is for its answer. */
+  /** For a call whose time limit the agent enforces; the margin is for its answer. */
   const timed = (path: string, body: { timeout_ms: number }): Asked => {
     const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
     return { method: 'POST', path, safe: false, body: json(body), answer_ms }
@@ -246,8 +245,8 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
   const work = async <T>(path: string, body: { timeout_ms: number }, wanted: Shape<T>, bounds: Bounds, size?: AnswerSize) =>
     (await ask(timed(path, body), wanted, bounds, size)).body
   return {
-    // Safe: a session id starts once, however often it is asked. Whoever starts a command follows it as a rule: its output comes with
-    // the answer, and openOutput finds it.
+    // Safe: the agent starts a session id once. A caller usually follows the command it starts, so its output comes with the answer, and
+    // openOutput finds it.
     async startExec(exec, bounds) {
       const path = started.open() ? '/exec?follow=true' : '/exec'
       const due_ms = performance.now() + deadlines.answer_ms
@@ -266,7 +265,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     getExec: (id, bounds) => get(`/exec/${encodeURIComponent(id)}`, session, bounds),
     signalExec: (id, signal, bounds) => post(`/exec/${encodeURIComponent(id)}/signal`, { signal }, session, bounds),
     cancelExec: (id, bounds) => post(`/exec/${encodeURIComponent(id)}/cancel`, undefined, session, bounds),
-    // Safe: what is below the offset that was reached is not written again.
+    // Safe: the agent does not write bytes below its offset again.
     writeStdin: async (id, part, bytes, bounds) =>
       (
         await ask(
@@ -331,7 +330,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     beginSearch: (wanted, on_disk_after_ms, bounds) => search({ ...wanted, on_disk_after_ms }, bounds),
     async patchFile(wanted, key, bounds) {
       const asked = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) } as const
-      // Safe with a key: the agent does it once, however often it is asked.
+      // Safe with a key: the agent applies it once.
       try {
         return (await ask(key === null ? asked : { ...asked, key, safe: true }, patchResult, bounds)).body
       } catch (error) {
@@ -365,7 +364,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
   }
 }
 
-/** 401 and 503 are about the link itself (a key that is not known, an agent that is not ready): nothing was executed. */
+/** 401 and 503 concern the link itself (unknown key, agent not ready): nothing was executed. */
 async function refusalOf(response: IncomingMessage, status: number, bounds: Bounds): Promise<Error> {
   if (status === 401 || status === 503) {
     response.destroy()

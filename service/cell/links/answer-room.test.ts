@@ -15,7 +15,7 @@ function takeAll(room: AnswerRoom): number {
   }
 }
 
-test('organizations that take all they can leave a part to the next, and a workspace leaves some to its siblings', () => {
+test('organizations at their maximum leave a part for the next, and a workspace leaves some for its siblings', () => {
   const rooms = createAnswerRooms(96 * MIB)
   const of = (id: string, organization_id: string) => {
     const room = rooms.open({ id, organization_id }, 0)
@@ -25,7 +25,7 @@ test('organizations that take all they can leave a part to the next, and a works
   assert.deepEqual([of('a1', 'a'), of('a2', 'a'), of('b1', 'b'), of('b2', 'b'), of('c1', 'c'), of('d1', 'd')], [31, 16, 16, 8, 8, 5])
 })
 
-test('what is disposed of is free, once, and nothing is taken after it', () => {
+test('a disposed call releases its budget once, and acquires nothing after it', () => {
   const rooms = createAnswerRooms()
   const room = rooms.open({ id: 'a', organization_id: 'o' }, 1000)
   room?.take(MIB)
@@ -36,7 +36,7 @@ test('what is disposed of is free, once, and nothing is taken after it', () => {
   assert.equal(rooms.taken_bytes(), 0)
 })
 
-test('between two large answers the loop goes round', async () => {
+test('the event loop turns between two large answers', async () => {
   const rooms = createAnswerRooms()
   const room = rooms.open({ id: 'a', organization_id: 'o' }, 0)
   const other = rooms.open({ id: 'b', organization_id: 'p' }, 0)

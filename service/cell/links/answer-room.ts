@@ -1,35 +1,35 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 
-/** Whose memory it is that a call takes. */
+/** The workspace and organization that a call's memory counts against. */
 export interface RoomOwner {
   id: string
   organization_id: string
 }
 
-/** The memory of this process that calls fill with what agents and callers send: a bound for all of them together. */
+/** The cell-wide budget for buffers that agents and callers fill. */
 export interface AnswerRooms {
   /**
-   * Room for one call, until it is disposed of.
-   * @param bytes of the request: they are held from the beginning.
-   * @returns null when there is no room for it.
+   * Opens the budget of one call, until disposed.
+   * @param bytes of the request; they count from the beginning.
+   * @returns null if the budget is used up.
    */
   open(owner: RoomOwner, bytes: number): AnswerRoom | null
   taken_bytes(): number
 }
 
 export interface AnswerRoom extends Disposable {
-  /** Takes more. Throws AgentTrouble when the owner has had its share: nothing of the answer is kept then. */
+  /** Acquires more. Throws AgentTrouble when the owner's share is used up; the answer is then dropped. */
   take(bytes: number): void
-  /** The next turn of the loop in which a large answer may be worked on; there is one a turn. */
+  /** Resolves in a free event-loop tick. Each tick serves one large answer. */
   turn(): Promise<void>
 }
 
-/** What every call holds: the records of its own and a short answer, which needs no more. */
+/** Every call counts at least this: its own records and a short answer. */
 export const CALL_BYTES = 16 << 10
 
 export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_bytes_per_cell_max): AnswerRooms {
-  const held = new Map<string, number>() // by organization and by workspace: their ids never meet
+  const held = new Map<string, number>() // by organization and by workspace; their ids never collide
   let taken = 0
   let last: Promise<unknown> = Promise.resolve()
   const add = (owner: RoomOwner, bytes: number) => {
@@ -43,8 +43,8 @@ export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_by
   const fits = (owner: RoomOwner, bytes: number) => {
     const left = bytes_max - taken - bytes
     const [workspace = 0, organization = 0] = [held.get(owner.id), held.get(owner.organization_id)]
-    // Nobody gets more than what stays free: of n who take all they can, each leaves one part in n + 1 to whoever comes next.
-    // A workspace gets half of that, so that one does not take all of its organization's.
+    // An organization holds at most as much as stays free: if n organizations take their maximum, each leaves one part in n + 1. A
+    // workspace holds at most half of that, so that it does not use up its organization's share.
     return organization + bytes <= left && 2 * (workspace + bytes) <= left
   }
   return {
@@ -56,7 +56,7 @@ export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_by
       let is_open = true
       return {
         take(bytes) {
-          // What comes after the call has ended would never be given back.
+          // Memory acquired after the end would never be released.
           if (!is_open || !fits(owner, bytes)) throw new AgentTrouble('crowded', 'There is no room for the answer')
           add(owner, bytes)
           own += bytes
@@ -75,7 +75,7 @@ export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_by
   }
 }
 
-/** Of what the cell asks by itself, which is short. */
+/** For the cell's own calls, whose answers are short. */
 export const UNCOUNTED: AnswerRoom = { take: () => undefined, turn: nextTurn, [Symbol.dispose]: () => undefined }
 
 function nextTurn(): Promise<void> {

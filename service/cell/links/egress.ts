@@ -2,20 +2,19 @@ import type { EgressMode } from '../../../contract/egress/policy.ts'
 import type { DENIED_PROTOCOLS } from '../../../contract/schemas/egress.ts'
 import type { Fence } from './hostd.ts'
 
-// The TypeScript side of machine/internal/wire/egress.go: the same words, spelled the same.
+// The TypeScript side of machine/internal/wire/egress.go, with the same names.
 
-/** What a machine may reach. Rules and cidrs are an allowlist's alone. */
+/** The egress policy of a machine. Only an allowlist has rules and cidrs. */
 export interface HostEgress {
-  /** What an acknowledgement names. */
   revision: string
   mode: EgressMode
   rules: { host: string; ports: number[] }[]
   cidrs: string[]
-  /** Ports to which connections are led through the proxy that puts secrets in; absent: none. */
+  /** Connections to these ports are redirected to the proxy that injects secrets; absent: none. */
   secret_ports?: number[]
 }
 
-/** What a machine's packets meet. failed: the host could not put its rules in again, and lets nothing more out than before. */
+/** The policy that the host enforces. failed: the host could not reapply its rules, and allows nothing beyond them. */
 export interface EgressInForce {
   revision: string
   state: 'enforced' | 'failed'
@@ -25,7 +24,7 @@ export interface SetEgressRequest extends Fence {
   egress: HostEgress
 }
 
-/** What a machine asked for and its policy refused. Counts go on as long as `first_at` is the same. */
+/** Connections that a policy denied. The count continues while `first_at` stays the same. */
 export interface HostDenial {
   name: string | null
   address: string | null

@@ -13,7 +13,7 @@ const [BEFORE, AT, LATER] = ['2026-01-01T00:00:01.000Z', '2026-01-01T00:00:02.00
 const bounds = () => ({ signal: new AbortController().signal, room: UNCOUNTED })
 const gone = { kind: 'unreachable', message: 'The machine has ended' }
 
-/** A machine at whose address a server counts calls, and says nothing but the head of a stream. */
+/** A machine whose server counts calls, and answers only with the head of a stream. */
 async function machineAt() {
   const called = new EventEmitter()
   let calls = 0
@@ -40,7 +40,7 @@ async function machineAt() {
   }
 }
 
-test('a command that is followed when its machine dies is lost, and whatever has the address next gets no call', async () => {
+test('a followed command is lost when its machine dies, and the next machine at the address gets no call', async () => {
   await using at = await machineAt()
   const guests = createGuestLinks()
   const { link } = guests.open(at.machine)
@@ -53,7 +53,7 @@ test('a command that is followed when its machine dies is lost, and whatever has
   assert.equal(at.calls(), before)
 })
 
-test('a death that is told first ends the link that is opened late, and not that of the next machine of the same attempt', async () => {
+test('an early death report ends the link that is opened later, but not that of the next machine of the attempt', async () => {
   await using at = await machineAt()
   const guests = createGuestLinks()
   guests.died({ ...at.machine, at: AT })
@@ -64,7 +64,7 @@ test('a death that is told first ends the link that is opened late, and not that
   next.close()
 })
 
-test('a comparison ends links to machines that the host does not have, but none that was opened since it asked', async () => {
+test('a comparison ends links to machines that the host lacks, but none that was opened after it began', async () => {
   await using at = await machineAt()
   const guests = createGuestLinks()
   const [old, other] = [guests.open(at.machine), guests.open({ ...at.machine, fence: 8 })]

@@ -3,21 +3,21 @@ import type { HostEvent, Machine } from './hostd.ts'
 import { subjectName } from './subject.ts'
 
 /**
- * Links to machines of executions and builds, which the table of machines does not know. A link ends with its machine: afterwards the address
- * may be that of another tenant's machine, which must get no call and must not be believed.
+ * Links to machines of executions and builds, which the table of machines does not know. A link ends with its machine: another tenant's
+ * machine may get the address. It must get no call, and must not be believed.
  */
 export interface GuestLinks {
   open(machine: Machine): OpenLink
-  /** The host tells of the death of a machine. */
+  /** The host reports the death of a machine. */
   died(event: Death): void
-  /** Called before the host is asked for its machines. The result takes the answer, and ends the links to machines that are not in it. */
+  /** Called before the host is asked for its machines. The result takes the answer, and ends the links to machines that it lacks. */
   comparing(): (machines: readonly Named[]) => void
 }
 
 type Named = Pick<Machine, 'subject' | 'fence'>
 type Death = Pick<HostEvent, 'subject' | 'fence' | 'at'>
 
-/** Deaths that are remembered: the host may tell of one before the call that started the machine has returned. */
+/** Deaths that are remembered: the host may report one before the call that started the machine has returned. */
 const DEATHS_MAX = 1000
 
 export function createGuestLinks(open = openLink): GuestLinks {
@@ -55,7 +55,7 @@ function nameOf({ subject, fence }: Named): string {
   return `${subjectName(subject)} ${fence}`
 }
 
-/** Machines of one attempt of a build follow each other under one fence. Both times are of the host's clock. */
+/** Machines of one build attempt share a fencing token, so times tell them apart. Both are from the host's clock. */
 function isOf({ started_at }: Machine, died_at: string): boolean {
   return started_at <= died_at
 }

@@ -13,7 +13,7 @@ const SPEAKER = { subject: workspaceSubject('w'), operation_id: 'o', step: 's', 
 
 const PATIENT = { start: 60_000, restore: 60_000, checkpoint: 60_000, layer: 60_000, remove: 60_000, quick: 20_000 }
 
-/** A host behind a socket that answers as told. */
+/** A host behind a socket with scripted answers. */
 async function withHost(listener: RequestListener, use: (host: MachineHost) => Promise<void>, deadlines = PATIENT): Promise<void> {
   const dir = mkdtempSync('/tmp/berth-link-')
   const server = createServer(listener)
@@ -47,14 +47,14 @@ async function failureOf(work: Promise<unknown>): Promise<[string, boolean, Reco
   return [error.code, error.retryable, error.details]
 }
 
-test('a refusal arrives with its code, retryability and details', async () => {
+test('a refusal keeps its code, retryability and details', async () => {
   const refusal = { code: 'no_space', message: 'full', retryable: true, details: { free_bytes: 1 } }
   await withHost(answering(507, JSON.stringify(refusal)), async (host) => {
     assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['no_space', true, { free_bytes: 1 }])
   })
 })
 
-test('a code that is new counts as internal, and an answer without one as invalid', async () => {
+test('an unknown code counts as internal, and an answer without a code as invalid', async () => {
   await withHost(answering(500, JSON.stringify({ code: 'brand_new', message: 'x', retryable: false })), async (host) => {
     assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['internal', false, {}])
   })
@@ -65,7 +65,7 @@ test('a code that is new counts as internal, and an answer without one as invali
   }
 })
 
-test('an answer that is not what was asked for is refused', async () => {
+test('an answer of the wrong shape is refused', async () => {
   for (const body of ['{}', 'not json', '{"workspace_id":"w","address":"evil.example:80"}']) {
     await withHost(answering(200, body), async (host) => {
       const request = { ...SPEAKER, resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'h', layers: [] }
@@ -75,7 +75,7 @@ test('an answer that is not what was asked for is refused', async () => {
   }
 })
 
-test('nobody there, a connection cut in the middle and an answer cut in the middle are unreachable', async () => {
+test('a missing host, a broken connection and a truncated answer are all unreachable', async () => {
   assert.deepEqual(await failureOf(connectHostd('/nonexistent/hostd.sock').inventory()), ['unreachable', true, {}])
   await withHost(
     (request) => void request.socket.destroy(),
@@ -89,7 +89,7 @@ test('nobody there, a connection cut in the middle and an answer cut in the midd
   await withHost(half, async (host) => assert.deepEqual(await failureOf(host.stop(SPEAKER)), ['unreachable', true, {}]))
 })
 
-test('events arrive as they are written, blank lines and cuts inside a line included, and end with the signal', async () => {
+test('events arrive as written, across blank lines and split lines, and end with the signal', async () => {
   const event = (seq: number) =>
     JSON.stringify({ seq, boot_id: 'b', kind: 'died', subject: workspaceSubject('w'), epoch: 1, fence: 1, reason: 'killed', at: '' })
   const asked: (string | undefined)[] = []
@@ -111,7 +111,7 @@ test('events arrive as they are written, blank lines and cuts inside a line incl
   })
 })
 
-/** A host on which every restore takes until it is let go, and everything else is answered at once. */
+/** A host whose restores block until released, and that answers all else at once. */
 function slowRestores() {
   const held: (() => void)[] = []
   const listener: RequestListener = (request, response) => {
@@ -125,19 +125,19 @@ function slowRestores() {
 
 const RESTORE = { ...SPEAKER, resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'h', checkpoint_id: 'c' }
 
-test('however many restores are slow, what is quick is answered', { timeout: patience(10_000) }, async () => {
+test('slow restores do not delay quick calls', { timeout: patience(10_000) }, async () => {
   const { listener, held } = slowRestores()
   await withHost(listener, async (host) => {
     const restores = Array.from({ length: 200 }, () => failureOf(host.restore(RESTORE)))
     assert.deepEqual(await host.stats(), [])
     const more = () => held.splice(0).forEach((letGo) => letGo())
     const letting = setInterval(more, 5)
-    for (const refused of await Promise.all(restores)) assert.equal(refused[0], 'invalid_answer') // which it is: it came
+    for (const refused of await Promise.all(restores)) assert.equal(refused[0], 'invalid_answer') // the scripted answer arrived
     clearInterval(letting)
   })
 })
 
-test('a call that waits for a connection has all of its time when it has one', { timeout: patience(20_000) }, async () => {
+test('the deadline of a call that waits for a connection starts with the connection', { timeout: patience(20_000) }, async () => {
   const { listener, held } = slowRestores()
   const deadlines = { ...PATIENT, quick: 100, restore: 1500 }
   await withHost(

@@ -21,7 +21,7 @@ import {
   parseVolumeMeasures,
 } from './hostd-shapes.ts'
 
-/** How long each verb may take before the link gives up on it. The verb itself goes on in hostd, and a repeat joins it. */
+/** The time after which the client gives up. The verb goes on in hostd, and a repeat joins it. */
 const DEADLINE_MS = {
   start: 60_000,
   restore: 180_000,
@@ -32,16 +32,15 @@ const DEADLINE_MS = {
 }
 const ANSWER_BYTES_MAX = 64 << 20
 const EVENT_LINE_BYTES_MAX = 64 << 10
-/** hostd writes a blank line every 15 s: longer silence means that nobody is there. */
+/** hostd writes a blank line every 15 s. */
 const EVENT_SILENCE_MS = 40_000
 
-/** What takes as long as a disk does, and what is answered from memory. Neither keeps the other from its connections. */
+/** Separate pools: slow verbs must not delay those that hostd answers from memory. */
 const CONNECTIONS_MAX = { slow: 64, quick: 32 }
 
-/** With every verb that changes something: the host looks whether its pool is this installation's. */
+/** Sent with every verb that changes something: the host checks that its pool belongs to this installation. */
 const INSTALLATION_HEADER = 'berth-installation'
 
-/** The machine host behind hostd's unix socket. */
 export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): MachineHost {
   const agents = {
     slow: new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX.slow, maxFreeSockets: 16 }),
@@ -106,7 +105,7 @@ function unreachable(cause: unknown): HostFailure {
 interface Way {
   agent: Agent
   socket_path: string
-  /** From the moment in which there is a connection: until then nothing was asked. */
+  /** Starts with the connection: before it nothing was sent. */
   deadline_ms: number
 }
 
@@ -132,7 +131,7 @@ function call(
   return promise.finally(() => clearTimeout(deadline))
 }
 
-/** A call whose body goes on after its first line. */
+/** Streams the body after its first line. */
 async function upload(
   { agent, socket_path, deadline_ms }: Way,
   path: string,
@@ -164,11 +163,11 @@ async function upload(
   if (!outgoing.writableEnded) outgoing.destroy()
 }
 
-/** A call whose answer is read as it comes. */
+/** Streams the answer. */
 async function download({ socket_path, deadline_ms }: Way, path: string, body: object): Promise<AsyncIterable<Buffer>> {
   const bytes = Buffer.from(JSON.stringify(body))
   const headers = { 'content-type': 'application/json', 'content-length': bytes.length }
-  // A connection of its own: whoever reads it may break off.
+  // A separate connection, because the reader may break it off.
   const outgoing = request({ agent: false, socketPath: socket_path, method: 'POST', path, headers, host: 'hostd' })
   const answered = answerOf(outgoing, deadline_ms)
   outgoing.end(bytes)
@@ -192,7 +191,7 @@ function answerOf(outgoing: ClientRequest, deadline_ms: number): Promise<Incomin
   const deadline = setTimeout(() => outgoing.destroy(new Error(`No answer within ${deadline_ms} ms`)), deadline_ms)
   outgoing.once('response', resolve)
   outgoing.on('error', (error) => reject(unreachable(error)))
-  promise.catch(() => undefined) // whoever asks is told
+  promise.catch(() => undefined) // the caller gets the error
   return promise.finally(() => clearTimeout(deadline))
 }
 
@@ -243,7 +242,7 @@ async function* followEvents(socket_path: string, after: number, signal: AbortSi
 
 function openEvents(socket_path: string, after: number, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  // A connection of its own: a stream without end would occupy one of the pool's.
+  // A separate connection: the endless stream would occupy one of the pool's.
   const outgoing = request({ agent: false, socketPath: socket_path, path: `/events?after=${after}`, host: 'hostd', signal }, (answer) => {
     if (answer.statusCode === 200) return resolve(answer)
     readAnswer(answer).then(() => reject(unreachable(undefined)), reject)

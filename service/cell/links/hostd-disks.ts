@@ -1,21 +1,20 @@
-// The TypeScript side of machine/internal/wire/disk.go: the same words, spelled the same.
+// The TypeScript side of machine/internal/wire/disk.go, with the same names.
 
 export interface DiskReadRequest {
   workspace_id: string
-  /** Whose workspaces share readers: its organization. Absent: the workspace alone. */
+  /** The organization whose workspaces share readers; absent: the workspace has its own. */
   tenant?: string
-  /** null: the workspace would start blank, and is its template's layers. */
+  /** null: the workspace would start blank, from its template's layers. */
   checkpoint_id: string | null
   layers: readonly string[]
-  /** Of the machine that runs on the disk, which is read whatever else is said; absent: the workspace sleeps. */
+  /** The machine that runs on the disk; the checkpoint and layers are then ignored. Absent: no machine runs. */
   machine_epoch?: number
-  /** Of a reader that did not answer: the host looks whether it does before it hands it out again. */
+  /** A reader that did not answer: the host checks it before it returns it again. */
   doubted_address?: string
 }
 
-/** Asked like an agent. */
+/** Speaks the protocol of agents. */
 export interface DiskReader {
-  /** Path of a unix socket. */
   address: string
   agent_key: string
   epoch: number

@@ -3,66 +3,65 @@ import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 import type { Fence } from './hostd.ts'
 import type { Subject } from './subject.ts'
 
-/** machine/internal/wire/layer.go. The caller speaks for what the layer is made for; the disk may be another subject's. */
+/** machine/internal/wire/layer.go. The header names the subject that the layer is for; the disk may be another's. */
 export interface LayerRequest extends Fence {
-  /** The checkpoint whose disk it is. */
+  /** The checkpoint whose disk becomes the layer. */
   of?: { subject: Subject; checkpoint_id: string }
-  /** A disk of the subject's own instead, whose machine has ended, with the layers below it. */
+  /** Or a disk of the subject itself, whose machine has ended, with the layers below it. */
   disk?: string
   layers?: readonly string[]
-  /** A directory of such a disk that becomes the layer's root, absolute. `not_found`: it is none. */
+  /** The directory of the disk that becomes the layer's root, absolute. `not_found`: it is no directory. */
   root?: string
-  /** All that a machine on the disk would see: it stands for the layers below, too. */
+  /** Flattens the layers below into the new one. */
   whole?: boolean
-  /** Absolute paths: one that ends with `/` is all that is in that directory, `*` any name. */
+  /** Absolute paths to leave out. A trailing `/` means the content of that directory, `*` any name. */
   drop?: readonly string[]
-  /** Looks for what looks like a secret. */
+  /** Scans for secrets. */
   scan?: boolean
   bytes_max: number
   entries_max: number
 }
 
-/** A piece of what a layer holds by itself: it goes on after its last directory. */
+/** One page of a layer's own content. The next page starts after its last directory. */
 export interface LayerList {
   directories: { path: string; entries: LayerEntry[] }[]
   done: boolean
 }
 
-/** One look at the host's layers. */
+/** One listing of the host's layers. */
 export interface LayersHere {
-  /** Names the look, for dropLayers. */
+  /** Names the listing, for dropLayers. */
   listing: string
   layers: { digest: string; size_bytes: number; idle_seconds: number }[]
 }
 
 export interface LayersDrop {
-  /** The look after which it was found out that nothing names them. */
+  /** The listing on which the decision to drop is based. */
   listing: string
   layers: readonly string[]
   idle_seconds_min: number
 }
 
 export interface Layer {
-  /** SHA-256 in hex: what machines are started with. */
+  /** SHA-256 in hex; names the layer in start requests. */
   digest: string
   size_bytes: number
   entries: number
-  /** Where something looks like a secret; none where it was not asked for. */
+  /** Possible secrets; empty without `scan`. */
   findings: ScanFinding[]
 }
 
-/** What the machine host does with layers. */
 export interface LayerHost {
-  /** Durable in the host's layers; the same disk makes the same. `layer_refused`, `not_found`, `already_running`. */
+  /** Durable when it returns; the same disk makes the same layer. `layer_refused`, `not_found`, `already_running`. */
   makeLayer(request: LayerRequest): Promise<Layer>
-  /** What lies in a layer, from the directory after `after` on; "": from the root. `layer_missing`, `layer_refused`. */
+  /** Lists a layer after the directory `after`; "": from the root. `layer_missing`, `layer_refused`. */
   listLayer(layer: string, after: string): Promise<LayerList>
-  /** Whoever is about to give layers a name in the rows asks for them first. `layer_missing`. */
+  /** Marks layers as used. A caller does this before it names layers in rows. `layer_missing`. */
   keepLayers(layers: readonly string[]): Promise<void>
   layers(): Promise<LayersHere>
   /**
-   * Removes them, but those that machines or checkpoints stand on, or that somebody has asked for since the look or within so many seconds.
-   * @returns those that are not there, or not any more. `not_found`: another process has made the look.
+   * Removes layers, except those that machines or checkpoints use, and those used since the listing or within `idle_seconds_min`.
+   * @returns the layers that are gone. `not_found`: another process made the listing.
    */
   dropLayers(request: LayersDrop): Promise<string[]>
 }

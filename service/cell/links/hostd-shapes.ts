@@ -15,14 +15,13 @@ import type { DiskReader } from './hostd-disks.ts'
 import type { Layer, LayerList, LayersHere } from './hostd-layers.ts'
 import { MACHINE_KINDS, type Subject } from './subject.ts'
 
-// hostd is ours and trusted; its answers are checked all the same, so that a version that does not fit fails here with a name and
-// not somewhere in an operation with an undefined.
+// hostd is trusted. The checks make an incompatible version fail here by name, and not in an operation with an undefined.
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const Name = Type.String({ maxLength: 512 })
 const SubjectShape = Type.Object({ kind: Type.Union(MACHINE_KINDS.map((kind) => Type.Literal(kind))), id: Name })
 const Resources = Type.Object({ cpu_millis: Count, memory_mib: Count, disk_gib: Count })
-/** Go writes an empty list of none as null. */
+/** Go writes an empty list as null. */
 const ListOf = (item: TSchema) => Type.Union([Type.Array(item), Type.Null()])
 
 const Revision = Type.String({ pattern: '^[a-zA-Z0-9._-]{1,64}$' })
@@ -204,7 +203,7 @@ const DenialsShape = Type.Object({
 })
 
 const ErrorShape = Type.Object({
-  code: Type.String({ maxLength: 100 }), // a code that is new to us counts as `internal`
+  code: Type.String({ maxLength: 100 }), // an unknown code counts as `internal`
   message: Type.String(),
   retryable: Type.Boolean(),
   details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
@@ -228,7 +227,7 @@ const egress_set = Compile(EgressSetShape)
 const denials = Compile(DenialsShape)
 const refusal = Compile(ErrorShape)
 
-/** @returns undefined where it is none. */
+/** @returns undefined for an invalid subject. */
 export function parseSubject(value: unknown): Subject | undefined {
   return subject.Check(value) ? value : undefined
 }
@@ -310,7 +309,7 @@ export function parseDenials(value: unknown): HostDenial[] {
   return (value.denials ?? []) as HostDenial[]
 }
 
-/** The failure that a refused verb becomes; an answer that is no refusal of hostd's either counts as hostd's own mistake. */
+/** Turns a refused verb into a failure. An answer that is no refusal counts as hostd's mistake. */
 export function parseRefusal(status: number, value: unknown): HostFailure {
   if (!refusal.Check(value))
     return new HostFailure('invalid_answer', `The machine host answered ${status} without saying why`, { retryable: false })

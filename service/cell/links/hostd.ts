@@ -5,9 +5,9 @@ import type { DiskReader, DiskReadRequest } from './hostd-disks.ts'
 import type { LayerHost } from './hostd-layers.ts'
 import type { TreeApplyRequest, TreeChangesRequest } from './hostd-trees.ts'
 
-// The TypeScript side of machine/internal/wire/hostd.go: the same words, spelled the same.
+// The TypeScript side of machine/internal/wire/hostd.go, with the same names.
 
-/** For whom a verb speaks. */
+/** The command header of a verb. */
 export interface Fence {
   subject: Subject
   operation_id: string
@@ -20,20 +20,20 @@ export interface StartRequest extends Fence {
   resources: Resources
   hostname: string
   layers: string[]
-  /** The disk holds all that the layers hold: a blank one is filled with it, and none is mounted below. */
+  /** The disk holds the content of the layers: a blank disk is filled with it, and none is mounted below. */
   full_copy?: boolean
   /** The disk to continue from; absent: a blank one. */
   from_disk?: string
-  /** A checkpoint of a disk alone to start from instead, of any subject. */
+  /** A disk-only checkpoint of any subject to start from instead. */
   from_layer?: { subject: Subject; checkpoint_id: string }
-  /** The digest of the tree that lies over the layers, and its bytes. A host whose copy is of another tree refuses with `tree_stale`. */
+  /** The digest of the tree above the layers, and its size. A host with a copy of another tree refuses with `tree_stale`. */
   tree?: string
   tree_bytes?: number
-  /** Its packets may leave at once, as after connect: nothing of the guest's runs in it before its first command. */
+  /** Connects the network at once: no guest process runs before the first command. */
   connect?: boolean
-  /** Mounted before the first command; one that is not on the host any more is left out. */
+  /** Mounted before the first command. A volume that is not on the host is left out. */
   volumes?: readonly MachineVolume[]
-  /** Absent: all that is public. Nothing leaves before it is in force. */
+  /** Absent: all public addresses. In force before the first packet. */
   egress?: HostEgress
 }
 
@@ -42,18 +42,18 @@ export interface RestoreRequest extends Fence {
   hostname: string
   checkpoint_id: string
   renew_identity?: boolean
-  /** Whose checkpoint it is; absent: the subject's own. Another's holds memory, and its identity is renewed. */
+  /** The owner of the checkpoint; absent: the subject. Another's must hold memory, and gets a new identity. */
   of?: Subject
   volumes?: readonly MachineVolume[]
   egress?: HostEgress
 }
 
-/** All volumes that a running machine is to have. */
+/** The complete list of volumes for a running machine. */
 export interface VolumesRequest extends Fence {
   volumes: readonly MachineVolume[]
 }
 
-/** For which volume a verb speaks. */
+/** The command header of a verb on a volume. */
 export interface VolumeFence extends Omit<Fence, 'subject'> {
   subject: VolumeSubject
 }
@@ -67,13 +67,13 @@ export interface CheckpointRequest extends Fence {
   into?: Subject
   into_fence?: number
   then: 'paused' | 'running'
-  /** Without memory: machines start from it, also where it is restored. Only with `running`. */
+  /** Leaves the memory out: machines boot from it, in a restore as well. Only with `running`. */
   disk_only?: boolean
-  /** A disk that no machine runs on, to be captured alone, with what a machine would say of itself. Only with disk_only. */
+  /** Captures this disk, which no machine uses, with the given layers and resources. Only with disk_only. */
   from_disk?: string
   layers?: string[]
   resources?: Resources
-  /** A blank disk is to follow: refused with `disk_full` where what the checkpoints keep leaves it no room. Only with `paused`. */
+  /** A blank disk will follow: refused with `disk_full` if the checkpoints leave no space for it. Only with `paused`. */
   then_blank?: boolean
 }
 
@@ -81,7 +81,7 @@ export interface CloneRequest extends Fence {
   source: Subject
   source_checkpoint_id: string
   checkpoint_id: string
-  /** Leaves the memory out, which may be damaged then. A copy with memory for another subject is refused where it cannot be restored here. */
+  /** Leaves the memory out, which may then be damaged. A copy with memory for another subject is refused if it cannot be restored here. */
   disk_only?: boolean
 }
 
@@ -94,9 +94,8 @@ export interface DeleteRequest extends Fence {
   names: string[]
 }
 
-/** What is kept although no row names it; replaces the list of before. */
+/** Replaces the list of files that are kept although no row names them. */
 export interface QuarantineRequest extends Fence {
-  /** Everything of the subject. */
   whole?: boolean
   disks: string[]
   checkpoints: string[]
@@ -122,15 +121,15 @@ export interface Machine {
   connected: boolean
   freezer_file?: string
   resources: Resources
-  /** Version of the build that it runs under. */
+  /** The version of its engine build. */
   engine: string
-  /** What its agent speaks: agent-protocol.ts. */
+  /** The version that its agent speaks: agent-protocol.ts. */
   agent_protocol: number
-  /** Nothing is started or restored under its engine any more: saved to disk, its memory would stay there. */
+  /** Its engine may start or restore nothing any more: memory saved to disk could not be restored. */
   engine_refused?: boolean
-  /** Absent of a host that enforces nothing yet. */
+  /** Absent: the host enforces no policy yet. */
   egress?: EgressInForce
-  /** Those that its start or restore was told of and left out. */
+  /** Requested volumes that its start or restore has left out. */
   refused_volumes?: RefusedVolume[]
 }
 
@@ -138,30 +137,30 @@ export interface CheckpointInfo {
   checkpoint_id: string
   subject: Subject
   epoch: number
-  /** Of the attempt that made it. */
+  /** The fencing token of the attempt that made it. */
   fence: number
-  /** The version that it restores under; '' of a disk alone. */
+  /** The version that restores it; '' if disk-only. */
   engine: string
-  /** `gvisor`; absent of a disk alone. */
+  /** `gvisor`; absent if disk-only. */
   engine_kind?: string
   disk_only?: boolean
   size_bytes: number
-  /** What the captured disk refers to, whatever else does too; null of a checkpoint that an older release wrote. */
+  /** Bytes that the captured disk refers to, shared or not; null: an older release wrote the checkpoint. */
   disk_bytes: number | null
   disk: string
   created_at: string
   paused_ms: number
   layers: string[]
   resources: Resources
-  /** The machine's, once it was captured. In the answer of a checkpoint of a machine alone. */
+  /** The machine's counters after the capture. Only in the answer to a capture of a machine. */
   counters?: MachineCounters
-  /** Why its memory cannot be restored here as things are: MEMORY_REFUSALS. In an inventory alone; absent: it can, or there is none. */
+  /** The reason for which its memory cannot be restored now: MEMORY_REFUSALS. Only in an inventory; absent: it can, or there is none. */
   memory_refused?: string
-  /** Where its processor is why: the features that this one lacks, as far as they are known. In an inventory alone. */
+  /** Known features that this processor lacks, if that is the reason. Only in an inventory. */
   missing_features?: string[]
 }
 
-/** What lies in the pool for a subject. */
+/** The pool's files of a subject. */
 export interface SubjectFiles {
   subject: Subject
   fence: number
@@ -170,10 +169,10 @@ export interface SubjectFiles {
   quarantined: Quarantined[]
 }
 
-/** A volume that lies here, half-made ones too. */
+/** A volume on this host, even a half-made one. */
 export interface VolumeHere {
   volume_id: string
-  /** Since when it is kept although no row names it; absent: nobody has said that it is. */
+  /** The time since which it is kept without a row; absent: not marked as kept. */
   kept_since?: string
 }
 
@@ -186,9 +185,9 @@ export interface RefusedVolume {
   why: string
 }
 
-/** What this computer has for machines. */
+/** The computer's capacity for machines. */
 export interface MachineCapacity extends Resources {
-  /** Of that memory, what each machine takes beyond what it is told. */
+  /** Extra memory that each machine takes beyond its size. */
   headroom_mib: number
 }
 
@@ -202,28 +201,28 @@ export interface Inventory {
   instance: string
   boot_id: string // of this run of hostd: events are counted from its start
   host_boot_id: string // of this run of the computer
-  /** What is started anew runs under it. */
+  /** The engine of new machines. */
   engine: string
-  /** Every build that is kept: a checkpoint of another one does not restore. */
+  /** All kept builds: a checkpoint of any other does not restore. */
   engines: string[]
   last_event: number
-  /** Of the database that the host's pool belongs to; '' while it belongs to none. */
+  /** The installation that owns the pool; '' if none. */
   installation: string
-  /** That any verb has named on this host. */
+  /** The highest fencing token that any verb has named on this host. */
   highest_fence: number
   machines: Machine[]
   files: SubjectFiles[]
   volumes: VolumeHere[]
   slots: number
-  /** Of them, those that have the blank disk of a template already. */
+  /** Warm sandboxes that have a template's blank disk already. */
   fitted_slots: number
   shells: number
   capacity: HostCapacity
-  /** The process that answers machines' DNS questions; `starts` since hostd began. */
+  /** The DNS resolver of the machines; `starts` since hostd began. */
   resolver: { serving: boolean; starts: number }
 }
 
-/** What one machine has used since it began; `fence` says which. */
+/** Usage of one machine since its start; `fence` names the machine. */
 export interface MachineCounters {
   subject: Subject
   epoch: number
@@ -231,24 +230,23 @@ export interface MachineCounters {
   cpu_usec: number
   memory_bytes: number
   disk_bytes: number
-  /** Of its link: whatever it exchanged, with the cell too. */
+  /** All bytes of its link, including those exchanged with the cell. */
   rx_bytes: number
   tx_bytes: number
-  /** What it exchanged with the world outside, as far as its policy let it through: its ingress, then its egress. */
+  /** Bytes exchanged with the outside that its policy allowed: ingress, then egress. */
   received_bytes: number
   sent_bytes: number
-  /** Since it was claimed. */
   ran_ms: number
 }
 
-/** The same, put to the account of the workspace that it is for. */
+/** Counters charged to a workspace. */
 export interface MachineStats extends Omit<MachineCounters, 'subject' | 'ran_ms' | 'rx_bytes' | 'tx_bytes'> {
   workspace_id: string
-  /** For how long it has run; absent where nobody knows. */
+  /** Absent if unknown. */
   ran_ms?: number
 }
 
-/** Subjects of one question about machines or disks. */
+/** Subjects per request. */
 export const MEASURES_MAX = 500
 
 export interface HostEvent {
@@ -260,7 +258,7 @@ export interface HostEvent {
   fence: number
   reason: string
   at: string
-  /** Of a machine that died: its last. Absent where there are none. */
+  /** The last counters of a machine that died; absent if unknown. */
   counters?: MachineCounters
 }
 
@@ -271,11 +269,11 @@ export const HOST_ERRORS = [
   'not_running',
   'already_running',
   'wrong_installation',
-  'tree_stale', // details.digest says of which tree the copy is, '' of none
-  'volume_busy', // something in the machine uses it
+  'tree_stale', // details.digest names the tree of the copy, '' for none
+  'volume_busy', // a process in the machine uses it
   'mount_refused', // it cannot be mounted at that path of the machine
-  'no_space', // on the pool
-  'disk_full', // within the workspace's own limit
+  'no_space', // in the pool
+  'disk_full', // the workspace's own limit
   'checkpoint_failed',
   'checkpoint_corrupt',
   'checkpoint_incompatible',
@@ -288,10 +286,10 @@ export const HOST_ERRORS = [
   'internal',
 ] as const
 
-/** `unreachable` and `invalid_answer` are the link's own: no answer, and an answer that is not one. */
+/** `unreachable` (no answer) and `invalid_answer` come from the client itself. */
 export type HostFailureCode = (typeof HOST_ERRORS)[number] | 'unreachable' | 'invalid_answer'
 
-/** A refusal of the machine host, or its silence. */
+/** A refusal of the machine host, or no answer. */
 export class HostFailure extends Error {
   readonly code: HostFailureCode
   readonly retryable: boolean
@@ -306,22 +304,22 @@ export class HostFailure extends Error {
 }
 
 /**
- * The machine port: what the cell needs of a computer. hostd speaks it over a socket, the fake of the tests in memory, and one
- * conformance suite holds both to the same behaviour. Every call rejects with HostFailure and nothing else. A verb asked again with
- * the same fence and step is done once; a lower fence than one seen before is refused with `fenced`.
+ * The machine port: the cell's interface to a computer. hostd serves it over a socket, and the tests' fake in memory. One conformance
+ * suite covers both. Calls reject only with HostFailure. A verb repeated with the same fence and step is done once. A lower fence than an
+ * earlier one is refused with `fenced`.
  */
 export interface MachineHost extends LayerHost {
   start(request: StartRequest): Promise<Machine>
-  /** Continues a checkpoint. One of a disk alone is booted from. */
+  /** Continues a checkpoint; a disk-only one boots. */
   restore(request: RestoreRequest): Promise<Machine>
-  /** The machine's packets may leave. */
+  /** Connects the machine's network. */
   connect(request: Fence): Promise<void>
   /**
-   * Every packet meets the policy from the answer on, and connections that it does not allow carry nothing any more. Waits for no other
-   * verb, and takes the turn of none: its fence is compared, and ends nobody's.
+   * Once it returns, the policy applies to every packet, and denied connections carry no more data. It skips the subject's queue: its
+   * fencing token is checked, but not raised.
    */
   setEgress(request: SetEgressRequest): Promise<Pick<EgressInForce, 'revision'>>
-  /** What was refused in the last hours, the last at first; none where there is no machine. */
+  /** Denials of the last hours, newest first; none without a machine. */
   egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: Fence): Promise<void>
@@ -332,53 +330,56 @@ export interface MachineHost extends LayerHost {
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
-  /** `volume_busy`, `mount_refused`, `not_found`: the machine has what it had. */
+  /** `volume_busy`, `mount_refused`, `not_found`: the machine keeps its volumes. */
   setVolumes(request: VolumesRequest): Promise<void>
-  /** Durable. Of one that is there, its limit. */
+  /** Durable when it returns. For an existing volume it sets the limit. */
   createVolume(request: VolumeRequest): Promise<void>
-  /** Taken from every machine that has it, whatever uses it there; then every file of it is gone. */
+  /** Detaches the volume from every machine, even if in use, and deletes its files. */
   deleteVolume(request: VolumeFence): Promise<void>
-  /** Whether a volume is kept that no row names: since when is in the inventory. `not_found`: it is not here. */
+  /** Marks or unmarks a volume as kept without a row; the inventory shows since when. `not_found`: it is not here. */
   keepVolume(request: KeepVolumeRequest): Promise<void>
-  /** `tree_stale`: the copy is of another tree. The entries are read once; what they throw is thrown, and the copy is nobody's then. */
+  /** `tree_stale`: the copy is of another tree. Reads the entries once and rethrows their error; the copy is then invalid. */
   applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
-  /** A machine that runs on the disk stands still from here on, and is to be stopped. `already_running`: it runs on another. */
+  /** Freezes a machine that runs on the disk, which must then be stopped. `already_running`: it runs on another disk. */
   treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>
-  /** Lower fences are refused from here on; returns when what they started has ended. */
+  /** Refuses lower fencing tokens from now on; returns when the calls under them have ended. */
   fence(request: Fence): Promise<void>
-  /** Machine stopped, every file of the subject gone. @returns as stop does. */
+  /** Stops the machine and deletes all files of the subject. @returns the counters, like stop. */
   deleteSubject(request: Fence): Promise<MachineCounters | null>
   /**
-   * A reader of a disk. It ends by itself when it is idle, and with the machine, or before anything else is done with a disk that sleeps.
-   * `already_running`: it does not sleep, or is being worked on. `not_running`: there is no such machine. `no_capacity`: too many readers.
+   * Returns a reader of a disk. The reader exits when idle, with its machine, or before another verb uses the disk of a workspace without
+   * a machine. `already_running`: there is a machine, or a verb is in progress. `not_running`: the named machine does not exist.
+   * `no_capacity`: too many readers.
    */
   readDisk(request: DiskReadRequest): Promise<DiskReader>
   /**
-   * Says of which installation this cell's database is. A host whose pool belongs to none belongs to it from then on.
-   * `wrong_installation`: it belongs to another, and refuses every verb that changes something until somebody says otherwise.
+   * Names the installation of this cell's database. An unowned pool belongs to it from then on. `wrong_installation`: the pool belongs to
+   * another, and refuses every change until an operator reassigns it.
    */
   claim(installation_id: string): Promise<void>
-  /** Keeps what no row names: since when is in the inventory, and outlives everything but the pool. `not_found`: it has no files here. */
+  /**
+   * Keeps files that no row names; the inventory shows since when. The marks last as long as the pool. `not_found`: it has no files here.
+   */
   quarantine(request: QuarantineRequest): Promise<void>
   inventory(): Promise<Inventory>
-  /** The inventory without `files`: what it costs does not grow with what the pool holds. */
+  /** The inventory without `files`: its cost does not grow with the pool. */
   glance(): Promise<Inventory>
   /**
-   * What machines have used since they began.
-   * @param subjects at most MEASURES_MAX, of which those without a machine are left out; absent: all that have one.
+   * Counters of machines since their start.
+   * @param subjects at most MEASURES_MAX; those without a machine are left out. Absent: all machines.
    */
   stats(subjects?: Subject[]): Promise<MachineCounters[]>
   /**
-   * What the quota of each workspace counts, as in MachineCounters; of machines and of what sleeps. One without files here is left out.
+   * Bytes that count against each workspace's quota, with or without a machine. Workspaces without files here are left out.
    * @param workspace_ids at most MEASURES_MAX.
    */
   measureDisks(workspace_ids: string[]): Promise<Map<string, number>>
   /**
-   * What the quota of each volume counts. One that is not here is left out.
+   * Bytes that count against each volume's quota. Missing volumes are left out.
    * @param volume_ids at most MEASURES_MAX.
    */
   measureVolumes(volume_ids: string[]): Promise<Map<string, number>>
-  /** Events after `after`, until the signal fires; ends or rejects when contact is lost. */
+  /** Yields events after `after` until the signal fires; ends or rejects when the connection is lost. */
   events(after: number, signal: AbortSignal): AsyncIterable<HostEvent>
   close(): Promise<void>
 }

@@ -2,15 +2,15 @@ import { MEMORY_REFUSALS, type MemoryRefusal } from '../../../contract/errors.ts
 import type { HostFailure } from './hostd.ts'
 import { parseSubject } from './hostd-shapes.ts'
 
-/** What the host says of a memory that it does not restore, in the caller's terms: the details of an error, and a clause of its message. */
+/** A refused memory in the caller's terms: the details of an error, and a clause of its message. */
 export interface RefusedMemory {
   why: MemoryRefusal
   because: string
   workspace_id: string
   checkpoint_id: string
-  /** A restore of that checkpoint with `memory: false` would start from its disk. */
+  /** Whether a restore of the checkpoint with `memory: false` would start from its disk. */
   without_memory: boolean
-  /** Of `processor`, where the host knows them: what its processor cannot do. */
+  /** For `processor`: the features that this processor lacks, if the host knows them. */
   missing_features?: string[]
 }
 
@@ -25,7 +25,7 @@ const BECAUSE: Record<MemoryRefusal, string> = {
 
 export const WAY_OUT = 'its disk can be started without it, by a restore with memory: false'
 
-/** undefined: it was refused for another reason, or failed. */
+/** undefined: the host failed for another reason. */
 export function refusedMemory({ details }: HostFailure): RefusedMemory | undefined {
   const { why, checkpoint_id, disk_is_whole } = details
   const subject = parseSubject(details.subject)
@@ -37,7 +37,6 @@ export function refusedMemory({ details }: HostFailure): RefusedMemory | undefin
   return are_named ? { ...told, missing_features } : told
 }
 
-/** A plain clause: 'it is damaged'. */
 export function because(why: MemoryRefusal): string {
   return BECAUSE[why]
 }

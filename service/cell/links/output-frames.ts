@@ -16,15 +16,15 @@ export const FRAME = {
   header_bytes: 16,
   data_bytes_max: 64 << 10,
 } as const
-/** A record repeats the command's arguments, which may be larger than a frame of output. */
+/** A record repeats the command's arguments, which may exceed a frame of output. */
 const RECORD_BYTES_MAX = 1 << 20
-/** Below this the high half of an offset leaves it a safe integer. */
+/** Below this, the offset is a safe integer. */
 const OFFSET_HIGH_MAX = 2 ** 21
 
 const endingFields = Type.Object(EndingFields)
 export type Ending = Static<typeof endingFields>
 
-/** What a stream of frames says. `data` is valid during the call only. */
+/** Receives parsed frames. `data` is valid only during the call. */
 export interface FrameSink<E = Ending> {
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): void
   exit(ending: E): void
@@ -32,9 +32,9 @@ export interface FrameSink<E = Ending> {
 }
 
 export interface FrameReader {
-  /** Throws AgentTrouble at whatever an agent would not send. */
+  /** Throws AgentTrouble for an invalid frame. */
   push(chunk: Buffer): void
-  /** No byte of a frame is outstanding. */
+  /** Whether no frame is incomplete. */
   complete(): boolean
 }
 
@@ -47,14 +47,14 @@ interface Header {
 }
 
 /**
- * Reads frames as they come. Output is handed on as it arrives, without waiting for its frame to be complete and with
- * neighbouring frames of one arrival joined, so neither large frames nor a million tiny ones cost memory.
+ * Parses frames as they arrive. Output is passed on before its frame is complete, and adjacent frames of one arrival are joined. So
+ * neither large nor tiny frames cost memory.
  */
 export function createFrameReader(from: { stdout_offset: number; stderr_offset: number }, sink: FrameSink): FrameReader {
   return readFrames(from, sink, endingOf)
 }
 
-/** The same for streams whose exit frame holds another record. `parseEnding` throws AgentTrouble at what is none. */
+/** For streams with another exit record. `parseEnding` throws AgentTrouble for an invalid record. */
 export function readFrames<E>(
   from: { stdout_offset: number; stderr_offset: number },
   sink: FrameSink<E>,
@@ -119,14 +119,14 @@ export function readFrames<E>(
       try {
         read(chunk)
       } finally {
-        run.flush() // what came before a violation is true
+        run.flush() // output before an invalid frame is valid
       }
     },
     complete: () => current === null && head_bytes === 0,
   }
 }
 
-/** Joins neighbouring pieces of one stream; what is handed on never exceeds the bound of a frame. */
+/** Joins adjacent pieces of one stream, up to the size of a frame. */
 function createRun(sink: Pick<FrameSink, 'output'>) {
   let stream: 'stdout' | 'stderr' = 'stdout'
   let offset = 0

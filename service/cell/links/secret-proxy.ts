@@ -4,9 +4,9 @@ import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { NormalSecretHost } from '../../../contract/schemas/secrets.ts'
 
-// The TypeScript side of machine/internal/secretproxy/ask.go: the same words, spelled the same.
+// The TypeScript side of machine/internal/secretproxy/ask.go, with the same names.
 
-/** The proxy asks what goes into requests of a machine, again and again while the machine makes some. */
+/** The proxy's query for a machine's secrets, repeated while the machine makes requests. */
 interface ProxyQuestion {
   id: number
   workspace_id: string
@@ -24,7 +24,7 @@ export interface ProxyAnswer {
   secrets: { name: string; placeholder: string; value: string; hosts: NormalSecretHost[] }[]
 }
 
-/** null: no such machine. Throws where nobody knows at the moment. */
+/** null: no such machine. Throws if the answer is currently unknown. */
 export type AnswerProxy = (workspace_id: string, epoch: number) => Promise<ProxyAnswer | null>
 
 const AGAIN_MS = 200
@@ -32,8 +32,8 @@ const LINE_BYTES_MAX = 4096
 const QUESTIONS_MAX = 256
 
 /**
- * Keeps a connection to the proxy of this computer, which asks over it. hostd makes the socket, so that only the cell's user can be the one
- * that answers. While there is none, nothing is put into any request.
+ * Keeps a connection to this computer's secret proxy and answers its queries. hostd creates the socket, so that only the cell's user can
+ * answer. Without a connection the proxy injects no secrets.
  */
 export async function answerProxy(path: string, answer: AnswerProxy, log: Logger, signal: AbortSignal): Promise<void> {
   const isOver = () => signal.aborted
@@ -60,7 +60,7 @@ function opened(path: string, signal: AbortSignal): Promise<Socket> {
 async function serve(socket: Socket, answer: AnswerProxy, log: Logger, signal: AbortSignal): Promise<void> {
   const end = () => socket.destroy()
   signal.addEventListener('abort', end, { once: true })
-  socket.on('error', end) // the loop over its lines ends
+  socket.on('error', end) // ends the loop over the lines
   let under_way = 0
   try {
     for await (const line of createInterface({ input: socket })) {

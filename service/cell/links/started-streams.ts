@@ -1,17 +1,17 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Streams of commands that have just been started, kept for the follower who is about to come. */
+/** Streams of just started commands, kept for callers that follow at once. */
 export interface StartedStreams {
-  /** There is room for one more. */
+  /** Whether one more stream fits. */
   open(): boolean
   keep(session_id: string, frames: IncomingMessage): void
-  /** The stream of a session from its beginning, once; undefined when there is none. */
+  /** Removes and returns a session's stream from its beginning; undefined: there is none. */
   take(session_id: string): IncomingMessage | undefined
 }
 
-/** Of one machine. What a stream holds while nobody reads it is one buffer of the socket: the rest waits in the workspace. */
+/** Per machine. An unread stream holds one socket buffer; the rest stays in the workspace. */
 const STREAMS_MAX = 64
-/** A caller that wants to follow does so within a round trip. */
+/** A caller that follows does so within a round trip. */
 const KEPT_MS = 2000
 
 export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: KEPT_MS }): StartedStreams {
@@ -19,7 +19,7 @@ export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: K
   return {
     open: () => kept.size < limits.streams,
     keep(session_id, frames) {
-      // Only an agent that lies starts one command twice.
+      // Only a faulty or hostile agent starts one command twice.
       const before = kept.get(session_id)
       before?.forget()
       before?.frames.destroy()
@@ -41,5 +41,5 @@ export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: K
   }
 }
 
-/** Whoever follows asks the machine again and is told what is wrong. */
+/** A caller that follows asks the machine again and gets the error. */
 function ignore(): void {}

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { AgentTrouble } from './agent-trouble.ts'
 import { FRAME, readHeader } from './output-frames.ts'
 
-/** The record that a followed start begins with; what follows it stays in the stream, which ends when the record is none. */
+/** Reads the record at the start of a followed command; later frames stay in the stream. Destroys the stream if the record is invalid. */
 export async function readStarted<T>(frames: IncomingMessage, parse: (record: Buffer) => T): Promise<T> {
   try {
     return parse(await readRecord(frames))
@@ -39,7 +39,7 @@ function readRecord(frames: IncomingMessage): Promise<Buffer> {
   })
 }
 
-/** Where the record ends; null while that cannot be known. */
+/** The end of the record; null while the header is incomplete. */
 function recordEnd(bytes: Buffer): number | null {
   if (bytes.length < FRAME.header_bytes) return null
   const { kind, length, offset } = readHeader(bytes)

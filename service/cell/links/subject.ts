@@ -1,16 +1,16 @@
-/** What machines are made for; machine/internal/wire/subject.go has the same words. */
+/** The kinds of machines, with the same names as machine/internal/wire/subject.go. */
 export const MACHINE_KINDS = ['workspace', 'execution', 'build', 'test_instance'] as const
 
 export type MachineKind = (typeof MACHINE_KINDS)[number]
 
-/** What a machine, its disks and its checkpoints belong to, and what a fence guards. Each has at most one machine at a time. */
+/** The owner of a machine, its disks and checkpoints, and the scope of fencing tokens. Has at most one machine at a time. */
 export interface Subject {
   kind: MachineKind
   /** A UUID. */
   id: string
 }
 
-/** A volume has no machine; fences guard what is stored for it. */
+/** A volume has no machine; fencing tokens guard its files. */
 export interface VolumeSubject {
   kind: 'volume'
   /** A UUID. */
@@ -29,7 +29,7 @@ export function buildSubject(id: string): Subject {
   return { kind: 'build', id }
 }
 
-/** One text for each subject, to know it by in maps. */
+/** A unique key of a subject, for maps. */
 export function subjectName({ kind, id }: Subject | VolumeSubject): string {
   return kind === 'workspace' ? id : `${kind}.${id}`
 }

@@ -1,17 +1,17 @@
 import { Agent, type ClientRequestArgs } from 'node:http'
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 
-const USUAL_BYTES = 64 << 10 // what Node itself reads at a time
+const USUAL_BYTES = 64 << 10 // the size of Node's own reads
 const TAPPED_BYTES = 256 << 10
 
-/** Takes what was read as it is, and says when nobody looks at it any more. Nothing is read on until the socket is resumed. */
+/** Receives raw reads. The socket stays paused until the tap resumes it, and `giveBack` returns the buffer. */
 export type Tap = (read: Buffer, giveBack: () => void) => void
 
 const taps = new WeakMap<Socket, Tap>()
 
 /**
- * Connections whose bytes can be taken past the parser of node:http. It copies every piece of a body into memory of its own, and
- * with megabytes of it collecting that memory took four times as long as all the copying.
+ * Opens connections whose bytes can bypass the parser of node:http. The parser copies every piece of a body. For megabytes, collecting
+ * that garbage took four times as long as the copying.
  */
 export class TappedAgent extends Agent {
   override createConnection(options: ClientRequestArgs): Socket {
@@ -19,12 +19,12 @@ export class TappedAgent extends Agent {
   }
 }
 
-/** From here on the parser hears nothing: the connection can carry no other call, and is to be destroyed. */
+/** Bypasses the parser from here on. The connection can carry no further call and must be destroyed. */
 export function tapInto(socket: Socket, tap: Tap): void {
   taps.set(socket, tap)
 }
 
-/** Whoever reads it listens to `data`, as node:http does: nothing is kept for read(). */
+/** node:http reads by `data` events, so nothing is buffered for read(). */
 function connectTapped(options: NetConnectOpts): Socket {
   let buffer: Buffer = Buffer.allocUnsafeSlow(USUAL_BYTES)
   const spare: Buffer[] = []
@@ -33,7 +33,7 @@ function connectTapped(options: NetConnectOpts): Socket {
     const read = whole.subarray(0, bytes)
     const tap = taps.get(socket)
     if (tap === undefined) {
-      // A few bytes must not hold a whole buffer for as long as their reader lets them lie: they are copied, and it is used again.
+      // A small piece must not pin a whole buffer until its reader drops it: copy it and reuse the buffer.
       const is_held = bytes * 2 >= whole.length
       if (is_held) buffer = Buffer.allocUnsafeSlow(USUAL_BYTES)
       socket.emit('data', is_held ? read : Buffer.from(read))

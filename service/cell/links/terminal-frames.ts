@@ -4,7 +4,7 @@ import { shape } from './agent-answer.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import { FRAME, readFrames, type FrameReader, type FrameSink } from './output-frames.ts'
 
-/** machine/internal/wire/agent.go: frames that an attached terminal takes. */
+/** machine/internal/wire/agent.go: frames that an attached terminal accepts. */
 const INPUT = 16
 const RESIZE = 17
 
@@ -18,7 +18,7 @@ export interface TerminalSink {
   error: FrameSink['error']
 }
 
-/** Reads what an attached terminal sends: one stream, and the terminal's record at the end. */
+/** Parses an attached terminal's single stream, and its record at the end. */
 export function readTerminalFrames(offset: number, sink: TerminalSink): FrameReader {
   return readFrames(
     { stdout_offset: offset, stderr_offset: 0 },

@@ -4,14 +4,14 @@ import { parseAnswer } from './agent-json.ts'
 import { AgentTrouble } from './agent-trouble.ts'
 import type { FrameReader } from './output-frames.ts'
 
-/** A path of 4,096 bytes, each escaped, and what is around it. */
+/** A path of 4,096 escaped bytes, with the rest of its line. */
 const LINE_BYTES_MAX = 64 << 10
 const NEWLINE = 0x0a
 
 /** machine/internal/wire/watch.go: its types of events. */
 const SHAPES = { start: shape(WatchStart), change: shape(WatchChange), overflow: shape(WatchOverflow), end: shape(WatchEnd) }
 
-/** Reads the events of a watch as they come, one a line. The agent's heartbeats are for the cell alone. */
+/** Parses the events of a watch, one a line. Drops the heartbeats, which are only for the cell. */
 export function createWatchReader(sink: { event(event: object): void; end(event: object): void }): FrameReader {
   let held: Buffer = Buffer.alloc(0)
   const take = (line: Buffer) => {

@@ -12,29 +12,29 @@ import type { Resumed } from './resume-store.ts'
 export interface VisitDeps extends Admitting {
   clock: Clock
   changes: WorkspaceChanges
-  /** Begins to resume a suspended workspace; throws what its plan refuses. */
+  /** Starts to resume a suspended workspace; throws its plan's refusals. */
   resume(visit: Visit): Promise<Resumed>
 }
 
-/** Somebody with a good credential. */
+/** A visitor with a valid credential. */
 export interface Visit {
   workspace_id: string
   port: number
 }
 
-/** A machine that runs, and what keeps it so until it is disposed of. */
+/** A running machine, kept awake until `held` is disposed of. */
 export interface Admittance {
   entry: WorkspaceEntry
   place: Place
   held: Disposable
 }
 
-/** A change may be told of before it can be read, and one that nobody tells of is a host that comes back. */
+/** A change may be announced before it can be read, and the return of a host is not announced at all. */
 const LOOK_AGAIN_MS = 500
 
 /**
- * The machine of a workspace, which is woken, resumed or waited for (Cell, "Port-exposed workspaces").
- * @param signal fires when the visitor does not wait any longer: what is under way by then goes on without them.
+ * Admits a visitor to a workspace's machine, after a wake, a resume or a wait (Cell, "Port-exposed workspaces").
+ * @param signal fires when the visitor stops waiting; a wake or resume in progress goes on.
  * @throws a Refusal.
  */
 export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortSignal): Promise<Admittance> {
@@ -54,14 +54,14 @@ export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortS
   }
 }
 
-/** Nobody is there any more who could use it. */
+/** Releases the machine if the visitor has left. */
 function givenUnless(signal: AbortSignal, admitted: Admittance): Admittance {
   if (!signal.aborted) return admitted
   admitted.held[Symbol.dispose]()
   throw new Refusal('starting_timeout', 1)
 }
 
-/** @returns null where there is something to wait for. */
+/** @returns null if the visitor must wait. */
 async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
   const entry = await look(deps, visit)
   if (entry === undefined || entry.deleted_at !== null) throw new Refusal('workspace_gone')
@@ -83,8 +83,8 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
 }
 
 /**
- * As it is at this moment: a suspend that its owner was just told of may not have been heard of here, and a visitor who was let in for a
- * while would meet its end. While the database is away, as it was last.
+ * Reads the current row. Without it, a visitor might be admitted after a suspend that this cell has not heard of yet, and be cut off.
+ * While the database is away, uses the last known row.
  */
 async function look({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {
@@ -96,11 +96,11 @@ async function look({ table }: VisitDeps, { workspace_id }: Visit): Promise<Work
   }
 }
 
-/** A visitor changes things, and has no epoch. */
+/** A visitor changes things and has no epoch. */
 const AS_ANYBODY = { read_only: false, refusedBy: () => null }
 
 async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise<Admittance | null> {
-  // Not a call: a suspend that its owner asks for does not wait for visitors.
+  // Not a call: a requested suspend does not wait for visitors.
   const hold = () => deps.table.holdAwake(workspace_id, 'stream', { route: `ports/${port}`, session_id: null })
   try {
     const { entry, held, ...served } = await admitTo(deps, { workspace_id, needs: 'machine', hold, ...AS_ANYBODY })
@@ -113,10 +113,10 @@ async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise
   }
 }
 
-/** What it was found to be is over: it is looked at again. */
+/** The workspace has changed since it was read: look again. */
 const MOVING: ReadonlySet<string> = new Set(['workspace_busy', 'workspace_not_running', 'dependency_unavailable', 'not_found'])
 
-/** The fence names a machine and no other, also one that was woken in the epoch of before. */
+/** The fencing token identifies exactly one machine, even if two had the same epoch. */
 export function placeOf({ address, fence }: LiveMachine): Place {
   return { address: address.slice(0, address.lastIndexOf(':')), epoch: fence }
 }

@@ -1,8 +1,8 @@
 import type { Listener } from '../../db/listen.ts'
 
-/** Tells those who wait for a workspace that something of it has changed. */
+/** Notifies waiters of changes to a workspace. */
 export interface WorkspaceChanges {
-  /** Resolves at the next change, when the signal fires, or after the limit, whichever comes first. Whoever asks first and looks then misses none. */
+  /** Resolves at the next change, at the signal, or after the limit. A caller that subscribes before it reads misses no change. */
   next(workspace_id: string, limit_ms: number, signal: AbortSignal): Promise<void>
   close(): void
 }

@@ -17,7 +17,7 @@ export interface ConversationDeps extends VisitDeps {
   book: CredentialBook
   use: UseLedger
   visits: Visits
-  /** How long contact with the database has been lost: what might be revoked is not served then. */
+  /** The time since the database was lost. Above a limit, a possibly revoked credential is not served. */
   databaseLostMs(): number
   nextLease(): number
   look: Look
@@ -25,28 +25,30 @@ export interface ConversationDeps extends VisitDeps {
   log: Logger
 }
 
-/** What one proxy and this cell say to each other, from its first frame to the end of its connection. */
+/** The protocol state of one proxy's connection. */
 export interface Conversation {
   readonly leases: Leases
-  /** @returns false where it makes no sense: the connection is to be closed. */
+  /** @returns false for an invalid frame: the connection must be closed. */
   hear(frame: FromProxy): boolean
-  /** Resolves when every stream of what was cut before has ended. @returns false where the proxy does not say so: its connection is over. */
+  /**
+   * Resolves when every stream of the leases cut so far has ended. @returns false if the proxy does not confirm it: its connection is
+   * closed.
+   */
   settle(): Promise<boolean>
   close(): void
 }
 
-/** Two adds `known`, `settle` and `settled`: a proxy of one is told none of them. Three adds `look`, which a proxy begins. */
+/** Version 2 adds `known`, `settle` and `settled`, which version 1 is never sent. Version 3 adds `look`, which the proxy begins. */
 const VERSIONS: ReadonlySet<number> = new Set([1, 2, 3])
 const SETTLE_MS = LIMITS.port.settle_seconds_max * 1000
 
-/** @param end closes the connection. */
 export function createConversation(deps: ConversationDeps, say: (frame: ToProxy) => void, end: () => void): Conversation {
   const { clock } = deps
   const leases = createLeases(clock, deps.nextLease, say)
   const asks = new Map<number, AbortController>()
   const waits = createWaits()
   const settling = new Map<number, (is_settled: boolean) => void>()
-  let version = 0 // 0: it has not greeted
+  let version = 0 // 0: no hello yet
   let last_settle = 0
   let closed = false
   let connections = 0
@@ -60,7 +62,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
       const known = () => version > 1 && say({ known: { id: asked.id } })
       say(await answerTo(deps, leases, { waits, known }, asked, signal))
     } catch (error) {
-      if (signal.reason === LEFT) return // nobody waits for the answer
+      if (signal.reason === LEFT) return // the visitor has left
       refuse(asked, refusalOr(deps, error))
     }
   }
@@ -96,7 +98,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
   }
   const ofLease = (id: number, work: (lease: Lease) => void): boolean => {
     const lease = leases.get(id)
-    if (lease !== undefined) work(lease) // else it was cut meanwhile, which is on its way
+    if (lease !== undefined) work(lease) // otherwise it was cut, and the proxy is about to learn of it
     return true
   }
   return {
@@ -142,11 +144,11 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
     },
     async settle() {
       if (closed || version === 0) return false
-      if (version < 2) return true // it cannot say so
+      if (version < 2) return true // version 1 cannot confirm
       const { promise, resolve } = Promise.withResolvers<boolean>()
       const id = (last_settle += 1)
       settling.set(id, resolve)
-      // One that does not do what it is told is cut off: what it still passes on ends by itself then.
+      // A proxy that does not confirm is disconnected: the streams that it still passes on then end by themselves.
       const late = setTimeout(end, SETTLE_MS)
       say({ settle: { id } })
       return promise.finally(() => {
@@ -165,7 +167,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
   }
 }
 
-/** How many wait for each workspace, of those with a good credential: nobody else keeps them out. */
+/** Bounds the waiting visitors per workspace. Counts only valid credentials, so that others cannot block them. */
 interface Waits {
   take(workspace_id: string): Disposable
 }
@@ -191,7 +193,7 @@ function createWaits(): Waits {
 const LEFT = new Error('The visitor has left')
 const LATE = new Error('The visitor has waited long enough')
 
-/** @throws a Refusal, or what nobody has foreseen. */
+/** @throws a Refusal, or an unexpected error. */
 async function answerTo(
   deps: ConversationDeps,
   leases: Leases,
@@ -204,7 +206,7 @@ async function answerTo(
   using _place = waits.take(found.workspace_id)
   known()
   const { entry, place, held } = await admitBy(deps, found, signal)
-  // It may have been revoked while the machine woke. Nothing is waited for between this and the grant: what is heard of later cuts it.
+  // Checks again for a revocation during the wake. Nothing is awaited from here to the grant, so any later revocation cuts the lease.
   const still = await credentialOf(deps, asked).catch((error: unknown) => {
     held[Symbol.dispose]()
     throw error
@@ -219,7 +221,7 @@ async function answerTo(
   return grantFrame(asked.id, lease, place, deps.clock.now())
 }
 
-/** The same refusal, after the same work, whether there is no such credential, no such workspace, or only not here. */
+/** Returns the same refusal after the same work for a missing credential, a missing workspace, and a workspace elsewhere. */
 async function credentialOf(
   { book, clock, databaseLostMs }: ConversationDeps,
   { host_id, port, credential }: Ask,
@@ -242,7 +244,7 @@ function redirectTo({ clock }: ConversationDeps, { id, credential }: Ask, { path
   }
 }
 
-/** Ends with the signal, whatever is under way: what it comes to is given back. */
+/** Stops waiting at the signal; a machine that is admitted later is released. */
 async function admitBy(deps: ConversationDeps, visit: FoundCredential, signal: AbortSignal): Promise<Admittance> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const end = () => reject(signal.reason === LEFT ? LEFT : new Refusal('starting_timeout', 1))

@@ -17,7 +17,7 @@ const found = (id: string, port_id = 'port'): FoundCredential => ({
   expires_at: null,
 })
 
-/** A book over rows that a test changes, with what it was asked for, and how it hears that a port has changed. */
+/** A credential cache over changeable rows, with the sizes of its reads and a way to announce changes. */
 function bookOf(rows: Map<string, FoundCredential>, known_max?: number) {
   const reads: number[] = []
   let heard: (id: string | null) => void = () => undefined
@@ -39,7 +39,7 @@ function bookOf(rows: Map<string, FoundCredential>, known_max?: number) {
   }
 }
 
-test('whoever tries a thousand values at once costs two queries, and a value that is none is asked for each time', async () => {
+test('a thousand simultaneous values cost two queries, and an invalid value is read each time', async () => {
   const { book, reads } = bookOf(new Map([['good', found('one')]]))
   const answers = await Promise.all([...Array.from({ length: 999 }, (_, n) => `bad ${n}`), 'good'].map((text) => book.find(digest(text))))
   assert.deepEqual(
@@ -54,7 +54,7 @@ test('whoever tries a thousand values at once costs two queries, and a value tha
   assert.equal(reads.length, asked + 1)
 })
 
-test('a credential that goes is not found once that was heard of, and those of other ports stay known', async () => {
+test('a removed credential is not found after its announcement, and those of other ports stay cached', async () => {
   const rows = new Map([
     ['one', found('one')],
     ['other', found('other', 'other port')],
@@ -71,7 +71,7 @@ test('a credential that goes is not found once that was heard of, and those of o
   assert.equal(await book.find(digest('other')), null)
 })
 
-test('what was read while something changed is read again', async () => {
+test('a read that overlaps a change is repeated', async () => {
   const rows = new Map([['one', found('one')]])
   const { book, reads, change, onceDuring } = bookOf(rows)
   onceDuring(() => {
@@ -82,7 +82,7 @@ test('what was read while something changed is read again', async () => {
   assert.equal(reads.length, 2)
 })
 
-test('it keeps so many, those that were used last', async () => {
+test('the cache keeps the most recently used credentials', async () => {
   const { book, reads } = bookOf(
     new Map([
       ['a', found('a')],
@@ -99,7 +99,7 @@ test('it keeps so many, those that were used last', async () => {
   assert.equal(reads.length, 4)
 })
 
-test('an error of the database is told to all who wait, and the next ask is made anew', async () => {
+test('a database error reaches all waiting callers, and the next call reads again', async () => {
   let broken = true
   const read: ReadCredentials = () => (broken ? Promise.reject(new Error('away')) : Promise.resolve([]))
   const book = openCredentialBook(read, { on: () => () => undefined })

@@ -1,18 +1,18 @@
 import type { Listener } from '../../db/listen.ts'
 import type { FoundCredential } from './store.ts'
 
-/** Reads those of these digests that are of a credential. */
+/** Reads the credentials that exist for these digests. */
 export type ReadCredentials = (digests: Buffer[]) => Promise<(FoundCredential & { sha256: Buffer })[]>
 
-/** What opens ports, by the digest of what was shown. */
+/** Finds port credentials by the digest of the shown value. */
 export interface CredentialBook {
-  /** null: there is none. What it finds has not gone as far as this process has heard. */
+  /** null: none exists. A result is not revoked, as far as this process has been notified. */
   find(sha256: Buffer): Promise<FoundCredential | null>
   close(): void
 }
 
 const KNOWN_MAX = 20_000
-/** Of one query. */
+/** Per query. */
 const DIGESTS_MAX = 1000
 
 interface Waiting {
@@ -21,14 +21,14 @@ interface Waiting {
 }
 
 /**
- * Asks the database once for each value, for all who wait in one query, and for the next while none is under way: whoever tries values
- * costs no more than one query at a time. Keeps what is good, until it hears that something of its port has gone.
+ * Reads credentials from the database, all waiting values in one query and one query at a time. So guessing values costs at most one
+ * query at a time. Caches valid credentials until a change of their port is announced.
  */
 export function openCredentialBook(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialBook {
-  const known = new Map<string, FoundCredential>() // the longest unused first
+  const known = new Map<string, FoundCredential>() // least recently used first
   let waiting: Waiting[] = []
   let reading = false
-  /** How many changes have been heard of: what was read before one may be of before it. */
+  /** Announced changes. A read that overlaps one may be outdated. */
   let changes = 0
 
   const remember = (key: string, found: FoundCredential) => {

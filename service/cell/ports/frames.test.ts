@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseFrame } from './frames.ts'
 
-test('a tally is what has a count for each reason that there is; other reasons and other counts are left out', () => {
+test('a tally keeps valid counts of known reasons and drops the rest', () => {
   const refused = { bad_request: 3, host_unknown: 0, app_timeout: -1, nobody: 7, constructor: 1, credential_invalid: 1.5, unavailable: 2 }
   assert.deepEqual(parseFrame(JSON.stringify({ tally: { connections: 4, turned_away: 1, refused } })), {
     tally: {

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import { CREDENTIAL_KINDS, type CredentialKind } from '../../core/ports/credentials.ts'
 
-/** What a visitor wants: to be let in, by a credential. */
+/** A visitor's request for admission by a credential. */
 export interface Ask {
   id: number
   host_id: string
@@ -10,11 +10,11 @@ export interface Ask {
   credential: { kind: CredentialKind; value: string }
   websocket: boolean
   method: string
-  /** For the record alone. */
+  /** Only for the audit record. */
   client: string
 }
 
-/** Traffic of a lease since it was last told. */
+/** Traffic of a lease since the last count. */
 export interface Count {
   lease: number
   requests: number
@@ -22,32 +22,32 @@ export interface Count {
   sent_bytes: number
 }
 
-/** What a proxy has counted of itself since it told last, and how many connections visitors have open. */
+/** The proxy's own counters since the last tally, and its open visitor connections. */
 export interface Tally {
   connections: number
   turned_away: number
   refused: [PortRefusal, number][]
 }
 
-/** One line from the proxy: what it says, and whatever belongs to that. */
+/** A line from the proxy. */
 export type FromProxy =
   | { hello: { version: number } }
   | { ask: Ask }
-  /** No request uses the lease any more: it stays granted, and keeps nothing awake. */
+  /** No request uses the lease now: it stays granted, but keeps no machine awake. */
   | { idle: { lease: number } }
-  /** A request uses it again. */
+  /** A request uses the lease again. */
   | { busy: { lease: number } }
   | { count: Count }
   | { release: { lease: number } }
   /** The visitor has left before the answer. */
   | { abort: { id: number } }
   | { tally: Tally }
-  /** What a settle asked for has happened. */
+  /** Confirms a `settle`. */
   | { settled: { id: number } }
-  /** The port of a lease refuses connections: where does its app listen? */
+  /** The port of a lease refuses connections; asks where its app listens. */
   | { look: { id: number; lease: number } }
 
-/** Where a machine is. The number names it and no other: connections of one are none of another. */
+/** The address of a machine. `epoch` is unique to the machine: a connection to it belongs to no other. */
 export interface Place {
   address: string
   epoch: number
@@ -60,21 +60,21 @@ export interface Refused {
   retry_after_seconds?: number
 }
 
-/** One line to the proxy. */
+/** A line to the proxy. */
 export type ToProxy =
   | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & Place }
-  /** The credential is good, and the answer waits for the machine. */
+  /** The credential is valid, and the answer waits for the machine. */
   | { known: { id: number } }
   | { ready: { lease: number } & Place }
   | { redirect: { id: number; path: string; cookie: string; max_age_seconds: number } }
   | { refuse: { id: number } & Refused }
   | { cut: { lease: number; reason: PortRefusal; status: number } }
-  /** Say so when every stream of what was cut before has ended. */
+  /** Asks for a confirmation once every stream of the leases cut so far has ended. */
   | { settle: { id: number } }
-  /** The answer to a look; null: the machine cannot say. */
+  /** Answers a `look`; null: unknown. */
   | { listeners: { id: number; addresses: readonly string[] | null } }
 
-/** null: it is no frame, and whoever says it is not the proxy. What is not known is looked over. */
+/** null: not a frame, so the sender is not the proxy. Ignores unknown fields. */
 export function parseFrame(line: string): FromProxy | null {
   const said = recordOf(parsed(line))
   const [kind] = Object.keys(said)
@@ -130,7 +130,7 @@ function countOf({ lease, requests, received_bytes, sent_bytes }: Record<string,
   return { count: { lease, requests, received_bytes, sent_bytes } }
 }
 
-/** A reason that is none is left out: a label is never what somebody sent. */
+/** Drops unknown reasons: a metric label is never text from outside. */
 function tallyOf({ connections, turned_away, refused }: Record<string, unknown>): FromProxy | null {
   if (!isCount(connections) || !isCount(turned_away)) return null
   const many = recordOf(refused)

@@ -4,42 +4,41 @@ import type { GoneReason, WorkspaceEntry } from '../machines/table.ts'
 import type { Place, ToProxy } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
-/** Somebody who was let in. */
+/** An admitted visitor. */
 export interface Lease {
   readonly id: number
   readonly found: FoundCredential
   /** Keeps the machine awake; null: no request uses the lease. */
   held: Disposable | null
-  /** Fires when the lease is over, however it ended. */
   readonly over: AbortSignal
 }
 
-/** What one proxy has been granted: it ends with its connection. */
+/** The leases of one proxy. They end with its connection. */
 export interface Leases {
   readonly size: number
-  /** Of a machine that runs. The lease is over when that machine, the credential or its time is. */
+  /** Grants a lease. It ends with its machine, its credential or its expiry. */
   grant(found: FoundCredential, entry: WorkspaceEntry, held: Disposable): Lease
   get(id: number): Lease | undefined
   all(): Lease[]
-  /** Whose traffic is told: that of a lease, or of one that was cut just now, which is told once more. */
+  /** The credential that traffic counts for: of a lease, or of a recently cut one, which is counted once more. */
   countedFor(id: number): FoundCredential | undefined
   cut(lease: Lease, reason: PortRefusal): void
-  /** The proxy itself gives it back. */
+  /** The proxy releases the lease. */
   release(lease: Lease): void
   close(): void
 }
 
 const GONE: Record<GoneReason, PortRefusal> = { deleted: 'workspace_gone', epoch_ended: 'machine_moved', died: 'machine_moved' }
-/** Timers cannot be set further ahead. */
+/** The longest timer of Node. */
 const TIMER_MS_MAX = 2 ** 31 - 1
-/** Of leases that were cut: the proxy tells at once what is left to tell of each. */
+/** Recently cut leases: the proxy sends the last count of each at once. */
 const CUT_KNOWN_MAX = 1000
 
 interface Kept extends Lease {
   end: AbortController
 }
 
-/** @param nextId of a lease: no two of this process have the same. */
+/** @param nextId unique within this process. */
 export function createLeases(clock: Clock, nextId: () => number, say: (frame: ToProxy) => void): Leases {
   const leases = new Map<number, Kept>()
   const drop = (lease: Lease): boolean => {
@@ -93,7 +92,6 @@ export function createLeases(clock: Clock, nextId: () => number, say: (frame: To
   }
 }
 
-/** What a grant says of a lease. */
 export function grantFrame(ask_id: number, { id, found }: Lease, place: Place, now: Date): ToProxy {
   const { port, workspace_id, expires_at } = found
   const expires_in_ms = expires_at === null ? null : Math.max(0, expires_at.getTime() - now.getTime())

@@ -9,10 +9,10 @@ export interface LookDeps {
   agents: Pick<AgentLinks, 'of'>
 }
 
-/** Where an app listens; null: its machine cannot say. */
+/** Finds the addresses on which the app of a lease listens; null: unknown. */
 export type Look = (lease: Lease) => Promise<readonly string[] | null>
 
-/** Looks into machines for one proxy. A guest that does not answer costs its own visitors one of the bounded places, for a bounded time. */
+/** Bounds lookups per proxy. A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */
 export function createLooks({ table, agents }: LookDeps): Look {
   let under_way = 0
   return async ({ found: { workspace_id, port }, over }) => {
@@ -23,7 +23,7 @@ export function createLooks({ table, agents }: LookDeps): Look {
       const signal = AbortSignal.any([over, AbortSignal.timeout(LIMITS.port.look_seconds_max * 1000)])
       return await agents.of(workspace_id, entry.machine, entry.gone).listListeners(port, { signal, room: UNCOUNTED })
     } catch {
-      return null // the visitor waits, as one does whose app is still starting
+      return null // the visitor waits, as for an app that is still starting
     } finally {
       under_way -= 1
     }

@@ -36,18 +36,17 @@ export interface PortsDeps {
   metrics?: PortMetrics
 }
 
-/** What proxies of ports ask of this cell. */
+/** The cell's side of the port proxies. */
 export interface Ports {
-  /** Whose visitors are let in at the moment. */
   leases(): Lease[]
-  /** Writes what visitors did. */
+  /** Writes the usage of visitors. */
   flush(): Promise<void>
-  /** Resolves when everything that was heard to be gone before this call is passed on by no proxy any more. */
+  /** Resolves when no proxy serves any credential or port whose removal was announced before the call. */
   settled(): Promise<void>
   close(): Promise<void>
 }
 
-/** Begins to answer proxies on this socket: they may ask whether a visitor is let in, and where to (Cell, "Port access"). */
+/** Serves proxies on this socket: they ask whether to admit a visitor, and to which machine (Cell, "Port access"). */
 export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports> {
   const { db, listener, clock, log, table } = deps
   const closing = new AbortController()
@@ -113,14 +112,14 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
       unsubscribeHolds()
       book.close()
       changes.close()
-      await use.flush().catch(() => undefined) // a few seconds of counts; without a database they are lost
+      await use.flush().catch(() => undefined) // loses a few seconds of counts without a database
     },
   }
 }
 
 /**
- * A proxy whose connection is lost passes open streams on for a while, until they are granted again. One that is back asks for each of
- * them first, and settles no earlier than they are judged.
+ * Tracks proxies with a lost connection. They keep open streams until the leases are granted again or time out. A proxy that is back asks
+ * for each of them first, and settles only after the answers.
  */
 function createUnconfirmed(clock: Clock) {
   let until_ms = 0
@@ -130,20 +129,20 @@ function createUnconfirmed(clock: Clock) {
   }
 }
 
-/** Beside the socket: proxies have asked here, so they may pass on what an earlier process let in. */
+/** A file that marks that proxies have connected here: they may still serve leases of an earlier process. */
 const noteOf = (socket: string) => `${socket}.asked`
 
 function noteProxies(socket: string, log: Logger): void {
-  // Without it, a revocation in the first moments after a start might be answered early.
+  // Without the file, a revocation just after a start might be confirmed too early.
   writeFile(noteOf(socket), '').catch((error: unknown) => log.warn({ err: error }, 'that proxies ask here could not be noted'))
 }
 
-/** Operations that end the machine: who comes from now on waits for their end. */
+/** Operations that end the machine: new visitors wait until they are over. */
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
 /**
- * Lets nobody use a machine that an operation is about to end: a request that comes after it has begun would be lost with the machine.
- * Whoever is let in learns of it by the machine's end, too, where the database cannot be asked.
+ * Cuts the leases of a machine that an operation is about to end: a later request would be lost with it. If the database is away, the end
+ * of the machine cuts them, too.
  */
 async function cutWhatIsEnding(
   conversations: ReadonlySet<Conversation>,
@@ -163,7 +162,7 @@ async function cutWhatIsEnding(
 
 const RETRY_MS = 500
 
-/** Something of a port has gone, or of any: who was let in by it is let in no longer. Tried until the database says so. */
+/** Cuts the leases of removed credentials, of one port or of all. Retries until the database answers. */
 async function cutWhatIsGone(
   conversations: ReadonlySet<Conversation>,
   port_id: string | null,

@@ -3,7 +3,7 @@ import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
 import type { Refused } from './frames.ts'
 
-/** Why a visitor is not let in, in the words of `x-service-reason`. */
+/** A refusal to a visitor, in the terms of `x-service-reason`. */
 export class Refusal extends Error {
   readonly reason: PortRefusal
   readonly retry_after_seconds: number | undefined
@@ -21,10 +21,10 @@ export function told({ reason, message, retry_after_seconds }: Refusal): Refused
 }
 
 const RETRY_SECONDS = 1
-/** Of what changes when somebody pays, or a billing period ends. */
+/** For limits that change with a payment or a new billing period. */
 const PLAN_RETRY_SECONDS = 60
 
-/** What a refusal in the terms of the API or the gateway is to a visitor, who may know nothing of either. */
+/** Maps refusals of API and gateway to those for visitors, who must not learn about either. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (databaseIsUnavailable(error)) return new Refusal('unavailable', RETRY_SECONDS)

@@ -8,15 +8,15 @@ import { beginOperation } from '../../core/operations/begin.ts'
 import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 
-/** begun: an operation is on its way, of this call or another. failed: the last one failed just now. */
+/** begun: an operation is on its way, from this call or another. failed: the last one failed just now. */
 export type Resumed = 'begun' | 'failed'
 
-/** A resume that failed is not begun again for a visitor before. */
+/** The pause after a failed resume before a visitor can cause another. */
 export const FAILED_SECONDS = 10
 
 /**
- * Resumes a suspended workspace for a visitor of its port, by the rules by which its owner could (Cell, "Port-exposed workspaces").
- * @throws what plan and allowance refuse.
+ * Resumes a suspended workspace for a visitor of its port, by the owner's rules (Cell, "Port-exposed workspaces").
+ * @throws refusals of plan and allowance.
  */
 export async function resumeForVisitor(
   { db, ids }: { db: Db; ids: Ids },
@@ -26,7 +26,7 @@ export async function resumeForVisitor(
   const work = async (tx: ChangeTx) => {
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const row = await readSuspended(tx, workspace_id)
-    if (row === undefined) return { row: null, resumed: 'begun' as const } // something else has begun: whoever waits looks again
+    if (row === undefined) return { row: null, resumed: 'begun' as const } // another operation has begun; the visitor looks again
     const { observed_state, mode, lifetime } = row
     const decision = decide({ observed_state: observed_state as ObservedState, deleted: false, mode, lifetime, held_by: null }, 'resume')
     if (decision.kind !== 'operate') return { row: null, resumed: 'begun' as const }

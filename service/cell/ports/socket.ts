@@ -7,18 +7,18 @@ import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
 
 /** One connection of a proxy. */
 export interface Heard {
-  /** @returns false where the connection is to be closed. */
+  /** @returns false to close the connection. */
   hear(frame: FromProxy): boolean
   close(): void
 }
 
-/** Of the folder's group, which is the proxy's: nobody else may ask. */
+/** Only the folder's group, which is the proxy's, may connect. */
 const SOCKET_MODE = 0o660
 const CONNECTIONS_MAX = 8
-/** A proxy that does not take what it is told is not there. */
+/** A proxy that does not read its frames counts as gone. */
 const UNREAD_BYTES_MAX = 16 << 20
 
-/** Serves proxies on a unix socket: lines of JSON either way. */
+/** Serves proxies on a unix socket, with JSON lines in both directions. */
 export async function listenForProxies(
   path: string,
   log: Logger,
@@ -32,7 +32,7 @@ export async function listenForProxies(
   })
   server.maxConnections = CONNECTIONS_MAX
   outliveErrors(server, log)
-  await rm(path, { force: true }) // of an earlier run: whoever acts for the cell is alone
+  await rm(path, { force: true }) // of an earlier run: only one process acts for the cell
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)
   server.listen(path, resolve)

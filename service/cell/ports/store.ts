@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import { addPortBytes } from '../metering/port-store.ts'
 
-/** A credential that is good as far as the database knows; its time may be over. */
+/** A credential that is not revoked; it may have expired. */
 export interface FoundCredential {
   id: string
   kind: CredentialKind
@@ -13,7 +13,7 @@ export interface FoundCredential {
   workspace_id: string
   organization_id: string
   project_id: string
-  /** Where a link leads. */
+  /** The target path of a link. */
   path: string | null
   expires_at: Date | null
 }
@@ -39,7 +39,6 @@ export async function readCredentials(db: Db, digests: Buffer[]): Promise<(Found
     .execute()
 }
 
-/** What is still there of these. */
 export async function readRemaining(
   db: Db,
   credential_ids: string[],
@@ -50,7 +49,7 @@ export async function readRemaining(
   return { credentials: new Set(credentials.map(({ id }) => id)), ports: new Set(ports.map(({ id }) => id)) }
 }
 
-/** What visitors did with a port since it was last written. */
+/** Usage of a port since the last write. */
 export interface PortUse {
   port_id: string
   workspace_id: string
@@ -60,7 +59,7 @@ export interface PortUse {
   last_request_at: Date
 }
 
-/** Adds to the ports' counts and to the usage of their workspaces, both or neither. */
+/** Adds to the ports' counters and to their workspaces' usage, in one transaction. */
 export async function addUse(db: Db, uses: readonly PortUse[], now: Date): Promise<void> {
   const column = (pick: (use: PortUse) => number) => uses.map(pick)
   await db.transaction().execute(async (tx) => {
@@ -86,10 +85,10 @@ export async function addUse(db: Db, uses: readonly PortUse[], now: Date): Promi
   })
 }
 
-/** What one statement removes at most. */
+/** The maximum per statement. */
 export const EXPIRED_BATCH = 1000
 
-/** Of credentials whose time was over before then. @returns how many went. */
+/** Deletes credentials that expired before then. @returns their number. */
 export async function dropExpiredCredentials(db: Db, expired_before: Date): Promise<number> {
   const { rows } = await sql`
     delete from port_credentials where id = any(array(

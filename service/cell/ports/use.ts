@@ -5,15 +5,15 @@ import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import type { Count } from './frames.ts'
 import { addUse, type FoundCredential, type PortUse } from './store.ts'
 
-/** What visitors do, counted in memory and written every few seconds. */
+/** Counts visitors' usage in memory, and writes it every few seconds. */
 export interface UseLedger {
   count(found: FoundCredential, counted: Count): void
-  /** Writes what is counted. What cannot be written stays counted. */
+  /** Writes the counts. Counts that could not be written are kept. */
   flush(): Promise<void>
 }
 
 const FLUSH_MS = 3000
-/** Ports in one statement. */
+/** Ports per statement. */
 const WRITTEN_MAX = 1000
 
 export function createUseLedger({ db, clock }: { db: Db; clock: Clock }): UseLedger {

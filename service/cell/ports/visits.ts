@@ -9,20 +9,20 @@ import { turns } from '../machines/ticking.ts'
 import type { Ask } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
-/** The record of who was let into ports. */
+/** Audit records of admitted visitors. */
 export interface Visits {
-  /** Never waits: a visitor does not wait for their record, nor is refused for want of it. */
+  /** Never waits and never refuses: a visitor does not depend on the record. */
   record(found: FoundCredential, asked: Ask): void
 }
 
-/** One that comes again with the same credential from the same place is recorded anew after so long. */
+/** The time after which the same credential from the same address is recorded again. */
 const AGAIN_MS = 60_000
 const KNOWN_MAX = 10_000
 const AT_ONCE_MAX = 2
 const WAITING_MAX = 1000
 
 export function createVisits({ db, clock, ids, log }: { db: Db; clock: Clock; ids: Ids; log: Logger }): Visits {
-  const recorded = new Map<string, number>() // in the order of their times
+  const recorded = new Map<string, number>() // oldest first
   const inTurn = turns(AT_ONCE_MAX)
   let waiting = 0
   const write = async (found: FoundCredential, { client, websocket }: Ask) => {

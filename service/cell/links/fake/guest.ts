@@ -1,4 +1,4 @@
-/** What runs in a machine of the fake host: enough of a guest to tell whether it is the same one, and whether it stood still. */
+/** A guest of the fake host. Tells whether it is the same guest, and whether it was paused. */
 export class FakeGuest {
   readonly memory: Map<string, string>
   readonly files: Map<string, string>
@@ -14,22 +14,22 @@ export class FakeGuest {
     this.running_since = performance.now()
   }
 
-  /** Grows while the guest runs, and only then. */
+  /** Milliseconds that the guest has run, without pauses. */
   count(): number {
     return this.ran_ms + (this.running_since === null ? 0 : performance.now() - this.running_since)
   }
 
-  /** How long its processes worked: as long as it runs, until it is told to rest. */
+  /** Milliseconds that its processes worked: as long as it runs, until `rest`. */
   worked(): number {
     return this.rested_ms ?? this.count()
   }
 
-  /** That part of it which this machine's counters know: another one was before the restore. */
+  /** The work since the last restore, which this machine's counters show. */
   used(): number {
     return Math.max(0, this.worked() - this.began_ms)
   }
 
-  /** It runs, and does nothing from here on but what it is told to. */
+  /** From here on the guest runs idle, after `work_ms` more of work. */
   rest(work_ms = 0): void {
     this.rested_ms = this.worked() + work_ms
   }

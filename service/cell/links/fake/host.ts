@@ -52,41 +52,37 @@ import {
 export interface FakeOptions {
   capacity?: { cpu_millis: number; memory_mib: number; disk_gib: number; headroom_mib?: number; pool_free_bytes?: number }
   engine?: string
-  /** How long every verb takes. */
   latency_ms?: number
   clock?: Clock
 }
 
-/** A machine host in memory, with what a test needs to know and to break. */
+/** A machine host in memory, with state and faults for tests. */
 export interface FakeHost extends MachineHost {
   /** @param of a workspace's id, or a subject. */
   guest(of: string | Subject): FakeGuest
-  /** Of its machine. */
   volumes(of: string | Subject): MachineVolume[]
-  /** What its packets meet; undefined: it was given no policy. */
+  /** undefined: it has no policy. */
   egressOf(of: string | Subject): HostEgress | undefined
-  /** The host counts this as refused, in the place of what it counted before. */
+  /** Replaces the host's counted denials. */
   deny(of: string | Subject, denials: HostDenial[]): void
-  /** Somebody has changed its rules, and they could not be put in again. */
+  /** Simulates rules that were changed on the host and could not be reapplied. */
   breakEgress(of: string | Subject): void
-  /** The machine ends by itself. */
   kill(of: string | Subject, reason?: string): void
-  /** Runs before (or after) the work of a verb; what it throws is the answer. */
+  /** Runs before or after the work of a verb. An error becomes the verb's answer. */
   intercept(verb: Verb, when: When, hook: Hook): Disposable
-  /** Nobody answers, as when hostd is down; machines go on. */
+  /** false: no call is answered, as when hostd is down. Machines go on. */
   setReachable(reachable: boolean): void
-  /** hostd starts again: what it remembered of finished steps is gone, machines are not. */
+  /** Restarts hostd: it forgets finished steps; machines go on. */
   restart(): void
-  /** The computer starts again: no machine is left. */
+  /** Restarts the computer: all machines end. */
   reboot(): void
   corrupt(checkpoint_id: string): void
-  /** Its memory is not restored here from now on, or again; its disk is whole. */
+  /** Refuses to restore the memory from now on; undefined: restores it again. The disk stays whole. */
   refuseMemory(checkpoint_id: string, why: MemoryRefusal | undefined): void
-  /** hostd starts again, and nothing starts under these engines any more. */
+  /** Restarts hostd; it starts nothing under these engines any more. */
   refuseEngines(engines: string[]): void
-  /** hostd starts again with another engine. The one before is kept, unless it is lost. */
+  /** Restarts hostd with another engine. Keeps the previous one, unless it is lost. */
   upgrade(engine: string, before: 'kept' | 'lost'): void
-  /** Verbs that were carried out, in order. */
   readonly done: readonly Done[]
 }
 

@@ -5,18 +5,18 @@ import type { Layer, LayerList, LayerRequest, LayersDrop, LayersHere } from '../
 import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
 
-/** Who has asked for layers. */
+/** The use of layers. */
 export interface LayerBook {
-  /** That have been removed. Any other that nobody has made is there, and empty. */
+  /** Removed layers. Any other unmade layer exists, and is empty. */
   dropped: Set<string>
-  /** The looks at the layers that had been by then. */
+  /** The number of listings before the layer was last used. */
   asked: Map<string, number>
   looks: number
-  /** What each subject began with. */
+  /** The layers that each subject started with. */
   users: Map<string, readonly string[]>
 }
 
-/** What a disk holds, under the digest of just that. */
+/** Makes a layer of a disk's files, under the digest of those files. */
 export function makeLayer(world: World, request: LayerRequest): Layer {
   const { root = '' } = request
   const below = [...filesOf(world, request)].filter(([path]) => path.startsWith(`${root}/`))
@@ -34,7 +34,7 @@ export function makeLayer(world: World, request: LayerRequest): Layer {
   return { digest, size_bytes: DISK_BYTES, entries: files.size, findings: request.scan === true ? findingsIn(files) : [] }
 }
 
-/** Notes that somebody has asked for them. */
+/** Marks layers as used. */
 function ask({ layer_book }: World, layers: readonly string[]): void {
   for (const layer of layers) layer_book.asked.set(layer, layer_book.looks)
 }
@@ -45,13 +45,13 @@ export function keepLayers(world: World, layers: readonly string[]): void {
     throw failure('layer_missing', 'A template layer is not on this computer')
 }
 
-/** What a machine begins with is kept while the subject has it, or a checkpoint. */
+/** Protects a machine's layers while its subject has a machine or a checkpoint. */
 export function beginOn(world: World, { subject, layers }: StartRequest): void {
   keepLayers(world, layers)
   world.layer_book.users.set(subjectName(subject), layers)
 }
 
-/** Nobody has ever waited here: what was asked for since the last look is young, everything else is old. */
+/** Time is not simulated: layers used since the last listing count as young, all others as old. */
 export function layersHere({ layers, layer_book }: World): LayersHere {
   const idle = (digest: string) => (layer_book.asked.get(digest) === layer_book.looks ? 0 : 2 ** 30)
   const here = [...layers].map(([digest]) => ({ digest, size_bytes: DISK_BYTES, idle_seconds: idle(digest) }))
@@ -73,7 +73,7 @@ export function dropLayers(world: World, { listing, layers, idle_seconds_min }: 
   })
 }
 
-/** One directory at a time. What this world keeps are files, by their paths. */
+/** Lists one directory per call, derived from the stored file paths. */
 export function listLayer(world: World, layer: string, after: string): LayerList {
   const files = world.layers.get(layer)
   if (files === undefined) throw failure('layer_missing', 'A template layer is not on this computer')
@@ -103,7 +103,7 @@ function fileOf(text: string) {
   return { type: 'file' as const, size_bytes: Buffer.byteLength(text), mode: 0o644, sha256 }
 }
 
-/** The one word that it takes for a secret. */
+/** Treats one fixed word as a secret. */
 function findingsIn(files: Map<string, string>): Layer['findings'] {
   return [...files].filter(([, text]) => text.includes('FAKE-SECRET')).map(([path]) => ({ path, rule: 'fake_secret', line: 1 }))
 }

@@ -1,7 +1,7 @@
 import { HostFailure, type HostFailureCode, type RestoreRequest } from '../hostd.ts'
 import { subjectName } from '../subject.ts'
 
-/** What a restore is of: the subject's own checkpoint, or another's with memory, whose identity is renewed then. */
+/** The checkpoint to restore: the subject's own, or another's with memory, which requires a new identity. */
 export function savedFor<S extends { info: { disk_only?: boolean } }>(
   checkpoints: ReadonlyMap<string, ReadonlyMap<string, S>>,
   { of, subject, checkpoint_id, renew_identity }: RestoreRequest,

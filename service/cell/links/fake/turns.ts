@@ -30,7 +30,7 @@ export interface Done {
   step: string
 }
 
-/** One verb at a time for a subject, none below the highest fence, each step once, as hostd does it. */
+/** Runs one verb at a time per subject, refuses lower fencing tokens, and does each step once, like hostd. */
 export class Turns {
   reachable = true
   readonly done: Done[] = []
@@ -45,7 +45,6 @@ export class Turns {
     this.latency_ms = latency_ms
   }
 
-  /** The verb as its callers see it. */
   verb<Q extends Fence | VolumeFence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
@@ -62,7 +61,7 @@ export class Turns {
     }
   }
 
-  /** A verb that waits for no turn and is done each time it is asked: its fence is compared, and ends nobody's. */
+  /** A verb outside the queue that runs at each call: its fencing token is checked, but not raised. */
   beside<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
@@ -88,7 +87,7 @@ export class Turns {
     }
   }
 
-  /** Nobody is told anything while nobody answers, whatever has been done. */
+  /** While unreachable, the fake answers nothing, even if the work was done. */
   private speak(): void {
     if (!this.reachable) throw silence()
   }
@@ -101,7 +100,7 @@ export class Turns {
     const run = async () => {
       await this.runHooks(name, 'before', request)
       if (this.latency_ms > 0) await new Promise((resolve) => setTimeout(resolve, this.latency_ms))
-      // What waited its turn behind a higher fence is too late.
+      // A higher fencing token may have arrived while the verb was queued.
       refuseLower(this.world, subjectName(request.subject), request.fence)
       this.done.push({ verb: name, subject: request.subject, step: request.step })
       return work(request)
@@ -109,7 +108,7 @@ export class Turns {
     const answer = (this.tails.get(subjectName(request.subject)) ?? Promise.resolve()).then(run)
     this.tails.set(
       subjectName(request.subject),
-      answer.catch(() => undefined), // whoever asked is told; the next one goes on
+      answer.catch(() => undefined), // the caller gets the error; the queue goes on
     )
     return answer
   }

@@ -1,12 +1,11 @@
 import type { MachineVolume } from '../../../db/schema.ts'
 import type { RefusedVolume } from '../hostd.ts'
 
-/** What a start and a restore give a machine: one that is not there is left out. */
+/** The volumes that a start or restore gives a machine: missing ones are left out. */
 export function given(here: ReadonlySet<string>, volumes: readonly MachineVolume[] = []): MachineVolume[] {
   return volumes.filter(({ volume_id }) => here.has(volume_id))
 }
 
-/** Those that are left out. */
 export function leftOut(here: ReadonlySet<string>, volumes: readonly MachineVolume[] = []): { refused_volumes?: RefusedVolume[] } {
   const missing = volumes.filter(({ volume_id }) => !here.has(volume_id))
   return missing.length === 0 ? {} : { refused_volumes: missing.map(({ place }) => ({ place, why: 'not_here' })) }

@@ -25,7 +25,7 @@ import type { LayerBook } from './layers.ts'
 import { savedFor } from './saved-for.ts'
 import { given, leftOut } from './volumes-given.ts'
 
-/** Every disk is of one size. */
+/** Every disk has this size. */
 export const DISK_BYTES = 2 ** 20
 
 interface Saved {
@@ -34,13 +34,13 @@ interface Saved {
   files: Map<string, string>
   ran_ms: number
   corrupt: boolean
-  /** Why its memory is refused, where a test says so. */
+  /** Set by a test: the reason for which its memory is refused. */
   refused?: MemoryRefusal
 }
 
 interface Running {
   machine: Machine
-  /** What it was given; absent: all that is public. */
+  /** Its policy; absent: all public addresses. */
   egress?: HostEgress
   denials: HostDenial[]
   guest: FakeGuest
@@ -50,29 +50,29 @@ interface Running {
 export interface World {
   clock: Clock
   engine: string
-  /** Kept beside it, for the checkpoints that name them. */
+  /** Kept for the checkpoints that name them. */
   older_engines: string[]
-  /** Nothing starts under them any more. */
+  /** Engines under which nothing starts any more. */
   refused_engines: Set<string>
   boot: number
   machines: Map<string, Running>
   disks: Map<string, Map<string, Map<string, string>>>
   checkpoints: Map<string, Map<string, Saved>>
   fences: Map<string, number>
-  /** Whose it is; null until somebody said so. */
+  /** The installation that owns the pool; null: not claimed. */
   installation: string | null
-  /** As whom the caller speaks; null until it said so. */
+  /** The installation that the caller claims to be; null: none yet. */
   caller: string | null
   quarantined: Map<string, Quarantined[]>
   volumes: Set<string>
-  /** Of them those that no row names, and since when. */
+  /** Volumes that no row names, with the time since when. */
   kept_volumes: Map<string, string>
-  /** Made of disks: what machines that name them begin with. */
+  /** Files by layer digest. */
   layers: Map<string, Map<string, string>>
   layer_book: LayerBook
-  /** The tree that a subject's copy is of. */
+  /** The tree of each subject's copy. */
   trees: Map<string, string>
-  /** What ended machines had used, until there is another. */
+  /** The last counters of ended machines, until the next start. */
   last: Map<string, MachineCounters>
   events: HostEvent[]
   heard: Set<() => void>
@@ -82,7 +82,7 @@ export function silence(): HostFailure {
   return new HostFailure('unreachable', 'The fake host is unreachable', { retryable: true })
 }
 
-/** Its disks are maps in memory, which no file code reads. */
+/** The disks are maps in memory, which no reader can read. */
 export function noReader(world: World, workspace_id: string): HostFailure {
   if (world.machines.has(workspace_id)) return refusal('already_running', 'The workspace has a machine')
   return refusal('start_failed', 'The fake host has no readers of disks')
@@ -92,7 +92,7 @@ function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: st
   return new HostFailure(code, message, { retryable: false, details })
 }
 
-/** Why its memory is not restored here as things are; undefined also where it has none. */
+/** The reason for which the memory cannot be restored now; undefined: none, or it has no memory. */
 export function memoryRefused(world: World, { info, refused }: Saved): MemoryRefusal | undefined {
   if (info.disk_only) return undefined
   if (refused !== undefined) return refused
@@ -123,7 +123,7 @@ export function claim(world: World, installation_id: string): void {
   world.installation = world.caller = installation_id
 }
 
-/** The list is the whole list; what was in it before stays since then. */
+/** Replaces the list. Names that stay keep their time. */
 export function quarantine(world: World, { subject, whole, disks, checkpoints }: QuarantineRequest): void {
   const subject_name = subjectName(subject)
   if (!world.disks.has(subject_name) && !world.checkpoints.has(subject_name)) throw refusal('not_found', 'The workspace has no files here')
@@ -216,7 +216,7 @@ export function start(world: World, request: StartRequest): Machine {
   return boot(world, request, contentOf(world, request), world.engine)
 }
 
-/** Refuses where the copy is of another tree. The fake's machines do not see the copy itself. */
+/** Refuses a copy of another tree. The fake's machines do not see the copy. */
 export function checkTree(world: World, subject: Subject, wanted: string): void {
   const digest = world.trees.get(subjectName(subject)) ?? ''
   if (digest !== wanted) throw refusal('tree_stale', 'The copy is of another tree', { digest })
@@ -229,7 +229,7 @@ export async function applyTree(world: World, { subject, from, to }: TreeApplyRe
   world.trees.set(subjectName(subject), to)
 }
 
-/** The files of the disk are what changed: each by its path below /home/user. */
+/** Returns all files of the disk as changes, below /home/user. */
 export async function* treeChanges(world: World, { subject, disk }: TreeChangesRequest): AsyncGenerator<Buffer> {
   const runs = world.machines.get(subjectName(subject))
   if (runs !== undefined && runs.machine.disk !== disk) throw refusal('already_running', 'A machine runs on another disk')
@@ -318,7 +318,7 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
   return { ...info, counters: stats(world, found) }
 }
 
-/** Of a disk that no machine runs on. */
+/** Captures a disk without a machine. */
 function checkpointDisk(world: World, request: CheckpointRequest, disk: string): CheckpointInfo {
   const { subject, checkpoint_id, epoch, layers = [], resources = { cpu_millis: 0, memory_mib: 0, disk_gib: 0 } } = request
   const owner = subjectName(subject)
@@ -373,7 +373,7 @@ export function stop(world: World, request: StopRequest): MachineCounters | null
   return last
 }
 
-/** A fake guest uses a whole processor while it works, and sends a byte for each millisecond of it. */
+/** A fake guest uses one processor and sends one byte a millisecond while it works. */
 export function stats(world: World, { machine, guest }: Running): MachineCounters {
   const { subject, epoch, fence, resources, started_at } = machine
   const worked_ms = Math.round(guest.used())
@@ -392,7 +392,7 @@ export function stats(world: World, { machine, guest }: Running): MachineCounter
   }
 }
 
-/** Of the maps, which know subjects by name. */
+/** The inverse of subjectName. */
 export function subjectNamed(name: string): Subject {
   const [id, kind] = name.split('.').reverse()
   const known = MACHINE_KINDS.find((one) => one === kind)
