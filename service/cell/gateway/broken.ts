@@ -7,7 +7,6 @@ import type { Ticket } from './gate/ticket.ts'
 /** A killed machine breaks its connections shortly before its cell learns of the death. */
 const GONE_WAIT_MS = 1000
 
-/** The refusal that a reader gets when its stream breaks. */
 export async function explainBreak(ticket: Ticket, trouble: AgentTrouble): Promise<Failure> {
   const { gone } = ticket.entry
   if (trouble.kind === 'cut') await goneWithin(gone, GONE_WAIT_MS)

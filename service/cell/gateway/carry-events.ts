@@ -21,11 +21,9 @@ export interface Carrying {
 
 export interface Telling {
   text(text: string): void
-  /** No event follows. */
   end(end: { kind: 'exit' } | { kind: 'refused'; failure: Failure }): void
 }
 
-/** `caught_up`: all present output was sent. `left`: the reader has disconnected. */
 type End =
   | { kind: 'exit' }
   | { kind: 'caught_up' }
@@ -33,7 +31,6 @@ type End =
   | { kind: 'refused'; failure: Failure }
   | { kind: 'trouble'; trouble: AgentTrouble }
 
-/** `last`: parsed events that are not written yet. */
 type Ended = End & { last: string }
 
 /** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
@@ -66,7 +63,6 @@ function release(frames: IncomingMessage): void {
   frames.once('close', () => clearTimeout(late)).resume()
 }
 
-/** Resolves when the relay ends, after removing its timers and listeners. */
 function carry({ frames, read, follow, response, encoding, ticket }: Carrying): Promise<Ended> {
   return new Promise((resolve) => {
     let text = '' // events of one arrival of frames

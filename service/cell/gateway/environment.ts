@@ -1,20 +1,14 @@
 import { collision } from '../../core/secrets/rules.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Variables that a workspace gives to every process started in it. */
 export interface WorkspaceEnvironment {
-  /** `settings.env` of its template version. */
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
 }
 
-/** Values of secrets for one call, by name. */
 export type SecretValues = Readonly<Record<string, string>>
 
-/**
- * The variables of a started process, lowest first (Cell, "Exec session"): template, workspace inputs, request. The guest's own
- * environment lies below. Pure.
- */
+/** Lowest first (Cell, "Exec session"): template, workspace inputs, request. The guest's own environment lies below. Pure. */
 export function environmentOf(
   { template_env, inputs }: WorkspaceEnvironment,
   asked: Readonly<Record<string, string>> = {},

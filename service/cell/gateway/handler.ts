@@ -21,7 +21,6 @@ export interface GatewayDeps {
   secrets: Secrets
   trees: Trees
   executions: Executions
-  /** The longest silence of an agent in the middle of an answer. */
   agent_idle_ms: number
 }
 

@@ -3,17 +3,13 @@ import type { GivenValue, Secrets } from '../secrets/resolve.ts'
 import { TRUST_VARIABLES } from '../secrets/trust.ts'
 import type { MachineTicket } from './gate/ticket.ts'
 
-/** Variables of a start in addition to those of workspace and request. */
 export interface GivenVariables {
   /** The paths of trusted certificate authorities. Any other variable of the same name wins. */
   below: Readonly<Record<string, string>>
-  /** Secrets, on top. */
   values: Readonly<Record<string, string>>
 }
 
-/**
- * Reads the workspace's secrets for a start. If the values are placeholders, makes the guest trust the proxy that injects the real ones.
- */
+/** Reads the secrets of a start. If they are placeholders, makes the guest trust the proxy that injects the values. */
 export async function secretVariables(
   { entry, agent, room }: MachineTicket,
   { signal }: Pick<Call, 'signal'>,

@@ -113,7 +113,6 @@ export interface GatewayOptions {
   issuer: string
   /** `aud` of tool tokens: the public address of this cell. */
   endpoint: string
-  /** Origins whose pages may read answers; absent: none. */
   cors_origins?: readonly string[]
   observe?: (seen: Observation) => void
   /** Tests: refuse answers that the contract does not declare. */
@@ -131,7 +130,6 @@ export interface GatewayOptions {
 const DRAIN_MS = 5000
 
 export interface Gateway {
-  /** Such as `http://127.0.0.1:1234`. */
   address: string
   /** Refuses new calls, and ends streams with an event. */
   drain(): void

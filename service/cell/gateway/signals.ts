@@ -1,7 +1,6 @@
 import { signalOf } from '../../../contract/schemas/cell/session.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Accepts names with or without SIG, such as TERM. */
 export function checkSignal(name: string): string {
   const signal = signalOf(name)
   if (signal !== undefined) return signal

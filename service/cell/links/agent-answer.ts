@@ -25,11 +25,9 @@ export function shape<S extends TSchema>(schema: S): Shape<Static<S>> {
   }
 }
 
-/** The bounds of a call to an agent. */
 export interface Bounds {
   /** Aborted when the caller leaves; ends the agent's side, too. */
   signal: AbortSignal
-  /** The buffer budget of the call. */
   room: AnswerRoom
 }
 
@@ -38,7 +36,6 @@ export interface AnswerSize {
   values_max: number
 }
 
-/** A larger answer gets an event-loop tick of its own. */
 const AT_ONCE_BYTES_MAX = 64 << 10
 
 /** Reads a whole JSON answer. Each large one gets an event-loop tick of its own: parsing many in one tick would block all callers. */
@@ -65,7 +62,6 @@ export async function readBytes(response: IncomingMessage, bytes_max: number, { 
   return held.subarray(0, bytes)
 }
 
-/** Bounds the time to read an answer that has begun. */
 export async function within<T>(response: IncomingMessage, within_ms: number, read: () => Promise<T>): Promise<T> {
   const late = setTimeout(() => response.destroy(new AgentTrouble('silent', 'The agent did not answer in time')), within_ms)
   try {

@@ -12,24 +12,18 @@ export interface AgentRequest {
   safe: boolean
   body?: Buffer | Readable
   content_length?: number
-  /** The caller's Idempotency-Key, already validated. */
   key?: string
-  /** Ends the call and its answer at any stage. */
   signal: AbortSignal
-  /** The protocol to switch the connection to. */
   upgrade?: string
-  /** The time for an answer, if not the default. */
   answer_ms?: number
   /** The deadline covers only the head: the relay watches the body. Without it, the whole answer must arrive in time. */
   streams?: boolean
 }
 
-/** Connections to one machine in one epoch. */
 export interface AgentConnections {
   send(asked: AgentRequest): Promise<IncomingMessage>
   /** Returns the switched connection, or the answer of an agent that did not switch. */
   switch(asked: AgentRequest & { upgrade: string }): Promise<{ response: IncomingMessage; socket: Socket | null }>
-  /** Breaks the open connections. */
   close(): void
   /** Breaks the connections and opens no others: the machine has ended, and another may have its address. */
   end(): void
@@ -58,7 +52,6 @@ export const AGENT_DEADLINES: AgentDeadlines = {
 const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10
 
-/** The address of an agent, and the credentials to call it. */
 export interface AgentPlace {
   /** host:port, or the path of a socket. */
   address: string
@@ -131,7 +124,6 @@ class StaleConnection extends AgentTrouble {}
 
 interface Exchanged {
   response: IncomingMessage
-  /** Set if the connection was switched to another protocol. */
   socket: Socket | null
 }
 

@@ -47,7 +47,6 @@ function isLight(bytes: Buffer, values_max: number): boolean {
   return true
 }
 
-/** The index of the closing quote; the end of the bytes if there is none. */
 function endOfString(bytes: Buffer, from: number): number {
   let at = from
   for (let byte = bytes[at]; at < bytes.length && byte !== QUOTE; byte = bytes[at]) at += byte === BACKSLASH ? 2 : 1

@@ -6,7 +6,6 @@ export const AGENT_PROTOCOLS = { oldest: 1, current: 10 } as const
 
 interface Later {
   since: number
-  /** `details.feature` of the refusal. */
   feature: string
 }
 const later = (since: number, feature: string): Later => ({ since, feature })

@@ -12,7 +12,6 @@ export const facts = shape(
   Type.Object({ facts: Type.Array(Nullable(Type.Object({ type, size, mode })), { maxItems: LIMITS.file.changes_page_max }) }),
 )
 
-/** The longest IPv6 address. */
 const ADDRESS_MAX = 45
 const listed = shape(
   Type.Object({ addresses: Type.Array(Type.String({ maxLength: ADDRESS_MAX }), { maxItems: LIMITS.port.addresses_max }) }),
@@ -25,7 +24,6 @@ export const listeners: Shape<{ addresses: string[] }> = {
   },
 }
 
-/** The agent has its own names for the pages. */
 const rows = <T extends TSchema>(row: T) => Type.Array(row, { maxItems: LIMITS.page.size_max })
 const next_cursor = Nullable(Type.String({ pattern: `^[0-9a-f-]{1,${LIMITS.page.cursor_characters_max}}$` }))
 const commands = shape(Type.Object({ commands: rows(ListedCommand), next_cursor }))

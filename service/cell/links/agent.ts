@@ -56,7 +56,6 @@ export interface Answer<T> {
 
 const FRAMES_TYPE = 'application/octet-stream'
 const ANSWER_MARGIN_MS = 10_000
-/** A message and its details. */
 const REFUSAL: AnswerSize = { bytes_max: CALL_BYTES, values_max: RECORD_VALUES_MAX }
 /** The escaped arguments of a command are most of the longest record. */
 const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
@@ -102,7 +101,6 @@ export interface AgentLink {
   signalExec(session_id: string, signal: string, bounds: Bounds): Promise<ExecSession>
   cancelExec(session_id: string, bounds: Bounds): Promise<ExecSession>
   writeStdin(session_id: string, part: { offset: number; close: boolean }, bytes: Buffer, bounds: Bounds): Promise<ExecStdin>
-  /** The raw frames, for output-frames.ts. */
   openOutput(
     session_id: string,
     from: { stdout_offset: number; stderr_offset: number; follow: boolean },
@@ -113,9 +111,7 @@ export interface AgentLink {
   getTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
   closeTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
   resizeTerminal(session_id: string, size: TerminalSize, bounds: Bounds): Promise<TerminalSession>
-  /** @param data base64 */
   typeIntoTerminal(session_id: string, data: string, bounds: Bounds): Promise<TerminalSession>
-  /** Frames in both directions, for terminal-frames.ts. */
   attachTerminal(session_id: string, offset: number, bounds: Bounds): Promise<Socket>
   openFile(path: string, part: { offset?: number; length?: number }, bounds: Bounds): Promise<IncomingMessage>
   writeFile(
@@ -133,7 +129,6 @@ export interface AgentLink {
   /** A directory as tar. An agent that does not know `sparse` sends holes as zeros. */
   openTar(path: string, options: { sparse: boolean }, bounds: Bounds): Promise<IncomingMessage>
   writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
-  /** One event a line, for watch-lines.ts. */
   openWatch(asked: WatchAsked, bounds: Bounds): Promise<IncomingMessage>
   searchFiles(request: SearchAsked, bounds: Bounds): Promise<SearchResult>
   /** Like searchFiles, but null if it takes longer and a disk reader would find the same. */
@@ -142,20 +137,17 @@ export interface AgentLink {
   listChanges(filter: ChangesFilter, bounds: Bounds): Promise<ChangesFound>
   /** The facts of paths, in their order; null: nothing there. Only disk readers know this call. */
   readFacts(paths: string[], bounds: Bounds): Promise<(Facts | null)[]>
-  /** The addresses on which a process listens on this port. */
   listListeners(port: number, bounds: Bounds): Promise<string[]>
   listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
   signalProcess(pid: string, signal: string, bounds: Bounds): Promise<void>
   cloneRepository(asked: AgentClone, bounds: Bounds): Promise<GitHead>
   gitStatus(asked: AgentGit, bounds: Bounds): Promise<GitStatus>
   commitChanges(asked: AgentCommit, bounds: Bounds): Promise<GitCommitted>
-  /** An image, or the text of a page. */
   openBrowser(what: 'screenshot' | 'content', visit: AgentVisit, bounds: Bounds): Promise<IncomingMessage>
 }
 
 /** Calls that a disk without a guest can answer. */
 export type FileReads = Pick<AgentLink, 'openFile' | 'statFile' | 'listFiles' | 'searchFiles'>
-/** Calls to the reader of a running machine's disk. */
 export type BesideReads = Pick<AgentLink, 'searchFiles' | 'readFacts'>
 
 export interface AgentLinks {

@@ -9,11 +9,7 @@ export interface RoomOwner {
 
 /** The cell-wide budget for buffers that agents and callers fill. */
 export interface AnswerRooms {
-  /**
-   * Opens the budget of one call, until disposed.
-   * @param bytes of the request; they count from the beginning.
-   * @returns null if the budget is used up.
-   */
+  /** @param bytes of the request; they count from the beginning. @returns the budget of one call; null if the cell has none left. */
   open(owner: RoomOwner, bytes: number): AnswerRoom | null
   taken_bytes(): number
 }

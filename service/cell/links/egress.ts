@@ -4,7 +4,6 @@ import type { Fence } from './hostd.ts'
 
 // The TypeScript side of machine/internal/wire/egress.go, with the same names.
 
-/** The egress policy of a machine. Only an allowlist has rules and cidrs. */
 export interface HostEgress {
   revision: string
   mode: EgressMode

@@ -1,12 +1,11 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 import path from 'node:path'
 
-/** The value that thaws, by file name: cgroup v2 and v1. */
 const THAWS: Readonly<Record<string, string>> = { 'cgroup.freeze': '0', 'freezer.state': 'THAWED' }
 
 /**
- * Thaws a machine without its host; a running machine is unaffected. Throws if the file cannot be written. Synchronous: the kernel takes
- * 0.1 ms, less than three round trips to Node's threads.
+ * Thaws a machine without its host; a running machine is unaffected. Throws if the file cannot be written.
+ * Synchronous: the kernel takes 0.1 ms, less than three round trips to Node's threads.
  */
 export function thawByFile(file: string): void {
   const word = THAWS[path.basename(file)]

@@ -8,7 +8,6 @@ import { subjectName } from './subject.ts'
  */
 export interface GuestLinks {
   open(machine: Machine): OpenLink
-  /** The host reports the death of a machine. */
   died(event: Death): void
   /** Called before the host is asked for its machines. The result takes the answer, and ends the links to machines that it lacks. */
   comparing(): (machines: readonly Named[]) => void

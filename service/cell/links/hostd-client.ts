@@ -131,7 +131,6 @@ function call(
   return promise.finally(() => clearTimeout(deadline))
 }
 
-/** Streams the body after its first line. */
 async function upload(
   { agent, socket_path, deadline_ms }: Way,
   path: string,
@@ -163,7 +162,6 @@ async function upload(
   if (!outgoing.writableEnded) outgoing.destroy()
 }
 
-/** Streams the answer. */
 async function download({ socket_path, deadline_ms }: Way, path: string, body: object): Promise<AsyncIterable<Buffer>> {
   const bytes = Buffer.from(JSON.stringify(body))
   const headers = { 'content-type': 'application/json', 'content-length': bytes.length }

@@ -5,7 +5,6 @@ import type { Subject } from './subject.ts'
 
 /** machine/internal/wire/layer.go. The header names the subject that the layer is for; the disk may be another's. */
 export interface LayerRequest extends Fence {
-  /** The checkpoint whose disk becomes the layer. */
   of?: { subject: Subject; checkpoint_id: string }
   /** Or a disk of the subject itself, whose machine has ended, with the layers below it. */
   disk?: string
@@ -16,7 +15,6 @@ export interface LayerRequest extends Fence {
   whole?: boolean
   /** Absolute paths to leave out. A trailing `/` means the content of that directory, `*` any name. */
   drop?: readonly string[]
-  /** Scans for secrets. */
   scan?: boolean
   bytes_max: number
   entries_max: number
@@ -28,9 +26,7 @@ export interface LayerList {
   done: boolean
 }
 
-/** One listing of the host's layers. */
 export interface LayersHere {
-  /** Names the listing, for dropLayers. */
   listing: string
   layers: { digest: string; size_bytes: number; idle_seconds: number }[]
 }

@@ -227,7 +227,6 @@ const egress_set = Compile(EgressSetShape)
 const denials = Compile(DenialsShape)
 const refusal = Compile(ErrorShape)
 
-/** @returns undefined for an invalid subject. */
 export function parseSubject(value: unknown): Subject | undefined {
   return subject.Check(value) ? value : undefined
 }

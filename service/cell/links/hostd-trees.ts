@@ -10,12 +10,10 @@ export interface TreeApplyRequest extends Fence {
   disk_gib: number
 }
 
-/** The changes of a machine to the tree that it started with. */
 export interface TreeChangesRequest {
   subject: Subject
   disk: string
   layers: readonly string[]
-  /** Whether it started with a tree. */
   tree: boolean
   bytes_max: number
   entries_max: number

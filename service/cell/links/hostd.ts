@@ -22,7 +22,6 @@ export interface StartRequest extends Fence {
   layers: string[]
   /** The disk holds the content of the layers: a blank disk is filled with it, and none is mounted below. */
   full_copy?: boolean
-  /** The disk to continue from; absent: a blank one. */
   from_disk?: string
   /** A disk-only checkpoint of any subject to start from instead. */
   from_layer?: { subject: Subject; checkpoint_id: string }
@@ -48,12 +47,10 @@ export interface RestoreRequest extends Fence {
   egress?: HostEgress
 }
 
-/** The complete list of volumes for a running machine. */
 export interface VolumesRequest extends Fence {
   volumes: readonly MachineVolume[]
 }
 
-/** The command header of a verb on a volume. */
 export interface VolumeFence extends Omit<Fence, 'subject'> {
   subject: VolumeSubject
 }
@@ -86,7 +83,6 @@ export interface CloneRequest extends Fence {
 }
 
 export interface StopRequest extends Fence {
-  /** Stops only a machine of that epoch. */
   machine_epoch?: number
 }
 
@@ -121,15 +117,12 @@ export interface Machine {
   connected: boolean
   freezer_file?: string
   resources: Resources
-  /** The version of its engine build. */
   engine: string
-  /** The version that its agent speaks: agent-protocol.ts. */
   agent_protocol: number
   /** Its engine may start or restore nothing any more: memory saved to disk could not be restored. */
   engine_refused?: boolean
   /** Absent: the host enforces no policy yet. */
   egress?: EgressInForce
-  /** Requested volumes that its start or restore has left out. */
   refused_volumes?: RefusedVolume[]
 }
 
@@ -160,7 +153,6 @@ export interface CheckpointInfo {
   missing_features?: string[]
 }
 
-/** The pool's files of a subject. */
 export interface SubjectFiles {
   subject: Subject
   fence: number
@@ -185,7 +177,6 @@ export interface RefusedVolume {
   why: string
 }
 
-/** The computer's capacity for machines. */
 export interface MachineCapacity extends Resources {
   /** Extra memory that each machine takes beyond its size. */
   headroom_mib: number
@@ -201,7 +192,6 @@ export interface Inventory {
   instance: string
   boot_id: string // of this run of hostd: events are counted from its start
   host_boot_id: string // of this run of the computer
-  /** The engine of new machines. */
   engine: string
   /** All kept builds: a checkpoint of any other does not restore. */
   engines: string[]
@@ -239,10 +229,8 @@ export interface MachineCounters {
   ran_ms: number
 }
 
-/** Counters charged to a workspace. */
 export interface MachineStats extends Omit<MachineCounters, 'subject' | 'ran_ms' | 'rx_bytes' | 'tx_bytes'> {
   workspace_id: string
-  /** Absent if unknown. */
   ran_ms?: number
 }
 
@@ -289,7 +277,6 @@ export const HOST_ERRORS = [
 /** `unreachable` (no answer) and `invalid_answer` come from the client itself. */
 export type HostFailureCode = (typeof HOST_ERRORS)[number] | 'unreachable' | 'invalid_answer'
 
-/** A refusal of the machine host, or no answer. */
 export class HostFailure extends Error {
   readonly code: HostFailureCode
   readonly retryable: boolean
@@ -310,9 +297,7 @@ export class HostFailure extends Error {
  */
 export interface MachineHost extends LayerHost {
   start(request: StartRequest): Promise<Machine>
-  /** Continues a checkpoint; a disk-only one boots. */
   restore(request: RestoreRequest): Promise<Machine>
-  /** Connects the machine's network. */
   connect(request: Fence): Promise<void>
   /**
    * Once it returns, the policy applies to every packet, and denied connections carry no more data. It skips the subject's queue: its
@@ -357,27 +342,19 @@ export interface MachineHost extends LayerHost {
    * another, and refuses every change until an operator reassigns it.
    */
   claim(installation_id: string): Promise<void>
-  /**
-   * Keeps files that no row names; the inventory shows since when. The marks last as long as the pool. `not_found`: it has no files here.
-   */
+  /** Keeps files without a row until the list is replaced; the inventory shows since when. `not_found`: it has no files here. */
   quarantine(request: QuarantineRequest): Promise<void>
   inventory(): Promise<Inventory>
   /** The inventory without `files`: its cost does not grow with the pool. */
   glance(): Promise<Inventory>
-  /**
-   * Counters of machines since their start.
-   * @param subjects at most MEASURES_MAX; those without a machine are left out. Absent: all machines.
-   */
+  /** Counters since each machine's start. @param subjects at most MEASURES_MAX, without a machine left out. Absent: all machines. */
   stats(subjects?: Subject[]): Promise<MachineCounters[]>
   /**
-   * Bytes that count against each workspace's quota, with or without a machine. Workspaces without files here are left out.
-   * @param workspace_ids at most MEASURES_MAX.
+   * Bytes in each workspace's quota, with or without a machine; missing workspaces are left out. @param workspace_ids at most
+   * MEASURES_MAX.
    */
   measureDisks(workspace_ids: string[]): Promise<Map<string, number>>
-  /**
-   * Bytes that count against each volume's quota. Missing volumes are left out.
-   * @param volume_ids at most MEASURES_MAX.
-   */
+  /** Bytes in each volume's quota; missing volumes are left out. @param volume_ids at most MEASURES_MAX. */
   measureVolumes(volume_ids: string[]): Promise<Map<string, number>>
   /** Yields events after `after` until the signal fires; ends or rejects when the connection is lost. */
   events(after: number, signal: AbortSignal): AsyncIterable<HostEvent>

@@ -2,13 +2,11 @@ import { MEMORY_REFUSALS, type MemoryRefusal } from '../../../contract/errors.ts
 import type { HostFailure } from './hostd.ts'
 import { parseSubject } from './hostd-shapes.ts'
 
-/** A refused memory in the caller's terms: the details of an error, and a clause of its message. */
 export interface RefusedMemory {
   why: MemoryRefusal
   because: string
   workspace_id: string
   checkpoint_id: string
-  /** Whether a restore of the checkpoint with `memory: false` would start from its disk. */
   without_memory: boolean
   /** For `processor`: the features that this processor lacks, if the host knows them. */
   missing_features?: string[]

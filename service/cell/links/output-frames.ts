@@ -32,9 +32,7 @@ export interface FrameSink<E = Ending> {
 }
 
 export interface FrameReader {
-  /** Throws AgentTrouble for an invalid frame. */
   push(chunk: Buffer): void
-  /** Whether no frame is incomplete. */
   complete(): boolean
 }
 
@@ -46,10 +44,7 @@ interface Header {
   offset: number
 }
 
-/**
- * Parses frames as they arrive. Output is passed on before its frame is complete, and adjacent frames of one arrival are joined. So
- * neither large nor tiny frames cost memory.
- */
+/** Passes output on before its frame is complete, and joins adjacent frames: neither large nor tiny frames cost memory. */
 export function createFrameReader(from: { stdout_offset: number; stderr_offset: number }, sink: FrameSink): FrameReader {
   return readFrames(from, sink, endingOf)
 }

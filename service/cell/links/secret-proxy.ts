@@ -16,7 +16,6 @@ interface ProxyQuestion {
 export interface ProxyAnswer {
   authority: {
     id: string
-    /** PEM */
     certificate: string
     /** PKCS #8, DER, base64 */
     private_key: string

@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http'
 
 /** Streams of just started commands, kept for callers that follow at once. */
 export interface StartedStreams {
-  /** Whether one more stream fits. */
   open(): boolean
   keep(session_id: string, frames: IncomingMessage): void
   /** Removes and returns a session's stream from its beginning; undefined: there is none. */

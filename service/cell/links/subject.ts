@@ -6,14 +6,12 @@ export type MachineKind = (typeof MACHINE_KINDS)[number]
 /** The owner of a machine, its disks and checkpoints, and the scope of fencing tokens. Has at most one machine at a time. */
 export interface Subject {
   kind: MachineKind
-  /** A UUID. */
   id: string
 }
 
 /** A volume has no machine; fencing tokens guard its files. */
 export interface VolumeSubject {
   kind: 'volume'
-  /** A UUID. */
   id: string
 }
 
@@ -29,7 +27,6 @@ export function buildSubject(id: string): Subject {
   return { kind: 'build', id }
 }
 
-/** A unique key of a subject, for maps. */
 export function subjectName({ kind, id }: Subject | VolumeSubject): string {
   return kind === 'workspace' ? id : `${kind}.${id}`
 }

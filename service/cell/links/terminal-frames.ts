@@ -18,7 +18,6 @@ export interface TerminalSink {
   error: FrameSink['error']
 }
 
-/** Parses an attached terminal's single stream, and its record at the end. */
 export function readTerminalFrames(offset: number, sink: TerminalSink): FrameReader {
   return readFrames(
     { stdout_offset: offset, stderr_offset: 0 },

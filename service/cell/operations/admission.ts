@@ -4,7 +4,6 @@ import type { MachineCapacity } from '../links/hostd.ts'
 import type { Short } from '../room/room.ts'
 import { operationError } from './errors.ts'
 
-/** Whether a start may request capacity until its deadline, or is refused for good. */
 export type Admission = { kind: 'ask'; deadline_at: Date } | { kind: 'refuse'; error: OperationError }
 
 export interface StartQuestion {
@@ -16,10 +15,7 @@ export interface StartQuestion {
 
 const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const
 
-/**
- * Bounds a start by the whole computer. Processors are shared by weight and never reserved: they only limit the size of one machine.
- * Pure.
- */
+/** Checks a start against the whole computer. Processors are shared by weight: they only limit the size of one machine. Pure. */
 export function admit({ required, host, created_at, now }: StartQuestion): Admission {
   const host_class = { cpu_millis: host.cpu_millis, memory_mib: host.memory_mib - host.headroom_mib, disk_gib: host.disk_gib }
   const exceeded = RESOURCES.filter((name) => required[name] > host_class[name])
@@ -55,7 +51,6 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
 
 const SHORT: Record<Short, string> = { memory_mib: 'memory', disk_gib: 'disk' }
 
-/** The error that a waiting operation shows. It already carries the deadline. */
 export function pending(required: Resources, deadline_at: Date, short: readonly Short[]): OperationError {
   const message = `No host has room for the workspace yet: there is too little ${short.map((name) => SHORT[name]).join(' and ')}`
   return operationError('capacity_unavailable', message, {

@@ -18,11 +18,7 @@ export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, w
   return row !== undefined
 }
 
-/**
- * Releases the fork in the commit of its capture, unless the adoption deletes it later. A delete locks the operation's row before it
- * takes the hold.
- * @returns false if a delete has taken the hold.
- */
+/** Releases the fork with its capture's commit, unless the adoption deletes it later. @returns false if a delete has taken the hold. */
 export async function letForkGo(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
   if (!(await holds(tx, operation, fork_id))) return false
   if (!is_kept) await releaseHold(tx, operation, fork_id)

@@ -11,8 +11,8 @@ import { LostRace, readMachineRow, type MachineRow } from './store.ts'
 import { unpause } from './suspend.ts'
 
 /**
- * Continues a workspace in place from the memory and disk of a related workspace (decision 315). The fork is captured as a fork captures
- * its source, and restored like a checkpoint. It is held until its capture commits, or until it is deleted with the success.
+ * Continues a workspace in place from the memory and disk of a related one (decision 315). The fork is captured like the source of a
+ * fork. It is held until that commit, or until it is deleted with the success.
  */
 export const adopt = replacement({
   replaced: 'restored',
@@ -76,7 +76,6 @@ async function captureFork(job: Job, seen: MachineRow, fork: MachineRow): Promis
   return { checkpoint_id: made.checkpoint_id, made, made_as: 'fork', supersedes: true, ...startup }
 }
 
-/** An earlier attempt may have left the fork paused. */
 async function wakeFork(job: Job, fork: MachineRow): Promise<void> {
   await takeOver(job, fork.id, fork.ownership_epoch)
   if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-earlier')

@@ -24,11 +24,7 @@ export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | '
   }
 }
 
-/**
- * Claims an operation.
- * @param read its workspace as the runner read it; read again if it has changed since.
- * @returns undefined if there is nothing (more) to do.
- */
+/** @param read its workspace as the runner read it; read again if it has changed. @returns undefined if nothing is left to do. */
 export async function take(
   job: Job,
   known: KnownKind,
@@ -90,8 +86,7 @@ async function mayUndo(job: Job, kind: OperationKind, wanted: boolean): Promise<
 }
 
 /**
- * Ends an attempt that lost its race. Writes nothing if the operation is over or belongs to a later attempt. Otherwise its workspace has
- * changed under it, and the operation fails.
+ * Fails the operation of an attempt that lost its workspace. Writes nothing if the operation is over or has a later attempt.
  * @param error absent: derived from the state of the workspace.
  */
 export async function abandon(job: Job, error?: OperationError): Promise<void> {

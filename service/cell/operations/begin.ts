@@ -20,25 +20,19 @@ import { attach, detach } from './volumes.ts'
 
 export interface KnownKind {
   kind: OperationKind
-  /** The event that the claim applies to the workspace. */
   begins: MachineEvent
   /** Whether the operation first waits for capacity. */
   starts: boolean
   /** Whether it starts a new machine for a running workspace. A hibernated workspace has released its capacity and needs it again. */
   replaces?: true
-  /** Whether the operation waits for capacity after this part. */
   waits_after?: true
   before_claim?: FailpointName
-  /**
-   * Promise N7 (docs/operating/promises.md): admission closes before the claim is visible, because the API answers the caller at the
-   * claim.
-   */
+  /** Promise N7 (docs/operating/promises.md): close admission before the claim is visible, because the API then answers its caller. */
   shuts_gate_first?: true
   /** The concurrency limit that it counts against. Deletes have their own, so that nothing delays them. */
   group: 'start' | 'suspend' | 'delete'
 }
 
-/** The claimed operation, and its workspace after the claim. */
 export interface Begun {
   operation: OpenOperation
   seen: MachineRow
@@ -72,7 +66,6 @@ export function aheadOf({ kind, step }: OpenOperation): KnownKind | undefined {
 
 export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)
 
-/** undefined: this cell does not know the kind. */
 export function knownKind(operation: OpenOperation): KnownKind | undefined {
   if (operation.kind === 'open' && operation.input['startup_retry'] === true) return RETRY
   return Object.hasOwn(KINDS, operation.kind) ? KINDS[operation.kind] : undefined

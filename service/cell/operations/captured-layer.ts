@@ -6,7 +6,6 @@ import { workspaceSubject } from '../links/subject.ts'
 /** Turns a captured disk into a layer on top of the layers below it, or into one flat layer once the maximum is reached. */
 export interface CapturedLayer {
   request: Pick<LayerRequest, 'of' | 'whole' | 'drop' | 'bytes_max' | 'entries_max'>
-  /** The layers of a workspace that starts from the captured disk. */
   layersWith(digest: string): string[]
 }
 

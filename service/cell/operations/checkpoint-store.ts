@@ -28,10 +28,7 @@ export async function insertCheckpoint(
     .execute()
 }
 
-/**
- * Turns the checkpoint of a hibernated workspace into its suspend checkpoint. Throws if there is none: a suspend without content would
- * lose the workspace.
- */
+/** Makes a hibernation checkpoint the suspend checkpoint. Throws if there is none: the suspend would lose the workspace. */
 export async function keepForSuspend(tx: Tx, operation: OpenOperation, checkpoint_id: string): Promise<void> {
   const kept = { kind: 'suspend', operation_id: operation.id } as const
   const { numUpdatedRows } = await tx.updateTable('checkpoints').set(kept).where('id', '=', checkpoint_id).executeTakeFirst()

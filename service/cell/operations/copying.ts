@@ -22,7 +22,6 @@ export function captureInto(job: Job, step: string, source: MachineRow, target: 
   return ask(job, source.id, step, source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
 }
 
-/** Refuses a workspace that is smaller than the captured memory. */
 export function refuseSmallerMemory({ ceilings }: MachineRow, memory_mib: number, message: string): void {
   if (ceilings.memory_mib >= memory_mib) return
   const details = { reason: 'below_captured_memory', required: { memory_mib }, ceiling: { memory_mib: ceilings.memory_mib } }

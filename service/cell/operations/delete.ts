@@ -4,10 +4,7 @@ import { operationError } from './errors.ts'
 import { ask, type Job, takeOver, type OperationKind } from './job.ts'
 import { endAttempt, freeKey, moveWorkspace, readMachineRow } from './store.ts'
 
-/**
- * Stops every process of the workspace, then removes its files on the host or its tree. Has no undo: the API has acknowledged the
- * deletion.
- */
+/** Stops every process of the workspace, then removes its files or tree. Has no undo: the API has acknowledged the deletion. */
 export const remove: OperationKind = {
   async drive(job) {
     const { cell, operation } = job

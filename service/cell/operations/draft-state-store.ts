@@ -1,9 +1,7 @@
 import type { Db } from '../../db/database.ts'
 import type { Tx } from './store.ts'
 
-/** The content that a test instance of a draft's state starts from. */
 export interface DraftState {
-  /** The draft's workspace. */
   workspace_id: string
   /** null: the checkpoint is gone. */
   checkpoint_id: string | null

@@ -68,7 +68,6 @@ const FULL: Partial<Record<HostFailureCode, string>> = {
 
 const CAPTURE_FAILURES: ReadonlySet<HostFailureCode> = new Set(['checkpoint_failed', 'not_running'] as const)
 
-/** For an operation that captures one machine and then starts another. */
 export function captureOrStartError(failure: HostFailure): OperationError {
   return CAPTURE_FAILURES.has(failure.code) ? captureError(failure) : startError(failure)
 }

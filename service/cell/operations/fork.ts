@@ -35,16 +35,10 @@ export const fork: OperationKind = {
   errorOf: captureOrStartError,
 }
 
-/**
- * Captures for a fork that has no capacity yet, releases the source, and queues the fork again. Holding the source meanwhile would block
- * its use and keep its capacity from being released.
- */
+/** Captures, releases the source, and queues the fork again for capacity. A held source could not be used, or release its capacity. */
 export const captureAhead: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
 
-/**
- * @param then_waits the operation waits for capacity afterwards.
- * @returns the target after the commit.
- */
+/** @param then_waits the operation then waits for capacity. @returns the target after the commit. */
 async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const { cell, operation } = job
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
@@ -86,7 +80,6 @@ async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow
 
 const LOST_SOURCE = operationError('checkpoint_failed', 'The source is not running any more', { reason: 'not_running' })
 
-/** The memory that a copy of the source needs. */
 async function memoryOf(job: Job, source: MachineRow): Promise<number> {
   const saved = savedCheckpoint(source)
   return saved === null ? (source.grants?.memory_mib ?? 0) : capturedMemoryMib(job.cell.db, saved)

@@ -26,7 +26,6 @@ export interface CellContext {
   room: Room
   parking: Parking
   agents: Pick<AgentLinks, 'greet' | 'of'>
-  /** Absent in some tests. */
   guests?: GuestLinks
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
@@ -36,7 +35,6 @@ export interface CellContext {
   log: Logger
 }
 
-/** One attempt at one operation. */
 export interface Job {
   cell: CellContext
   operation: OpenOperation
@@ -52,7 +50,6 @@ export interface OperationKind {
   drive(job: Job): Promise<void>
   /** Fails the operation and leaves the workspace as it was before. Never runs after the commit. null: the operation only goes forward. */
   undo: ((job: Job, error: OperationError) => Promise<void>) | null
-  /** Maps a refusal of the machine host to the caller's error. */
   errorOf(failure: HostFailure): OperationError
 }
 
@@ -102,8 +99,8 @@ export async function takeOver(job: Job, workspace_id: string, epoch: number): P
 }
 
 /**
- * The time that calls in progress may take to end before the guest is paused. Longer calls and streams stay silent during the capture. The
- * commit ends them; without a commit they go on.
+ * Time for running calls to end before the guest is paused. Longer calls and streams are silent during the capture. The commit ends them;
+ * without one they go on.
  */
 const DRAIN_MS = 1000
 
@@ -123,7 +120,6 @@ export async function quiesce(job: Job, workspace_id: string): Promise<void> {
   await cell.table.activity.drained(workspace_id, DRAIN_MS)
 }
 
-/** The workspace's machine as the host reports it. */
 export async function findMachine(job: Job, workspace_id: string): Promise<Machine | undefined> {
   const { machines } = await ask(job, workspace_id, 'inventory', 0, () => job.cell.host.glance())
   return machines.find((machine) => isWorkspace(machine) && machine.subject.id === workspace_id)

@@ -11,7 +11,6 @@ export interface Joined {
 /** Per capture. The next capture serves further forks. */
 const JOINED_MAX = 16
 
-/** Lists the forks of this source that wait for a capture, oldest first. */
 export async function listJoined(db: Db, source_workspace_id: string, holder_id: string): Promise<Joined[]> {
   const rows = await db
     .selectFrom('operations as o')

@@ -19,7 +19,6 @@ import {
 
 // Single-statement versions of transactions in store.ts, for a state change without other writes on a latency-critical path.
 
-/** `asAttempt` for a state change alone, in one statement. @returns the row after it. */
 export async function moveAsAttempt(
   db: Db,
   operation: OpenOperation,
@@ -36,7 +35,6 @@ export async function moveAsAttempt(
   return movedRow(move)
 }
 
-/** `endAttempt` for a state change alone, in one statement. @returns the row after it. */
 export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, outcome: Outcome, move: Move): Promise<MachineRow> {
   const taken = ofAttempt(db, operation).set(ended(outcome, now)).where(IS_FOUND).returning('id')
   const released = sql`released as (delete from workspace_holds where operation_id in (select id from taken))`
@@ -45,11 +43,7 @@ export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, ou
   return movedRow(move)
 }
 
-/**
- * `claim` with the state change that begins the operation, in one statement.
- * @param operation as it was read.
- * @returns undefined if either row has changed since it was read; then nothing is written.
- */
+/** `claim` with its state change, in one statement. @returns undefined, and writes nothing, if either row has changed since it was read. */
 export async function claimAndMove(
   db: Db,
   operation: OpenOperation,
@@ -67,7 +61,6 @@ export async function claimAndMove(
 const TAKEN_COLUMNS = sql.join(OPERATION_COLUMNS.map((name) => sql.ref(name.replace('o.', 'taken.'))))
 const IS_FOUND = sql<boolean>`exists (select from found)`
 
-/** Locks the operation's row. */
 function held(db: Db, { id }: OpenOperation) {
   return db.selectFrom('operations').select('id').where('id', '=', id).where('completed_at', 'is', null).forNoKeyUpdate()
 }

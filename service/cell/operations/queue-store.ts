@@ -6,19 +6,16 @@ import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation, type Tx } from './store.ts'
 
-/** An open operation, and its workspace read in the same statement. */
 export interface Queued {
   operation: OpenOperation
   row: MachineRow
 }
 
-/** Open operations, by target. */
 export interface Open {
   of_workspaces: Queued[]
   others: OtherOperation[]
 }
 
-/** An operation on a target other than a workspace. */
 export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { subject_kind: string; subject_id: string; owner_id: string }
 
 const OPEN_OPERATIONS_MAX = 2000

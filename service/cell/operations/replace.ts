@@ -29,7 +29,6 @@ const REPLACED_ASLEEP = 'replaced_asleep'
 
 const DAY_MS = 24 * 3600_000
 
-/** The content that the workspace starts with after the commit. */
 export interface Content {
   checkpoint_id: string
   /** A new checkpoint, which has no row yet. */
@@ -47,15 +46,12 @@ export interface Replacement {
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** null: only the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
-  /** Runs in the transaction of the commit. */
   committing?(tx: Tx, job: Job): Promise<void>
   /** Runs after a failure before the commit, to set other captured machines going again. */
   undone?(job: Job): Promise<void>
   /** Runs last, before the operation succeeds. Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
-  /** Starts the machine in the committed epoch and makes it the workspace's. */
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
-  /** The event after the new machine failed to start. */
   start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
   desired_after_failure: 'running' | 'suspended'
   end: Omit<RunningEnd, 'result'>
@@ -152,10 +148,7 @@ async function commitReplaced(
   return row
 }
 
-/**
- * Commits for a workspace that does not run. The content of a suspended one is a checkpoint already.
- * @param captured the disk of a failed workspace.
- */
+/** For a workspace that does not run; suspended content is a checkpoint already. @param captured the disk of a failed workspace. */
 async function commitAsleep(
   job: Job,
   kind: Replacement,
@@ -196,7 +189,6 @@ function asleepResult(recovery_checkpoint_id: string | null, ownership_epoch: nu
   return { recovery_checkpoint_id, ownership_epoch }
 }
 
-/** The future recovery checkpoint. */
 interface Recovery {
   /** null: the checkpoint exists already. */
   captured: CheckpointInfo | null

@@ -4,7 +4,6 @@ import { aheadOf, type KnownKind } from './begin.ts'
 import type { Queued } from './queue-store.ts'
 import type { MachineRow } from './store.ts'
 
-/** A capacity request of an operation. */
 export interface RoomWant extends Want {
   required: Resources
 }

@@ -13,7 +13,6 @@ interface RunningJob {
   group: Group
   organization_id: string
   done: Promise<void>
-  /** Resolves when the job has left its first group. */
   moved: Promise<void>
 }
 
@@ -47,7 +46,6 @@ export function nextLookMs(
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
-/** The group and organization that an operation's permit counts against. */
 export interface Place {
   group: Group
   organization_id: string
@@ -65,10 +63,7 @@ export function mayBegin(options: { groups?: Groups }, state: State, place: Plac
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
-/**
- * Orders waiting operations by fair share: the organization with the fewest permits first. Earlier operations of the same organization
- * count as permits. Stable.
- */
+/** Orders by fair share: organizations with the fewest permits first, counting their earlier waiting operations as well. Stable. */
 export function inShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => Place | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {

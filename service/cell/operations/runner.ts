@@ -40,7 +40,6 @@ export interface RunnerOptions {
 }
 
 export interface Runner {
-  /** Requests a pass. */
   wake(): void
   /** Resolves after a pass that began after this call. */
   pass(): Promise<void>

@@ -12,16 +12,12 @@ import { endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, typ
 /** A start has committed; from here on the operation only goes forward. */
 export const COMMITTED = 'committed'
 
-/**
- * `boots`: the machine has no restored memory, so its start-up runs from the beginning. `is_ready`: a warm machine that has started up
- * already.
- */
+/** `boots`: no memory was restored, so the start-up begins from its first step. `is_ready`: a warm machine has already started up. */
 export interface Began {
   boots: boolean
   is_ready?: true
 }
 
-/** The common end of opens, resumes and forks: a machine runs and becomes the workspace's. */
 export interface RunningEnd {
   event: Extract<MachineEvent, 'started' | 'resumed' | 'forked'>
   before_commit: FailpointName
@@ -64,7 +60,6 @@ function leftOut({ volumes }: MachineRow, { refused_volumes = [] }: Machine): { 
   return found.length === 0 ? {} : { refused_volumes: found }
 }
 
-/** Publishes the machine to admission and connects to its agent. */
 async function letIn({ cell }: Job, workspace_id: string): Promise<void> {
   const entry = await cell.table.fresh(workspace_id)
   if (entry?.machine?.state === 'running') cell.agents.greet(entry.id, entry.machine, entry.gone)
@@ -131,7 +126,6 @@ export async function completeRunning(job: Job, row: MachineRow, machine: Machin
   await letIn(job, row.id)
 }
 
-/** For an attempt that finds the commit done: reads the machine from the host. */
 export async function completeEarlier(job: Job, end: RunningEnd): Promise<void> {
   const row = await claimedRow(job)
   const machine = await findMachine(job, row.id)
@@ -154,7 +148,6 @@ async function endedSince(job: Job, row: MachineRow): Promise<void> {
   await cell.table.fresh(row.id)
 }
 
-/** Deletes disks that the commit no longer names. */
 export async function dropDisks(job: Job, workspace_id: string, epoch: number, names: (string | null)[]): Promise<void> {
   const old = names.filter((name) => name !== null)
   if (old.length === 0) return

@@ -63,7 +63,6 @@ function captureMachine(job: Job, seen: MachineRow, what: What): Promise<Checkpo
   return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.checkpoint({ ...fence, ...how }))
 }
 
-/** Copies the checkpoint that the suspended or hibernated workspace would be restored from. */
 function copyCheckpoint(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
   if (seen.checkpoint_id === null) throw new LostRace('The sleeping workspace')
   const source = {

@@ -64,7 +64,6 @@ function refuseSecrets(error: unknown): never {
   throw new NoSecrets(error.reason === 'env_collision' ? 'secret_not_available' : 'secrets_unavailable', error.message)
 }
 
-/** Reads the last output bytes of a session: stdout, then stderr. */
 export async function readTail(link: AgentLink, session: ExecSession, bounds: Bounds): Promise<string> {
   const bytes_max = LIMITS.startup.output_tail_bytes
   const from = {
@@ -91,7 +90,6 @@ export async function shown(tail: Promise<string>): Promise<string> {
   }
 }
 
-/** The last bytes as text that PostgreSQL accepts. */
 function text(bytes: Buffer): string {
   return bytes.subarray(-LIMITS.startup.output_tail_bytes).toString('utf8').replaceAll('\0', '\ufffd').toWellFormed()
 }

@@ -12,12 +12,10 @@ export interface StartupGuest {
   start(session: StepSession): Promise<ExecSession>
   look(session_id: string): Promise<ExecSession>
   cancel(session_id: string): Promise<void>
-  /** The last output of a session; '' if the guest cannot show it. */
   tail(session: ExecSession): Promise<string>
   signal: AbortSignal
 }
 
-/** The secrets of a step are not available. */
 export class NoSecrets extends Error {
   readonly reason: 'secrets_unavailable' | 'secret_not_available'
   constructor(reason: NoSecrets['reason'], message: string) {
@@ -83,7 +81,6 @@ async function runs(guest: StartupGuest, session_id: string): Promise<boolean> {
   return state === 'running' || (state === 'exited' && exit_code === 0)
 }
 
-/** Waits until the service is ready, its time is over, or it has ended. */
 async function becomesReady(guest: StartupGuest, service_id: string, ready: StepSession): Promise<boolean> {
   const { session_id } = await guest.start(ready)
   const until_ms = performance.now() + (ready.timeout_ms ?? 0) + LATE_MS

@@ -7,10 +7,8 @@ import type { Startup } from './startup-store.ts'
 /** `needs`: secrets that must be available before anything starts. */
 export type Step = { needs: readonly string[] } & ({ kind: 'command'; run: StartCommand } | { kind: 'service'; run: Service })
 
-/** A session to start, without the environment that only the workspace knows. */
 export type StepSession = Omit<AgentExec, 'env'> & { asked_env: Record<string, string>; needs: readonly string[] }
 
-/** The commands, then the services. Pure. */
 export function stepsOf(startup: Startup): Step[] {
   const { start = [], services = [] } = startup
   const needs = secretInputs(startup, 'required')

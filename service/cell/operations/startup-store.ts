@@ -3,7 +3,6 @@ import type { Db } from '../../db/database.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
 import { asAttempt, endAttempt, LostRace, type MachineRow, type OpenOperation, type Outcome, type Tx } from './store.ts'
 
-/** The start-up settings of a template version. */
 export type Startup = Pick<TemplateSettings, 'start' | 'services' | 'inputs'>
 
 export async function readStartup(db: Db, workspace_id: string): Promise<Startup> {
@@ -32,7 +31,6 @@ export async function noteStep(db: Db, operation: OpenOperation, row: MachineRow
   await asAttempt(db, operation, now, (tx) => write(tx, row, { state: 'running', step }, now))
 }
 
-/** The last transaction of an operation with a start-up, successful or not. */
 export async function endStartup(
   db: Db,
   operation: OpenOperation,

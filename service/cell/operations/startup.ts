@@ -36,7 +36,6 @@ export async function startUp(job: Job, row: MachineRow, result: Record<string, 
   await cell.table.fresh(row.id)
 }
 
-/** @returns null when all steps are done. */
 async function runSteps(job: Job, row: MachineRow): Promise<Failed | null> {
   const { cell, operation } = job
   const { startup } = row
@@ -56,7 +55,6 @@ function errorOf({ state: _, ...details }: Failed): OperationError {
   return operationError('startup_failed', `The start-up of the workspace failed at ${details.step}; the next open runs it again`, details)
 }
 
-/** Records the death of the machine and fails the operation with it. */
 async function endedMeanwhile(job: Job, row: MachineRow): Promise<void> {
   const error = operationError('dependency_failed', 'The machine ended while it started up', { reason: 'died' })
   const now = job.cell.clock.now()

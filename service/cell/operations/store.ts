@@ -6,7 +6,6 @@ import type { StartupState } from '../../db/schema-templates.ts'
 
 export type Tx = Transaction<Database>
 
-/** An open operation of a workspace. */
 export interface OpenOperation {
   id: string
   kind: string
@@ -24,7 +23,6 @@ export interface OpenOperation {
 
 export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
 
-/** Notes of an operation, stored with its last finished step. */
 export interface Progress {
   /** Capacity of this operation, beyond the grants of running workspaces. */
   reserved?: Resources
@@ -35,7 +33,6 @@ export interface Progress {
   old_disk?: string | null
 }
 
-/** The machine-related columns of a workspace's row. */
 export interface MachineRow {
   id: string
   organization_id: string
@@ -54,7 +51,6 @@ export interface MachineRow {
   layers: string[]
   /** For a test instance of a draft: the draft's state whose layer this workspace has not been given yet. null: none. */
   unmade_state: string | null
-  /** Attached volumes. */
   volumes: MachineVolume[]
   /** null: its template version has no start-up. */
   startup: StartupState | null
@@ -99,7 +95,6 @@ export async function readMachineRow(db: Db, workspace_id: string): Promise<Mach
   return machineRow(row)
 }
 
-/** Columns of a workspace and its template version, without the id. */
 export const MACHINE_COLUMNS = [
   'w.organization_id',
   'w.key',
@@ -212,7 +207,6 @@ export async function finish(db: Db, operation: Attempted, now: Date, outcome: O
   if (!row) throw new LostRace('The operation')
 }
 
-/** Matches the open operation while this attempt owns it. */
 export function ofAttempt(db: Pick<Db, 'updateTable'>, operation: Attempted) {
   return db
     .updateTable('operations')
@@ -245,7 +239,6 @@ export async function claim(tx: Tx, taking: Claim): Promise<OpenOperation | unde
   return (await claiming(tx, taking).executeTakeFirst()) as OpenOperation | undefined
 }
 
-/** The query of `claim`, not yet executed. */
 export function claiming(db: Db, { operation_id, cell_id, now, reserved }: Claim) {
   return db
     .updateTable('operations as o')
@@ -325,7 +318,6 @@ function stateAfter({ seen, event }: Move): ObservedState {
   return to
 }
 
-/** The columns that a state change writes. Throws LostRace if the state table forbids it. */
 export function movedColumns(move: Move, now: Date) {
   const { grants, suspend_request, startup, ...columns } = move.changes
   return {
@@ -344,12 +336,10 @@ export function movedColumns(move: Move, now: Date) {
   }
 }
 
-/** The row after a state change. */
 export function movedRow(move: Move): MachineRow {
   return { ...move.seen, ...rowChanges(move.changes), observed_state: stateAfter(move) }
 }
 
-/** The changes to columns that MachineRow has. */
 function rowChanges(changes: WorkspaceChanges): Partial<MachineRow> {
   const { ownership_epoch, cell_id, disk, checkpoint_id, residency, startup, grants, deleted_at } = changes
   const all = { ownership_epoch, cell_id, disk, checkpoint_id, residency, startup, grants, deleted_at }

@@ -16,13 +16,11 @@ export interface VisitDeps extends Admitting {
   resume(visit: Visit): Promise<Resumed>
 }
 
-/** A visitor with a valid credential. */
 export interface Visit {
   workspace_id: string
   port: number
 }
 
-/** A running machine, kept awake until `held` is disposed of. */
 export interface Admittance {
   entry: WorkspaceEntry
   place: Place
@@ -33,9 +31,8 @@ export interface Admittance {
 const LOOK_AGAIN_MS = 500
 
 /**
- * Admits a visitor to a workspace's machine, after a wake, a resume or a wait (Cell, "Port-exposed workspaces").
+ * Admits a visitor after a wake, a resume or a wait (Cell, "Port-exposed workspaces"). Throws a Refusal.
  * @param signal fires when the visitor stops waiting; a wake or resume in progress goes on.
- * @throws a Refusal.
  */
 export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortSignal): Promise<Admittance> {
   for (;;) {
@@ -54,7 +51,6 @@ export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortS
   }
 }
 
-/** Releases the machine if the visitor has left. */
 function givenUnless(signal: AbortSignal, admitted: Admittance): Admittance {
   if (!signal.aborted) return admitted
   admitted.held[Symbol.dispose]()
@@ -83,8 +79,8 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
 }
 
 /**
- * Reads the current row. Without it, a visitor might be admitted after a suspend that this cell has not heard of yet, and be cut off.
- * While the database is away, uses the last known row.
+ * Reads the row, because a suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known
+ * row.
  */
 async function look({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {

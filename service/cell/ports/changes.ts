@@ -1,6 +1,5 @@
 import type { Listener } from '../../db/listen.ts'
 
-/** Notifies waiters of changes to a workspace. */
 export interface WorkspaceChanges {
   /** Resolves at the next change, at the signal, or after the limit. A caller that subscribes before it reads misses no change. */
   next(workspace_id: string, limit_ms: number, signal: AbortSignal): Promise<void>

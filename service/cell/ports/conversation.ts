@@ -25,15 +25,11 @@ export interface ConversationDeps extends VisitDeps {
   log: Logger
 }
 
-/** The protocol state of one proxy's connection. */
 export interface Conversation {
   readonly leases: Leases
   /** @returns false for an invalid frame: the connection must be closed. */
   hear(frame: FromProxy): boolean
-  /**
-   * Resolves when every stream of the leases cut so far has ended. @returns false if the proxy does not confirm it: its connection is
-   * closed.
-   */
+  /** Resolves when every stream of the cut leases has ended. @returns false if the proxy does not confirm it and is disconnected. */
   settle(): Promise<boolean>
   close(): void
 }
@@ -193,7 +189,6 @@ function createWaits(): Waits {
 const LEFT = new Error('The visitor has left')
 const LATE = new Error('The visitor has waited long enough')
 
-/** @throws a Refusal, or an unexpected error. */
 async function answerTo(
   deps: ConversationDeps,
   leases: Leases,

@@ -1,10 +1,8 @@
 import type { Listener } from '../../db/listen.ts'
 import type { FoundCredential } from './store.ts'
 
-/** Reads the credentials that exist for these digests. */
 export type ReadCredentials = (digests: Buffer[]) => Promise<(FoundCredential & { sha256: Buffer })[]>
 
-/** Finds port credentials by the digest of the shown value. */
 export interface CredentialBook {
   /** null: none exists. A result is not revoked, as far as this process has been notified. */
   find(sha256: Buffer): Promise<FoundCredential | null>
@@ -12,7 +10,6 @@ export interface CredentialBook {
 }
 
 const KNOWN_MAX = 20_000
-/** Per query. */
 const DIGESTS_MAX = 1000
 
 interface Waiting {
@@ -21,8 +18,8 @@ interface Waiting {
 }
 
 /**
- * Reads credentials from the database, all waiting values in one query and one query at a time. So guessing values costs at most one
- * query at a time. Caches valid credentials until a change of their port is announced.
+ * Reads all waiting values in one query, one query at a time, which bounds the cost of guessing. Caches valid credentials until a change
+ * of their port is announced.
  */
 export function openCredentialBook(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialBook {
   const known = new Map<string, FoundCredential>() // least recently used first

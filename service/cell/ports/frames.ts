@@ -2,7 +2,6 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import { CREDENTIAL_KINDS, type CredentialKind } from '../../core/ports/credentials.ts'
 
-/** A visitor's request for admission by a credential. */
 export interface Ask {
   id: number
   host_id: string
@@ -29,20 +28,16 @@ export interface Tally {
   refused: [PortRefusal, number][]
 }
 
-/** A line from the proxy. */
 export type FromProxy =
   | { hello: { version: number } }
   | { ask: Ask }
   /** No request uses the lease now: it stays granted, but keeps no machine awake. */
   | { idle: { lease: number } }
-  /** A request uses the lease again. */
   | { busy: { lease: number } }
   | { count: Count }
   | { release: { lease: number } }
-  /** The visitor has left before the answer. */
   | { abort: { id: number } }
   | { tally: Tally }
-  /** Confirms a `settle`. */
   | { settled: { id: number } }
   /** The port of a lease refuses connections; asks where its app listens. */
   | { look: { id: number; lease: number } }
@@ -60,7 +55,6 @@ export interface Refused {
   retry_after_seconds?: number
 }
 
-/** A line to the proxy. */
 export type ToProxy =
   | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & Place }
   /** The credential is valid, and the answer waits for the machine. */

@@ -4,7 +4,6 @@ import type { GoneReason, WorkspaceEntry } from '../machines/table.ts'
 import type { Place, ToProxy } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
-/** An admitted visitor. */
 export interface Lease {
   readonly id: number
   readonly found: FoundCredential
@@ -23,7 +22,6 @@ export interface Leases {
   /** The credential that traffic counts for: of a lease, or of a recently cut one, which is counted once more. */
   countedFor(id: number): FoundCredential | undefined
   cut(lease: Lease, reason: PortRefusal): void
-  /** The proxy releases the lease. */
   release(lease: Lease): void
   close(): void
 }

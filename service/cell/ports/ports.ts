@@ -36,10 +36,8 @@ export interface PortsDeps {
   metrics?: PortMetrics
 }
 
-/** The cell's side of the port proxies. */
 export interface Ports {
   leases(): Lease[]
-  /** Writes the usage of visitors. */
   flush(): Promise<void>
   /** Resolves when no proxy serves any credential or port whose removal was announced before the call. */
   settled(): Promise<void>
@@ -141,8 +139,8 @@ function noteProxies(socket: string, log: Logger): void {
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
 /**
- * Cuts the leases of a machine that an operation is about to end: a later request would be lost with it. If the database is away, the end
- * of the machine cuts them, too.
+ * Cuts the leases of a machine that an operation is about to end: a later request would be lost with it. The end of the machine cuts them
+ * as well, if the database is away.
  */
 async function cutWhatIsEnding(
   conversations: ReadonlySet<Conversation>,

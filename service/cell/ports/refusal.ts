@@ -3,7 +3,6 @@ import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
 import type { Refused } from './frames.ts'
 
-/** A refusal to a visitor, in the terms of `x-service-reason`. */
 export class Refusal extends Error {
   readonly reason: PortRefusal
   readonly retry_after_seconds: number | undefined

@@ -14,10 +14,7 @@ export type Resumed = 'begun' | 'failed'
 /** The pause after a failed resume before a visitor can cause another. */
 export const FAILED_SECONDS = 10
 
-/**
- * Resumes a suspended workspace for a visitor of its port, by the owner's rules (Cell, "Port-exposed workspaces").
- * @throws refusals of plan and allowance.
- */
+/** Resumes a workspace by its owner's rules (Cell, "Port-exposed workspaces"). @throws refusals of plan and allowance. */
 export async function resumeForVisitor(
   { db, ids }: { db: Db; ids: Ids },
   { workspace_id, port }: { workspace_id: string; port: number },

@@ -5,7 +5,6 @@ import type { Logger } from 'pino'
 import { outliveErrors } from '../../lib/outlive.ts'
 import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
 
-/** One connection of a proxy. */
 export interface Heard {
   /** @returns false to close the connection. */
   hear(frame: FromProxy): boolean
@@ -18,7 +17,6 @@ const CONNECTIONS_MAX = 8
 /** A proxy that does not read its frames counts as gone. */
 const UNREAD_BYTES_MAX = 16 << 20
 
-/** Serves proxies on a unix socket, with JSON lines in both directions. */
 export async function listenForProxies(
   path: string,
   log: Logger,

@@ -13,7 +13,6 @@ export interface FoundCredential {
   workspace_id: string
   organization_id: string
   project_id: string
-  /** The target path of a link. */
   path: string | null
   expires_at: Date | null
 }
@@ -49,7 +48,6 @@ export async function readRemaining(
   return { credentials: new Set(credentials.map(({ id }) => id)), ports: new Set(ports.map(({ id }) => id)) }
 }
 
-/** Usage of a port since the last write. */
 export interface PortUse {
   port_id: string
   workspace_id: string
@@ -85,7 +83,6 @@ export async function addUse(db: Db, uses: readonly PortUse[], now: Date): Promi
   })
 }
 
-/** The maximum per statement. */
 export const EXPIRED_BATCH = 1000
 
 /** Deletes credentials that expired before then. @returns their number. */

@@ -5,7 +5,6 @@ import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import type { Count } from './frames.ts'
 import { addUse, type FoundCredential, type PortUse } from './store.ts'
 
-/** Counts visitors' usage in memory, and writes it every few seconds. */
 export interface UseLedger {
   count(found: FoundCredential, counted: Count): void
   /** Writes the counts. Counts that could not be written are kept. */
@@ -13,7 +12,6 @@ export interface UseLedger {
 }
 
 const FLUSH_MS = 3000
-/** Ports per statement. */
 const WRITTEN_MAX = 1000
 
 export function createUseLedger({ db, clock }: { db: Db; clock: Clock }): UseLedger {

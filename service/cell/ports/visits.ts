@@ -9,7 +9,6 @@ import { turns } from '../machines/ticking.ts'
 import type { Ask } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
-/** Audit records of admitted visitors. */
 export interface Visits {
   /** Never waits and never refuses: a visitor does not depend on the record. */
   record(found: FoundCredential, asked: Ask): void

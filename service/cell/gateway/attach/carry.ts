@@ -17,7 +17,6 @@ export interface Events {
 export interface Carrying {
   socket: WebSocket
   ticket: Ticket
-  /** The agent's stream, unread so far. */
   frames: Readable
   reader(events: Events): FrameReader
   /** Obeys one client message; the next one waits for it. An error is sent to the client and ends the connection. */
@@ -52,7 +51,6 @@ export async function carry(carrying: Carrying): Promise<Goodbye> {
   return goodbyeOf(ticket, end.error)
 }
 
-/** Resolves when the relay ends, after removing its timers and listeners. */
 function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Promise<End> {
   return new Promise((resolve) => {
     let silent_checks = 0

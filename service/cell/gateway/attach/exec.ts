@@ -54,10 +54,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   }
 }
 
-/**
- * Waits while the command does not read its input, and so stops reading from the client. A command that has closed stdin is no error: the
- * answer says so, and the output goes on.
- */
+/** Waits while the command does not read, and so stops reading from the client. A closed stdin is reported, and the output goes on. */
 async function writeAll(ticket: MachineTicket, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
   try {
     for (;;) {

@@ -5,10 +5,7 @@ import { fail } from '../../../lib/fail.ts'
 
 type Message<S extends Record<string, TSchema>> = { [Type in keyof S]: Static<S[Type]> }[keyof S]
 
-/**
- * Parses and validates client messages like bodies (Cell, "Errors"). Not JSON, an unknown type or unknown fields: bad_request (4400). A
- * bad value of a known field: validation_failed (4422).
- */
+/** Validates client messages like bodies (Cell, "Errors"): a bad value of a known field is 4422, anything else 4400. */
 export function messageReader<const S extends Record<string, TSchema>>(schemas: S): (message: Buffer) => Message<S> {
   const checks = new Map<unknown, Validator>(Object.entries(schemas).map(([type, schema]) => [type, validatorOf(schema)]))
   return (message) => {

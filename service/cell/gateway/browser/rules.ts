@@ -6,7 +6,6 @@ import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 
 const VIEWPORT = { width: 1280, height: 720 }
 
-/** Validates the request and fills in its defaults. Pure. */
 export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: WorkspaceEnvironment): AgentVisit {
   const timeout_ms = asked.timeout_ms ?? LIMITS.browser.timeout_ms_default
   const wait_ms = asked.wait_ms ?? 0

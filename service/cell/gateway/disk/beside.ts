@@ -5,16 +5,13 @@ import type { ChangesFilter, ChangesFound } from '../../links/agent-asked.ts'
 import { AgentTrouble } from '../../links/agent-trouble.ts'
 import { HostFailure } from '../../links/hostd.ts'
 
-/**
- * The machine searches alone for this long: most searches end before, without the cost of a reader. A longer one starts over on the disk.
- */
+/** Most searches end within this time on the machine, without the cost of a reader. A longer search starts over on the disk. */
 const MACHINE_ALONE_MS = 150
 /** Changes per page that the machine stats itself; the disk reader takes the others. */
 const ON_DISK_FROM = 200
 
 /**
- * Adds the host-side disk reader to the agent of a running machine, for searches and changes that take the machine long (decisions 272
- * and 273). The machine does what the reader cannot do.
+ * Lets the host-side disk reader take searches and changes that are slow in the machine (decisions 272 and 273).
  * @param gone of the machine: no answer of the reader is used after it.
  */
 export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortSignal): AgentLink {

@@ -12,7 +12,6 @@ import { isStill, type DiskSource } from './source.ts'
 
 export type DiskHost = Pick<MachineHost, 'readDisk'>
 
-/** Reads workspaces' disks through the readers that the host starts. */
 export interface DiskReads {
   /** For a suspended or hibernated workspace. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads

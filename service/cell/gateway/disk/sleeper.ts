@@ -7,8 +7,7 @@ const UNREAD: ReadonlySet<string | undefined> = new Set(['offline_unavailable', 
 const IN_MEMORY = /^\/((tmp|dev|proc|sys)(\/|$)|$)/
 
 /**
- * Serves reads of a hibernated workspace from its disk, without a wake, if the disk gives the machine's answer. Otherwise the machine
- * answers.
+ * Reads a hibernated workspace from its disk, without a wake, unless only the machine can answer.
  * @param headers of the answers; they name the source.
  */
 export function readsOfSleeper(disk: FileReads, headers: Record<string, string>, machine: () => Promise<FileReads>): FileReads {

@@ -2,7 +2,6 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import type { DiskReadRequest } from '../../links/hostd-disks.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 
-/** A disk to read: of a machine, or the one that a suspended or hibernated workspace would start from. */
 export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 
 /** Decides alone which workspaces are read from their disk. null: not this one. Pure. */
@@ -17,7 +16,6 @@ export function diskUnavailable(): Failure {
   return fail('workspace_not_running', 'offline_unavailable', 'The disk of this suspended workspace is not read: resume it')
 }
 
-/** Whether the workspace still has the disk that was read. */
 export function isStill(entry: WorkspaceEntry, now: WorkspaceEntry | undefined): boolean {
   if (now === undefined || now.ownership_epoch !== entry.ownership_epoch) return false
   const [before, after] = [diskOf(entry), diskOf(now)]

@@ -2,7 +2,6 @@ import { refusal } from '../../../http/envelope.ts'
 import type { Failure } from '../../../lib/fail.ts'
 import type { Ending } from '../../links/output-frames.ts'
 
-/** Writes events as one JSON object a line, or as Server-Sent Events. */
 export interface EventEncoding {
   content_type: string
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): string

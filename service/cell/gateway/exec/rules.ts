@@ -9,13 +9,11 @@ import type { GivenVariables } from '../secret-variables.ts'
 /** A validated command without its environment. Holds no secret values. */
 export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
 
-/** Validates a request for a workspace with a machine. Pure. */
 export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseUnavailable(asked, session_id)
   return plainCommandOf(asked, session_id)
 }
 
-/** Validates a request for a workspace of any mode. Pure. */
 export function plainCommandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseText(asked)
   const stdin = stdinOf(asked)
@@ -41,7 +39,6 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
   }
 }
 
-/** Adds the environment, or refuses it. Pure. */
 export function withEnvironment<C extends Pick<AskedCommand, 'argv' | 'asked_env' | 'secret_refs'>>(
   { asked_env, secret_refs: _refs, ...command }: C,
   environment: WorkspaceEnvironment,

@@ -11,20 +11,16 @@ import { TREE_ROOT } from '../../trees/paths.ts'
 import { type AskedCommand, plainCommandOf } from '../exec/rules.ts'
 import { notACursor } from '../tree/history.ts'
 
-/** A validated execution without its environment. */
 export interface AskedExecution {
   execution_id: string
-  /** Covers the whole request. */
   fingerprint: string
   output_limit_bytes: number
   asked: AskedCommand
-  /** The part of the command that lists show. */
   shown: ShownCommand
 }
 
 const ID = new RegExp(EXECUTION_ID)
 
-/** Validates a request. Pure. */
 export function executionOf(body: ExecStart): AskedExecution {
   const { execution_id, output_limit_bytes = LIMITS.execution.output_bytes_default } = body
   if (execution_id === undefined) throw invalid('execution_id', 'is required on a file-first workspace')
@@ -94,7 +90,6 @@ export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 
   return { argv: told, argv_truncated: false }
 }
 
-/** A byte inside a UTF-8 character. */
 function isContinuation(byte: number | undefined): boolean {
   return byte !== undefined && (byte & 0xc0) === 0x80
 }
@@ -103,7 +98,6 @@ export function listedOf(row: ListedRow): ListedExecution {
   return { ...row, created_at: row.created_at.toISOString(), finished_at: row.finished_at?.toISOString() ?? null }
 }
 
-/** The cursor holds the position of a page's last execution. */
 export function cursorOf({ created_at, execution_id }: ExecutionPlace): string {
   return Buffer.from(`${created_at.getTime()} ${execution_id}`).toString('base64url')
 }

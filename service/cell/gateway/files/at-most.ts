@@ -1,6 +1,5 @@
 import { Transform, type TransformCallback } from 'node:stream'
 
-/** Passes at most `bytes_max` bytes, then fails. */
 export class AtMost extends Transform {
   #left: number
   readonly #more: () => Error

@@ -5,10 +5,7 @@ import { tapInto } from '../../links/tapped.ts'
 /** Below this size, a reusable connection is worth more than a raw read. */
 const TAPPED_BYTES_MIN = 512 << 10
 
-/**
- * Relays an agent's answer of known length, and reads only as fast as the client takes it. Rejects when either side breaks off, and
- * destroys both.
- */
+/** Relays an agent's answer at the client's pace. Rejects when either side breaks off, and destroys both. */
 export async function pour(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
   if (bytes < TAPPED_BYTES_MIN || file.complete) return pipeline(file, response)
   try {

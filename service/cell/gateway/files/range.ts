@@ -1,6 +1,5 @@
 import { fail } from '../../../lib/fail.ts'
 
-/** The requested part of a file. A `range` answers 206, a part by query 200. */
 export type Part =
   | { kind: 'query'; offset?: number; length?: number }
   | { kind: 'range'; offset: number; length: number }

@@ -19,7 +19,6 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
   return { status: 200, headers: ticket.read_headers, body }
 }
 
-/** Fills in the defaults. */
 export function searchOf(asked: FileSearch): SearchAsked {
   const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0 } = asked
   const { max_matches = LIMITS.search.matches_default } = asked

@@ -48,7 +48,6 @@ export const writeTar: GatewayHandler<typeof filesTarWrite> = async (call, _deps
   }
 }
 
-/** Relays a body as it arrives, up to the size limit. */
 async function carry<T>(from: Readable, work: (body: Readable, broken: AbortSignal) => Promise<T>): Promise<T> {
   const bytes_max = LIMITS.tar.upload_bytes_max
   const body = new AtMost(bytes_max, () => tarTooLarge(bytes_max))

@@ -27,7 +27,6 @@ export class WriteBody extends Transform {
     done()
   }
 
-  /** '' without a digest. */
   sha256(): string {
     this.#sha256 ??= this.#hash?.digest('hex') ?? ''
     return this.#sha256

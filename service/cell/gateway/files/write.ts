@@ -44,8 +44,8 @@ function writeOf(call: WriteCall): Write {
 }
 
 /**
- * Relays the body to the agent, which writes only once it has all of it. The agent also remembers idempotency keys, because it outlives
- * the gateway. It answers a repeat after reading its body.
+ * Relays the body to the agent, which writes only once it has all of it. The agent outlives the gateway, so it remembers the idempotency
+ * keys.
  */
 async function run(call: WriteCall, ticket: MachineTicket, { path, options, content_length, key }: Write): Promise<WriteResult> {
   const body = new WriteBody({ digested: key !== null })

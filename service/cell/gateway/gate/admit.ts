@@ -16,10 +16,7 @@ export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_i
   needs: Needs
   /** Whether a file-first workspace can serve it without a machine. */
   tree?: boolean
-  /**
-   * Keeps the workspace in use until disposed, and may refuse. Called once the workspace can serve, and before a wake. It takes time, so
-   * the workspace is looked up again after it.
-   */
+  /** Keeps the workspace in use until disposed, and may refuse. Called before a wake; the workspace is looked up again after it. */
   hold(entry: WorkspaceEntry): Promise<Held> | Held
 }
 

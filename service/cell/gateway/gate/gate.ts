@@ -19,13 +19,11 @@ import type { FilesTicket, MachineTicket, Ticket } from './ticket.ts'
 import { epochRefusal, toolTokens, type ToolTokenDeps } from './tool-tokens.ts'
 import type { ToolUses } from './uses.ts'
 
-/** Authenticates and admits every tool call. */
 export interface Gate {
   /** Rejects with 401, 403, or 429 if too many tokens wait for verification. */
   authenticate(arrival: Arrival): Promise<ToolCaller>
   /** Rejects with every refusal that precedes those of the request itself. @returns the call lease for the route's handler. */
   admit(arrival: Arrival, who: Who): Promise<Ticket | MachineTicket | FilesTicket>
-  /** Refuses new calls from now on. */
   drain(): void
   readonly draining: AbortSignal
 }
@@ -43,7 +41,6 @@ export interface GateDeps extends ToolTokenDeps {
   rooms?: AnswerRooms
 }
 
-/** Permits and buffer budget of a call, until it ends. */
 interface Taken extends Disposable {
   room: AnswerRoom
 }

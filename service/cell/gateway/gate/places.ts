@@ -2,7 +2,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { RoomOwner } from '../../links/answer-room.ts'
 
-/** Bounds concurrent calls and streams. */
 export interface Places {
   /** Acquires a permit, or refuses. Disposing releases it. */
   take(owner: RoomOwner, what: 'call' | 'stream'): Disposable
@@ -10,10 +9,8 @@ export interface Places {
 }
 
 export interface PlaceLimits {
-  /** Per workspace. */
   calls: number
   streams: number
-  /** Per organization, over all its workspaces. */
   organization_streams: number
   all_streams: number
 }
@@ -60,7 +57,6 @@ class Counts {
     return this.#counts.get(name) ?? 0
   }
 
-  /** Counts one more until disposed. */
   add(name: string): Disposable {
     this.#counts.set(name, this.of(name) + 1)
     let held = true

@@ -7,7 +7,6 @@ import type { Needs } from './admit.ts'
 /** `files` if a disk may answer, `machine` if the route needs one, else `nothing`. A route with `machine: 'woken'` wakes it by itself. */
 export type NeedsOf<R extends CellRoute> = R extends { reads_disk: true } ? 'files' : R extends { machine: 'asked' } ? 'machine' : 'nothing'
 
-/** NeedsOf for a route that is known only at run time. */
 export function needsOf({ reads_disk, machine }: CellRoute): Needs {
   if (reads_disk === true) return 'files'
   return machine === 'asked' ? 'machine' : 'nothing'

@@ -3,10 +3,7 @@ import { sourceOf } from '../../../http/source.ts'
 import { fail } from '../../../lib/fail.ts'
 import { createFairLine } from '../../../lib/fair-line.ts'
 
-/**
- * Bounds concurrent signature checks, fairly between addresses: a sender of forged tokens waits behind its own. Tokens in the token cache
- * skip this.
- */
+/** Bounds signature checks, fairly between addresses: a sender of forged tokens waits behind its own. Cached tokens skip this. */
 export interface Signatures {
   /**
    * Runs `check` when a permit is free. Calls with the same token share one check.

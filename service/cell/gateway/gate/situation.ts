@@ -26,7 +26,6 @@ export type Situation =
   | { kind: 'machineless' }
   | { kind: 'moving' | 'suspended' | 'refused'; failure: Failure }
 
-/** The direction of each state without further operations. */
 const STATES: Record<ObservedState, 'running' | 'moving' | 'suspended' | 'refused'> = {
   creating: 'moving',
   starting: 'moving',
@@ -84,7 +83,6 @@ function whereItRuns(entry: WorkspaceEntry): Situation {
   return { kind: 'resident', machine }
 }
 
-/** For a machine that should be there. */
 export function unreachable(): Failure {
   return fail('dependency_unavailable', null, 'The host of the workspace cannot be reached', { retry_after_seconds: 1 })
 }

@@ -1,7 +1,6 @@
 import type { AuditEvent } from '../../../core/changes/store.ts'
 import type { Db } from '../../../db/database.ts'
 
-/** The current state of an API key. */
 export interface KeyStanding {
   revoked_at: Date | null
   expires_at: Date | null
@@ -9,7 +8,6 @@ export interface KeyStanding {
   tools_changed_at: Date | null
 }
 
-/** null: no such key. */
 export async function readKeyStanding(db: Db, id: string): Promise<KeyStanding | null> {
   const row = await db
     .selectFrom('api_keys')

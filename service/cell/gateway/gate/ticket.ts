@@ -12,12 +12,10 @@ export interface Ticket extends Disposable {
   refusedBy(): Promise<Failure | null>
   /** Whether a lifecycle operation holds the workspace: its machine may be paused. */
   held(): boolean
-  /** The buffer budget of the call. */
   room: AnswerRoom
   draining: AbortSignal
 }
 
-/** For a call that needs the machine. */
 export interface MachineTicket extends Ticket {
   agent: AgentLink
 }

@@ -23,7 +23,6 @@ export interface ToolTokenDeps {
 
 const BEARER = /^Bearer ([^\s]+)$/i
 
-/** Authenticates a tool token. Rejects with 401, 403, or 429 if too many tokens wait for verification. */
 export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<ToolCaller> {
   const verdicts = createVerdicts()
   const signatures = deps.signatures ?? createSignatures()

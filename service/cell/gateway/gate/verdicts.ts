@@ -1,10 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ToolCaller } from '../../../http/call.ts'
 
-/**
- * Caches the caller of a verified token, so that its signature is verified once. Holds only immutable facts: every call checks
- * revocation, epoch and time.
- */
+/** Caches verified tokens. Holds only immutable facts: every call checks revocation, epoch and time again. */
 export interface Verdicts {
   get(token: string): ToolCaller | undefined
   set(token: string, caller: ToolCaller): void

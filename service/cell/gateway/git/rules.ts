@@ -51,7 +51,6 @@ function checkAuthorization(field: string, value: string): string {
   throw invalid(field, 'must hold a scheme and credentials, such as Basic or Bearer')
 }
 
-/** Validates a commit request. Pure. */
 export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): AgentCommit {
   if (asked.message.trim() === '' || asked.message.includes('\0') || !asked.message.isWellFormed())
     throw invalid('message', 'must be Unicode text without NUL, and not blank')

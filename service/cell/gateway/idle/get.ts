@@ -60,7 +60,6 @@ function latest(...dates: (Date | null | undefined)[]): Date | null {
   return last ?? null
 }
 
-/** Enough to show why the workspace is awake. */
 const HOLDS_MAX = 16
 const NOTHING = { session_id: null, route: null, operation_id: null }
 

@@ -2,13 +2,11 @@ import { sql } from 'kysely'
 import type { IdleFacts } from '../../../core/workspaces/idle.ts'
 import type { Db } from '../../../db/database.ts'
 
-/** The workspace's row, and the operation that holds it. */
 export interface IdleEvidence {
   facts: IdleFacts
   operation: { id: string; created_at: Date } | null
 }
 
-/** null: no such workspace. */
 export async function readIdleEvidence(db: Db, workspace_id: string): Promise<IdleEvidence | null> {
   const row = await db
     .selectFrom('workspaces as w')

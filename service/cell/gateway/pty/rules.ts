@@ -10,7 +10,6 @@ const LOGIN_SHELL = ['login shell']
 
 type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
 
-/** Validates a request by the rules of commands. Pure. */
 export function terminalOf(asked: TerminalStart, session_id: string): AskedTerminal {
   const { cols = LIMITS.terminal.cols_default, rows = LIMITS.terminal.rows_default, argv, ...rest } = asked
   const command = commandOf({ ...rest, argv: argv ?? LOGIN_SHELL }, session_id)

@@ -34,10 +34,7 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
   }
 }
 
-/**
- * Cell, "File-first rules" 4: a call that is refused before its tree is read also gets the header. A caller without a token for the
- * workspace gets none.
- */
+/** Cell, "File-first rules" 4: also for calls refused before their tree is read, but only with a token for the workspace. */
 export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 'trees'>) {
   return async (route: Route, who: Who): Promise<Record<string, string>> => {
     if (route.surface !== 'cell' || route.tree !== true || who.type !== 'tool_token') return {}
@@ -76,7 +73,6 @@ export function notKept(tree_revision: number): Failure {
   return fail('not_found', null, 'The revision is not kept, or was never there', { details: { tree_revision } })
 }
 
-/** The result of planning a change. */
 export interface Planned {
   changes: TreeChange[]
   /** The content blobs of the changes that the tree does not have yet. */
@@ -95,10 +91,7 @@ export interface Keyed {
 const TRIES_MAX = 5
 const WRITTEN_RETRY_SECONDS = 60
 
-/**
- * Publishes the next revision. If another process was faster, plans again from its revision. This process serializes the changes of a
- * workspace.
- */
+/** Publishes the next revision; plans again if another process was faster. This process serializes the changes of a workspace. */
 export async function changing(
   { trees, db }: GatewayDeps,
   { entry: { id } }: Ticket,
@@ -169,7 +162,6 @@ function mismatch(current_tree_revision: number): Failure {
   return fail('conflict', 'tree_revision_mismatch', 'The tree is at another revision', { details: { current_tree_revision } })
 }
 
-/** Cell, "File-first rules" 2. */
 export function executionInProgress(execution_id: string): Failure {
   return fail('workspace_busy', 'execution_in_progress', 'A command runs on the files', {
     details: { execution_id },
@@ -203,7 +195,6 @@ function explained(error: unknown): never {
   throw asFailure(error)
 }
 
-/** Explains errors of trees and storage in the caller's terms. */
 export function asFailure(error: unknown): unknown {
   if (error instanceof BlobTrouble) {
     return fail('internal_error', null, `A part of the tree is ${error.kind === 'missing' ? 'missing' : 'damaged'}`, { cause: error })

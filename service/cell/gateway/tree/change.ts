@@ -87,7 +87,6 @@ export const moveTreeFile: TreeHandler<typeof filesMove> = (call, deps, ticket) 
   })
 }
 
-/** The rules of rename(2). */
 function checkReplaceable(
   source: Entry,
   target: Entry,
@@ -104,7 +103,6 @@ function isSame(one: TreePath, other: TreePath): boolean {
   return one.length === other.length && one.every((name, i) => name === other[i])
 }
 
-/** The root is no entry of any directory of the tree. */
 function refuseRoot(at: TreePath, path: string): void {
   if (at.length === 0) throw unresolvable(path)
 }
@@ -131,7 +129,6 @@ export function makeParents(
   return { names: at, changes: [...changes.values()] }
 }
 
-/** Resolves the target of a write, and creates missing parents on request. */
 export async function resolveForWrite(
   seen: Seen,
   path: string,

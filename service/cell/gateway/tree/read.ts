@@ -42,7 +42,6 @@ export const listTreeFiles: TreeHandler<typeof filesList> = (call, deps, ticket)
   })
 }
 
-/** Lists the entries after the cursor's position. */
 async function* listBelow(
   seen: Seen,
   directory: DirectoryEntry,

@@ -16,7 +16,6 @@ export function found(resolved: Resolved, path: string, purpose: Purpose): Found
   throw refusalOf(resolved, path, purpose)
 }
 
-/** Also accepts a missing name in an existing directory. */
 export function foundOrFree(resolved: Resolved, path: string): Found | Missing {
   if (resolved.kind === 'found' || resolved.kind === 'missing') return resolved
   throw refusalOf(resolved, path, 'change')
@@ -85,7 +84,6 @@ export async function resolveEntry(
   throw fail('validation_failed', 'invalid_path', 'The path names no entry of a directory', { details: { path } })
 }
 
-/** Parses the octal digits of a validated mode. */
 export function modeOf(mode: string | undefined, otherwise: number): number {
   return mode === undefined ? otherwise : Number.parseInt(mode, 8)
 }

@@ -14,7 +14,6 @@ import { makeParents } from './change.ts'
 import { pourPieces } from './read.ts'
 import { checkInside, found, notADirectory, notAFile, refusalOf } from './rules.ts'
 
-/** Smaller pieces are sent together. */
 const PIECE_BYTES = 64 << 10
 
 export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket) => {
@@ -155,7 +154,6 @@ function shownOf(path: string, name: string): string {
   return `${path.replace(/\/+$/, '')}/${name}`
 }
 
-/** Looks up the last names of these paths in a directory. */
 function namesIn(reads: PageReads, directory: DirectoryEntry | null, paths: readonly string[]): Promise<Map<string, Entry>> {
   const names = paths.map((path) => bytesOf(path.slice(path.lastIndexOf('/') + 1)))
   return findNames(reads, directory?.page ?? null, names)

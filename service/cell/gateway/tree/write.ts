@@ -136,7 +136,6 @@ function fileOf(content: Content, mode: number, now: Date): Entry {
   return { type: 'file', mode, modified_ms: now.getTime(), ...content }
 }
 
-/** Reads the whole body within the call's buffer budget. */
 async function bodyOf({ body_stream, headers, signal }: Call<typeof filesWrite>, { room }: Ticket): Promise<Buffer> {
   if (Number(headers['content-length'] ?? 0) > LIMITS.file.write_bytes_max) throw tooLarge()
   const pieces: Buffer[] = []

@@ -61,9 +61,7 @@ export interface FakeHost extends MachineHost {
   /** @param of a workspace's id, or a subject. */
   guest(of: string | Subject): FakeGuest
   volumes(of: string | Subject): MachineVolume[]
-  /** undefined: it has no policy. */
   egressOf(of: string | Subject): HostEgress | undefined
-  /** Replaces the host's counted denials. */
   deny(of: string | Subject, denials: HostDenial[]): void
   /** Simulates rules that were changed on the host and could not be reapplied. */
   breakEgress(of: string | Subject): void

@@ -5,18 +5,15 @@ import type { Layer, LayerList, LayerRequest, LayersDrop, LayersHere } from '../
 import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
 
-/** The use of layers. */
 export interface LayerBook {
   /** Removed layers. Any other unmade layer exists, and is empty. */
   dropped: Set<string>
   /** The number of listings before the layer was last used. */
   asked: Map<string, number>
   looks: number
-  /** The layers that each subject started with. */
   users: Map<string, readonly string[]>
 }
 
-/** Makes a layer of a disk's files, under the digest of those files. */
 export function makeLayer(world: World, request: LayerRequest): Layer {
   const { root = '' } = request
   const below = [...filesOf(world, request)].filter(([path]) => path.startsWith(`${root}/`))
@@ -34,7 +31,6 @@ export function makeLayer(world: World, request: LayerRequest): Layer {
   return { digest, size_bytes: DISK_BYTES, entries: files.size, findings: request.scan === true ? findingsIn(files) : [] }
 }
 
-/** Marks layers as used. */
 function ask({ layer_book }: World, layers: readonly string[]): void {
   for (const layer of layers) layer_book.asked.set(layer, layer_book.looks)
 }
@@ -73,7 +69,6 @@ export function dropLayers(world: World, { listing, layers, idle_seconds_min }: 
   })
 }
 
-/** Lists one directory per call, derived from the stored file paths. */
 export function listLayer(world: World, layer: string, after: string): LayerList {
   const files = world.layers.get(layer)
   if (files === undefined) throw failure('layer_missing', 'A template layer is not on this computer')
@@ -103,7 +98,6 @@ function fileOf(text: string) {
   return { type: 'file' as const, size_bytes: Buffer.byteLength(text), mode: 0o644, sha256 }
 }
 
-/** Treats one fixed word as a secret. */
 function findingsIn(files: Map<string, string>): Layer['findings'] {
   return [...files].filter(([, text]) => text.includes('FAKE-SECRET')).map(([path]) => ({ path, rule: 'fake_secret', line: 1 }))
 }

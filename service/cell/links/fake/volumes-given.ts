@@ -1,7 +1,6 @@
 import type { MachineVolume } from '../../../db/schema.ts'
 import type { RefusedVolume } from '../hostd.ts'
 
-/** The volumes that a start or restore gives a machine: missing ones are left out. */
 export function given(here: ReadonlySet<string>, volumes: readonly MachineVolume[] = []): MachineVolume[] {
   return volumes.filter(({ volume_id }) => here.has(volume_id))
 }

@@ -15,7 +15,6 @@ export function deleteVolume(world: World, volume_id: string): void {
   for (const one of world.machines.values()) one.volumes = given(world.volumes, one.volumes)
 }
 
-/** Repeated calls do not change the time. */
 export function keepVolume(world: World, { subject, keep }: KeepVolumeRequest): void {
   if (!world.volumes.has(subject.id)) throw new HostFailure('not_found', 'There is no such volume here', { retryable: false })
   if (!keep) world.kept_volumes.delete(subject.id)

@@ -25,7 +25,6 @@ import type { LayerBook } from './layers.ts'
 import { savedFor } from './saved-for.ts'
 import { given, leftOut } from './volumes-given.ts'
 
-/** Every disk has this size. */
 export const DISK_BYTES = 2 ** 20
 
 interface Saved {
@@ -40,7 +39,6 @@ interface Saved {
 
 interface Running {
   machine: Machine
-  /** Its policy; absent: all public addresses. */
   egress?: HostEgress
   denials: HostDenial[]
   guest: FakeGuest
@@ -50,9 +48,7 @@ interface Running {
 export interface World {
   clock: Clock
   engine: string
-  /** Kept for the checkpoints that name them. */
   older_engines: string[]
-  /** Engines under which nothing starts any more. */
   refused_engines: Set<string>
   boot: number
   machines: Map<string, Running>
@@ -67,12 +63,9 @@ export interface World {
   volumes: Set<string>
   /** Volumes that no row names, with the time since when. */
   kept_volumes: Map<string, string>
-  /** Files by layer digest. */
   layers: Map<string, Map<string, string>>
   layer_book: LayerBook
-  /** The tree of each subject's copy. */
   trees: Map<string, string>
-  /** The last counters of ended machines, until the next start. */
   last: Map<string, MachineCounters>
   events: HostEvent[]
   heard: Set<() => void>
@@ -216,7 +209,6 @@ export function start(world: World, request: StartRequest): Machine {
   return boot(world, request, contentOf(world, request), world.engine)
 }
 
-/** Refuses a copy of another tree. The fake's machines do not see the copy. */
 export function checkTree(world: World, subject: Subject, wanted: string): void {
   const digest = world.trees.get(subjectName(subject)) ?? ''
   if (digest !== wanted) throw refusal('tree_stale', 'The copy is of another tree', { digest })
@@ -229,7 +221,6 @@ export async function applyTree(world: World, { subject, from, to }: TreeApplyRe
   world.trees.set(subjectName(subject), to)
 }
 
-/** Returns all files of the disk as changes, below /home/user. */
 export async function* treeChanges(world: World, { subject, disk }: TreeChangesRequest): AsyncGenerator<Buffer> {
   const runs = world.machines.get(subjectName(subject))
   if (runs !== undefined && runs.machine.disk !== disk) throw refusal('already_running', 'A machine runs on another disk')
@@ -318,7 +309,6 @@ export function checkpoint(world: World, request: CheckpointRequest): Checkpoint
   return { ...info, counters: stats(world, found) }
 }
 
-/** Captures a disk without a machine. */
 function checkpointDisk(world: World, request: CheckpointRequest, disk: string): CheckpointInfo {
   const { subject, checkpoint_id, epoch, layers = [], resources = { cpu_millis: 0, memory_mib: 0, disk_gib: 0 } } = request
   const owner = subjectName(subject)
@@ -392,7 +382,6 @@ export function stats(world: World, { machine, guest }: Running): MachineCounter
   }
 }
 
-/** The inverse of subjectName. */
 export function subjectNamed(name: string): Subject {
   const [id, kind] = name.split('.').reverse()
   const known = MACHINE_KINDS.find((one) => one === kind)
