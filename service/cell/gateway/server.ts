@@ -261,7 +261,7 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
   route(browserContent, readContent),
 ]
 
-/** Forgets the handler's lease type. The gate builds the lease that `TicketOf` declares from the same facts of the route. */
+/** Forgets the handler's lease type. Safe: admission builds the lease that `TicketOf` declares, from the same facts of the route. */
 function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, Ticket> {
   return bind(declared, handler)
 }

@@ -273,7 +273,7 @@ async function beginWithRoom(
   }
   let { deadline_at } = answer
   if (!known.starts) {
-    // App, "Capacity wait": only open, resume and fork wait long. A replacement shuts its workspace meanwhile, so it waits briefly.
+    // App, "Capacity wait": only open, resume and fork wait long. A replacement blocks its workspace, so it waits briefly.
     deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
     if (now >= deadline_at || !cell.room.isReachable(want)) {
       cell.room.withdraw(want.id)

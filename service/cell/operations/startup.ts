@@ -15,7 +15,7 @@ export function startsUp({ startup }: MachineRow): boolean {
 
 /**
  * Runs the start-up of the template version and ends the operation with its result: only then is the workspace ready (App, "Workspace
- * (view)"). The machine serves tools meanwhile. A start-up that was cut off continues at its step, because the agent starts no session
+ * (view)"). The machine already serves tools. A start-up that was cut off continues at its step, because the agent starts no session
  * twice.
  * @param result of the operation that brought up the machine.
  */

@@ -42,7 +42,7 @@ function isSigned(token: string, key: CryptoKey): Promise<boolean> {
   )
 }
 
-/** Accepts only our exact header: a token must not bring its own key, or a place to fetch one. */
+/** Accepts only our exact header: a token must not bring its own key, or an address to fetch one. */
 function kidOf(encoded: string): string | null {
   const header = parseJson(Buffer.from(encoded, 'base64url'))
   if (header === null || typeof header !== 'object' || Object.keys(header).length !== 3) return null
