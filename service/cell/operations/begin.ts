@@ -23,7 +23,7 @@ export interface KnownKind {
   begins: MachineEvent
   /** Whether the operation first waits for capacity. */
   starts: boolean
-  /** Whether it starts a new machine for a running workspace. A hibernated workspace has released its capacity and needs it again. */
+  /** Whether it starts a new machine for a running workspace. A hibernated workspace has released its memory and needs it again. */
   replaces?: true
   waits_after?: true
   before_claim?: FailpointName

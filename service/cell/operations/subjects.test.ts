@@ -74,7 +74,7 @@ async function suspended(database: Awaited<ReturnType<typeof freshDatabase>>) {
   return workspace
 }
 
-test('a process of the cell claims a resume under its own database role; of two that claim it, the second must read again', async () => {
+test('a process of the cell begins a resume under its own database role, and a second begin is refused as retryable', async () => {
   await using database = await freshDatabase()
   const row = await suspended(database)
   const decision = decide(
