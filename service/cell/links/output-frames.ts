@@ -16,7 +16,7 @@ export const FRAME = {
   header_bytes: 16,
   data_bytes_max: 64 << 10,
 } as const
-/** A record repeats the command's arguments, which may exceed a frame of output. */
+/** A record may repeat the command's arguments. The current agent leaves them out above 64 KiB. */
 const RECORD_BYTES_MAX = 1 << 20
 /** Below this, the offset is a safe integer. */
 const OFFSET_HIGH_MAX = 2 ** 21
