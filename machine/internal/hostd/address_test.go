@@ -9,15 +9,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// ownAddress is what the guest takes for its own: the address that it would call anybody from.
+// ownAddress prints the address from which the guest would open outgoing connections.
 const ownAddress = `python3 -c '
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.connect(("203.0.113.1", 9))
 print(s.getsockname()[0])'`
 
-// knowsItself listens at the guest's own address alone. It has a connection to that, whose end it writes down, and one within 127.0.0.1: what
-// comes through that is written down.
+// knowsItself holds a connection through the guest's own address and one through 127.0.0.1, and records the data that both receive.
 const knowsItself = `python3 -c '
 import os, socket, threading
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -59,7 +58,7 @@ func hostOf(m wire.Machine) string {
 	return host
 }
 
-// leave suspends a machine and waits until nothing of its network is left.
+// leave suspends a machine and waits until its network is gone.
 func (d *daemon) leave(m wire.Machine) (checkpoint string) {
 	d.t.Helper()
 	id := newID()
@@ -90,7 +89,7 @@ func TestAMachineComesBackToTheAddressThatItsGuestKnows(t *testing.T) {
 	eventually(t, "the guest talks to itself", func() bool { return d.run(first, "test -p /home/ask && echo yes") == "yes" })
 	id := d.leave(first)
 
-	// A fork comes first, and leaves the address to its source.
+	// A fork is restored first and must leave the address free for its source.
 	clone := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	shell()
@@ -129,7 +128,7 @@ func TestWithoutAShellReadyAMachineComesBackToItsAddressUnlessSomebodyElseHasIt(
 	d := newDaemon(t, func(config map[string]any) {
 		config["slots"] = map[string]any{"count": 0, "cpu_millis": 1000, "memory_mib": 256}
 		config["shells"] = map[string]any{"count": 0}
-		config["machine_network"] = strings.Replace(config["machine_network"].(string), "/22", "/26", 1) // of 14 machines
+		config["machine_network"] = strings.Replace(config["machine_network"].(string), "/22", "/26", 1) // room for 14 machines
 	})
 	workspace := newID()
 	first := d.startMachine(workspace, 1)

@@ -16,8 +16,8 @@ import (
 
 const settleTime = 10 * time.Second
 
-// adopt takes over the sandboxes that an earlier hostd left running, and reports machines that ended while nobody looked. What one of
-// them refuses is logged: all the others need hostd.
+// adopt takes over the sandboxes that an earlier hostd left running, and reports machines that ended in between. A sandbox that cannot be
+// adopted is only logged, because all other machines need hostd.
 func (h *Host) adopt(ctx context.Context) error {
 	alive, gone, err := h.engine.Adopt(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Host) adopt(ctx context.Context) error {
 			continue
 		}
 		h.stock.noteStart(s.Record().Claim.Layers)
-		// A checkpoint that was cut short may have left it without its processor limit.
+		// An interrupted checkpoint may have left the machine without its CPU limit.
 		if err := h.handOver(s); err != nil && !s.Ended() {
 			h.log.Error("a machine may be without its limits", "slot", s.Slot, "error", err)
 		}
@@ -51,8 +51,8 @@ func (h *Host) adopt(ctx context.Context) error {
 	return nil
 }
 
-// keepWaiting puts what waits ahead of need back in stock, unless it waits with a size that is not asked for any more: it would count
-// as ready and never fit.
+// keepWaiting returns a warm sandbox to the pool. It removes one of a refused engine or of another size: such a sandbox would count as
+// ready but never fit a request.
 func (h *Host) keepWaiting(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {
@@ -68,8 +68,8 @@ func (h *Host) keepWaiting(s *engine.Sandbox) {
 	h.stock.remove(s)
 }
 
-// bury throws the disk of an unfinished attempt away, and tells of a machine that had been running. What could not be removed may be
-// using its disk: the next verb of its workspace removes it, and the cell asks for what no row names.
+// bury deletes the disk of an unfinished attempt, or reports the death of a machine that had run. A sandbox that could not be removed may
+// still use its disk; the next verb of its workspace removes it.
 func (h *Host) bury(left engine.Leftover) error {
 	claim := left.Record.Claim
 	if claim == nil {
@@ -88,20 +88,21 @@ func (h *Host) bury(left engine.Leftover) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.Owner, claim.Disk))
 }
 
-// settle finds out whether a guest that was about to be paused is. A sandbox that does not say stays in doubt, and is asked again
-// by the verb that needs to know.
+// settle asks a guest whether it is paused, after a pause that hostd did not see finish. Without an answer the state stays unknown, and
+// the next verb that needs it asks again.
 func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if frozen, err := h.groups.Get(s.Slot).Frozen(); err != nil || frozen {
-		return // it cannot answer
+		return // a frozen guest cannot answer
 	}
 	if err := h.engine.Settle(ctx, s); err != nil {
 		h.log.Error("a machine does not say whether it is paused", "slot", s.Slot, "error", err)
 	}
 }
 
-// sweepFiles removes half-written checkpoints and disks, and what sweepDeleted and collectPrograms do. Nothing else may run.
+// sweepFiles removes unfinished checkpoints, disks and layers, and collects unneeded programs and deleted workspaces. Nothing else may
+// run at the same time.
 func (h *Host) sweepFiles(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	for _, workspace := range workspaces {
@@ -110,7 +111,7 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.layers.SweepMaking(), h.collect(ctx))
 }
 
-// dropSpares removes the disks that no slot waits with: what an earlier hostd was making or giving when it ended.
+// dropSpares removes spare disks that belong to no warm sandbox, left by an earlier hostd that died while it made or assigned them.
 func (h *Host) dropSpares(ctx context.Context) error {
 	spares, err := h.pool.ListSpares()
 	fitted := h.stock.fitted()
@@ -122,12 +123,12 @@ func (h *Host) dropSpares(ctx context.Context) error {
 	return err
 }
 
-// collect removes what was needed and is no longer: programs, and what deleted workspaces left.
+// collect removes unneeded programs and the remains of deleted workspaces.
 func (h *Host) collect(ctx context.Context) error {
 	return errors.Join(h.collectPrograms(), h.sweepDeleted(ctx))
 }
 
-// sweepDeleted ends deletions that were cut short or had to wait for the kernel, and forgets the workspaces.
+// sweepDeleted finishes deletions that were interrupted or had to wait for the kernel, and forgets the deleted workspaces.
 func (h *Host) sweepDeleted(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -152,7 +153,7 @@ func (h *Host) sweepCheckpoints(workspace string) error {
 				return err
 			}
 		}
-		// One whose manifest is broken stays: it may be all that is left of somebody's work, and people may want to look at it.
+		// A checkpoint with a broken manifest stays: it may hold the only copy of user data, and an operator may want to inspect it.
 	}
 	return nil
 }

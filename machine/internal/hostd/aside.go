@@ -19,8 +19,8 @@ import (
 
 const asideEnds = 10 * time.Second
 
-// runAside runs a program that reads files of a guest. The program has a control group next to the machines' groups, with limits of its own and a small part of the
-// processors, and it is the first that the kernel ends where memory is short. It ends with this process.
+// runAside runs a program that reads files of a guest, in a cgroup next to the machines' cgroups. The cgroup has its own limits and a
+// small CPU weight, and is the first OOM victim. The program ends with hostd.
 func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
 	group, err := h.groups.Create(name+"-"+strings.ToLower(rand.Text()[:12]), limits)
 	if err != nil {
@@ -31,7 +31,7 @@ func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, be
 		defer cancel()
 		err = errors.Join(err, group.Kill(ctx), group.Delete())
 	}()
-	// The kernel ends the program with the thread that started it.
+	// Pdeathsig fires when the starting thread ends, so this goroutine stays on its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if command.SysProcAttr == nil {
@@ -41,7 +41,7 @@ func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, be
 	if err := command.Start(); err != nil {
 		return err
 	}
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // it has just ended, or is as protected as hostd
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // on failure the process has ended or is as protected as hostd
 	err = group.Add(command.Process.Pid)
 	if err == nil {
 		err = begun()

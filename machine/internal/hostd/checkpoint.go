@@ -18,12 +18,12 @@ const (
 	thenPaused  = "paused"
 	thenRunning = "running"
 
-	// imageSlack is for kernel state and metadata, above the memory that a machine uses.
+	// imageSlack covers kernel state and metadata, in addition to the memory that a machine uses.
 	imageSlack  = 64 << 20
 	unpauseTime = 30 * time.Second
 )
 
-// checkpoint captures memory and disk of one instant. Whatever fails, the guest runs again and nothing half-made is left.
+// checkpoint captures memory and disk at one instant. After a failure the guest runs again, and no partial checkpoint is left.
 func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
 	if r.FromDisk != "" {
 		return h.captureDisk(ctx, r)
@@ -44,7 +44,8 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 			details: map[string]any{"why": wire.RefusedEngine, "subject": r.Subject}}
 	}
 	if !r.DiskOnly {
-		// What the machine was started with is what its memory restores under, whatever this hostd starts machines with.
+		// The memory restores only under the engine and agent that the machine was started with, even if hostd now starts machines with
+		// others.
 		release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
 		if err != nil {
 			return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
@@ -59,7 +60,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")
 }
 
-// withCounters adds what the machine has used so far: whoever asked for the checkpoint may never get to ask for its end.
+// withCounters adds the usage so far: the caller may never get to ask for it after the machine's end.
 func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.CheckpointInfo {
 	if counters, err := h.countersOf(s); err == nil {
 		info.Counters = &counters
@@ -67,8 +68,8 @@ func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.Ch
 	return info
 }
 
-// finishedBefore finds the checkpoint that a hostd finished and died before it answered. It counts only while the guest has not run
-// on where it should stand still.
+// finishedBefore finds a checkpoint that an earlier hostd finished but did not report. It counts only if the guest is still in the state
+// that the request ends with.
 func (h *Host) finishedBefore(s *engine.Sandbox, owner string, r wire.CheckpointRequest) (manifest, bool) {
 	m, err := h.readManifest(owner, r.CheckpointID)
 	if err != nil || m.OperationID != r.OperationID || m.Fence != r.Fence.Fence {
@@ -89,7 +90,7 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 	if err != nil {
 		return manifest{}, err
 	}
-	if frozen { // a frozen sandbox answers nobody, its control socket included
+	if frozen { // a frozen sandbox answers no request, not even on its control socket
 		if err := group.Thaw(); err != nil {
 			return manifest{}, err
 		}
@@ -116,7 +117,7 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 	return h.finishCheckpoint(ctx, dir, m)
 }
 
-// prepareCheckpoint does what can be done while the guest still runs: room, an empty directory, and a disk with little left to write.
+// prepareCheckpoint does the work that needs no pause: it checks free space, makes an empty directory and flushes the disk.
 func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
 	record := s.Record()
 	if owner != r.Owner() {
@@ -137,7 +138,7 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	if err := h.flush(h.pool.DiskPath(r.Owner(), record.Claim.Disk), owner, dir); err != nil {
 		return "", err
 	}
-	// After the flush: what is not written out yet does not count as used.
+	// This check follows the flush: unwritten data does not count as used yet.
 	if r.ThenBlank {
 		if err := h.roomForBlank(r.Owner(), record.Claim.DiskGiB); err != nil {
 			return "", err
@@ -146,8 +147,8 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	return dir, h.roomFor(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
 }
 
-// flush writes out what a disk has in memory, so that the snapshot in the pause finds little. A snapshot that is thrown away does just
-// that; a sync would write what all other workspaces have as well (decision 77). A hostd that dies here leaves what removeCheckpoint removes.
+// flush writes out a disk's dirty data, so that the snapshot during the pause has little to write. A temporary snapshot does this; a sync
+// would also write the data of all other workspaces (decision 77). If hostd dies here, removeCheckpoint removes the remains.
 func (h *Host) flush(disk, owner, dir string) error {
 	thrown := filepath.Join(dir, diskName)
 	if err := h.pool.SnapshotDisk(disk, owner, thrown, true); err != nil {
@@ -156,7 +157,7 @@ func (h *Host) flush(disk, owner, dir string) error {
 	return h.pool.DeleteSubvolume(thrown)
 }
 
-// roomFor refuses before anything is paused. A suspend may use the reserve, that is what it is for; a copy may not.
+// roomFor refuses before anything is paused. A suspend may use the pool's reserve; a copy may not.
 func (h *Host) roomFor(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {
@@ -178,7 +179,7 @@ func (h *Host) roomFor(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	return nil
 }
 
-// captureInstant is the part in which the guest stands still.
+// captureInstant runs while the guest is paused.
 func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner string, r wire.CheckpointRequest) (pausedMS int64, err error) {
 	claim := s.Record().Claim
 	if err := h.points.at("checkpoint.pause"); err != nil {
@@ -199,7 +200,7 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 	if err := h.points.at("checkpoint.snapshot"); err != nil {
 		return 0, err
 	}
-	// After the save, not beside it: the sandbox writes back what it still holds of mapped files while it saves.
+	// The snapshot follows the save and does not run in parallel: during the save the sandbox writes back dirty pages of mapped files.
 	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.Owner, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
 		return 0, err
 	}
@@ -224,7 +225,7 @@ func (h *Host) save(ctx context.Context, s *engine.Sandbox, dir string) error {
 	return errors.Join(saveError(err), h.engine.Resize(s, size))
 }
 
-// finishCheckpoint makes what was captured durable, and then, in one step, a checkpoint.
+// finishCheckpoint makes the captured data durable, then turns it into a checkpoint in one step.
 func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (manifest, error) {
 	if err := h.points.at("checkpoint.sync"); err != nil {
 		return m, err
@@ -234,13 +235,13 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 		parts = nil
 	}
 	for _, name := range parts {
-		// The sandbox that wrote it may live on, and be a guest's by then (decision 78).
+		// The sandbox that wrote the file may live on and belong to a guest (decision 78).
 		if err := pool.SettleFile(filepath.Join(dir, name)); err != nil {
 			return m, err
 		}
 	}
 	disk := make(chan error, 1)
-	go func() { // beside the digests, which take longer
+	go func() { // in parallel with the digests, which take longer
 		bytes, err := h.pool.ReferencedBytes(filepath.Join(dir, diskName))
 		m.DiskBytes = &bytes
 		disk <- err
@@ -265,7 +266,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	return m, h.writeManifest(dir, m)
 }
 
-// letRun ends a pause after a failure, however the caller's deadline stands. A machine that died meanwhile has nothing to resume.
+// letRun unpauses the guest after a failure, even if the caller's deadline has passed. A machine that died needs nothing.
 func (h *Host) letRun(s *engine.Sandbox) error {
 	if s.Ended() {
 		return nil
@@ -275,7 +276,7 @@ func (h *Host) letRun(s *engine.Sandbox) error {
 	return h.engine.Unpause(ctx, s)
 }
 
-// saveError finds the reason in the sandbox's words; they have no other form.
+// saveError finds the errno in the sandbox's error text, which is its only form.
 func saveError(err error) error {
 	if err == nil {
 		return nil

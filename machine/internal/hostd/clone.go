@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// clone copies a checkpoint, to another workspace or beside itself, without copying its bytes. What is copied was verified first, so that a bad image
-// does not spread.
+// clone copies a checkpoint within a workspace or to another one, by sharing its blocks. It verifies the source first, so that a bad
+// image does not spread.
 func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointInfo, error) {
 	if m, err := h.readManifest(r.Owner(), r.CheckpointID); err == nil && m.OperationID == r.OperationID && m.Fence == r.Fence.Fence {
 		return m.info(), nil
@@ -50,8 +50,8 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	return m.info(), h.points.at("clone.answer")
 }
 
-// verifyForClone looks at what is to be copied alone: a damaged memory is no reason to keep a disk from its owner. A copy for another
-// workspace is a fork, which is refused where its memory cannot be restored; one beside itself waits for better times.
+// verifyForClone checks only the parts that are copied: damaged memory does not keep an owner from the disk. A copy for another workspace
+// is a fork and is refused if its memory cannot be restored here. A copy within the workspace is kept: it may become restorable later.
 func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source string, m manifest) (release func(), err error) {
 	if r.DiskOnly || m.DiskOnly {
 		return func() {}, h.verifyDisk(source, m)
@@ -66,7 +66,7 @@ func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source s
 	return release, err
 }
 
-// copyCheckpoint keeps the digests and records the copies' own inodes. A source that is deleted meanwhile makes it fail.
+// copyCheckpoint keeps the digests and records the inodes of the copies. It fails if the source is deleted during the copy.
 func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
 	if err := h.pool.EnsureWorkspace(m.Owner, m.Resources.DiskGiB); err != nil {
 		return m, err

@@ -18,44 +18,44 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// Config is the file that hostd is started with. A setting that it does not know is an error.
+// Config is hostd's configuration file. An unknown setting is an error.
 type Config struct {
-	Instance       string       `json:"instance"` // 4 hex digits: part of every kernel object's name
+	Instance       string       `json:"instance"` // 4 hex digits, part of the name of every kernel object
 	DataDir        string       `json:"data_dir"`
 	RunDir         string       `json:"run_dir"`
 	Socket         string       `json:"socket"`
-	SocketUID      int          `json:"socket_uid"` // the user, besides root, that may connect to hostd
+	SocketUID      int          `json:"socket_uid"` // the only user besides root that may connect to hostd
 	SocketGID      int          `json:"socket_gid"`
 	Runsc          string       `json:"runsc"`
 	Agent          string       `json:"agent"`
 	MachineNetwork netip.Prefix `json:"machine_network"`
 	Uplink         string       `json:"uplink"`
 	Resolvers      []string     `json:"resolvers"`
-	ResolverUID    int          `json:"resolver_uid,omitempty"` // the user of the process that reads machines' questions; 0: the user nobody
+	ResolverUID    int          `json:"resolver_uid,omitempty"` // user of the DNS resolver process; 0: nobody
 	ResolverGID    int          `json:"resolver_gid,omitempty"`
-	CallerUIDs     []uint32     `json:"caller_uids,omitempty"` // users of this computer who may connect to machines; none: all
-	Firewall       string       `json:"firewall,omitempty"`    // auto, which is the default, or manual
+	CallerUIDs     []uint32     `json:"caller_uids,omitempty"` // local users that may connect to machines; empty: all
+	Firewall       string       `json:"firewall,omitempty"`    // auto (the default) or manual
 	Pool           PoolConfig   `json:"pool"`
 	LayersDir      string       `json:"layers_dir"`
-	// DataReserveBytes stay free on the file system of DataDir and LayersDir: PostgreSQL writes to it.
+	// DataReserveBytes stay free on the file system of DataDir and LayersDir, where PostgreSQL writes.
 	DataReserveBytes int64          `json:"data_reserve_bytes,omitempty"`
 	Slots            SlotsConfig    `json:"slots"`
 	Shells           ShellsConfig   `json:"shells"`
 	Capacity         CapacityConfig `json:"capacity"`
-	// SecretsSocket is where the cell answers what goes into machines' requests; "": no secret goes into any.
+	// SecretsSocket is where the secret proxy answers the cell; "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
-	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // whom the process runs as that puts secrets in; 0: nobody
+	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: nobody
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
-	// SecretsCA is a file of authorities (PEM) that servers are believed by, beside those of the host.
+	// SecretsCA is a PEM file of certificate authorities that the secret proxy trusts in addition to the host's.
 	SecretsCA string `json:"secrets_ca,omitempty"`
-	// MemoryHeadroomMiB is the most that a machine may use beyond what its guest is told, MemoryHeadroomMinMiB what each can count on.
+	// MemoryHeadroomMiB is the most that a machine may use beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed to each.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
-	// MachinesMemoryMiB is what all machines may use together, headroom included; 0 is no bound.
+	// MachinesMemoryMiB bounds the memory of all machines together, headroom included; 0: no bound.
 	MachinesMemoryMiB int `json:"machines_memory_mib,omitempty"`
-	// EnginesRefused are versions under which nothing is started or restored; "others" are all but the one that machines start with.
+	// EnginesRefused lists engine versions under which nothing is started or restored; "others" means all but the current one.
 	EnginesRefused []string   `json:"engines_refused,omitempty"`
-	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // between two looks for strays
+	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // interval of the orphan sweep
 	Failpoints     Failpoints `json:"failpoints,omitempty"`    // refused without --enable-failpoints
 }
 
@@ -76,8 +76,8 @@ type ShellsConfig struct {
 	Count int `json:"count"`
 }
 
-// CapacityConfig is what machines may use together; 0 takes it from the computer. Disks are thin: what they may grow to together
-// can be far more than the pool has, so DiskGiB is a promise that somebody else weighs.
+// CapacityConfig bounds all machines together; 0 takes the value from the computer. Disks are thin-provisioned and may together exceed
+// the pool, so DiskGiB is only a promise that the cell accounts for.
 type CapacityConfig struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -87,13 +87,12 @@ type CapacityConfig struct {
 const (
 	nobody            = 65534
 	slotsMax          = 64
-	processesMax      = 1024    // of a guest, enforced by its agent: each costs the sandbox half a MiB that is not given back
-	retainedOutputMax = 2 << 30 // bytes of all sessions of a workspace together; a quarter of its disk where that is less
+	processesMax      = 1024    // of a guest, enforced by its agent: each process costs the sandbox half a MiB that it never releases
+	retainedOutputMax = 2 << 30 // bytes for all sessions of a workspace; a quarter of its disk if that is less
 )
 
 var instancePattern = regexp.MustCompile(`^[0-9a-f]{4}$`)
 
-// ReadConfig reads and checks the file.
 func ReadConfig(path string) (Config, error) {
 	var config Config
 	text, err := os.ReadFile(path)
@@ -143,7 +142,8 @@ func (c *Config) check() error {
 	return errors.Join(wrong...)
 }
 
-// fromHost fills in the capacity that the file leaves to the computer: an eighth of the memory, and at least 512 MiB, is for the service.
+// fromHost fills in defaults and the capacity that the file leaves open. An eighth of the memory, at least 512 MiB, is kept for the
+// service.
 func (c *Config) fromHost() error {
 	if c.SweepSeconds == 0 {
 		c.SweepSeconds = 30

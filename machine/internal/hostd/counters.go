@@ -12,7 +12,7 @@ import (
 
 var errNoDisk = errors.New("its disk cannot be measured")
 
-// countersOf reads what a machine has used since it was claimed.
+// countersOf reads a machine's usage since its claim.
 func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	claim := s.Record().Claim
 	one := wire.MachineStats{Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, RanMS: ranFor(claim.StartedAt, time.Now())}
@@ -34,7 +34,7 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	return one, nil
 }
 
-// ranFor is no time where the clock went back, or the record says no time.
+// ranFor returns 0 if the clock went back or the start time cannot be parsed.
 func ranFor(startedAt string, now time.Time) int64 {
 	started, err := time.Parse(time.RFC3339, startedAt)
 	if err != nil {
@@ -43,7 +43,7 @@ func ranFor(startedAt string, now time.Time) int64 {
 	return max(0, now.Sub(started).Milliseconds())
 }
 
-// lastCounters remembers what ended machines had used, for whoever asks again because an answer was lost.
+// lastCounters keeps the final usage of ended machines, for callers that lost the answer and ask again.
 type lastCounters struct {
 	mu    sync.Mutex
 	known map[string]endedCounters // by subject
@@ -56,7 +56,7 @@ type endedCounters struct {
 
 const (
 	countersKept    = 10 * time.Minute
-	countersLooseAt = 1024 // so many are looked through for old ones
+	countersLooseAt = 1024 // size at which old entries are removed
 )
 
 func (l *lastCounters) keep(owner string, stats wire.MachineStats, now time.Time) {
@@ -75,7 +75,7 @@ func (l *lastCounters) keep(owner string, stats wire.MachineStats, now time.Time
 	l.known[owner] = endedCounters{stats: stats, at: now}
 }
 
-// forget is for a subject that has a machine again: the counters are not its.
+// forget drops the counters of a subject that has a new machine.
 func (l *lastCounters) forget(owner string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +91,8 @@ func (l *lastCounters) of(owner string) *wire.MachineStats {
 	return nil
 }
 
-// noteLast reads the counters of a machine that runs no more, while its cgroup and its network are there still. Its memory may be going
-// already: what it held is what was read before.
+// noteLast reads the counters of an ended machine while its cgroup and network still exist. Its memory may already be released, so the
+// larger of the two readings counts.
 func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineStats) {
 	last, err := h.countersOf(s)
 	if err != nil {

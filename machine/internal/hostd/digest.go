@@ -21,29 +21,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The digest of an image's part follows its content alone, not how it lies on a disk, and costs nothing for what is zero: pages.img
-// may be a sparse file as large as the guest's memory.
+// The digest of an image part depends only on its content, not on its layout on disk, and holes cost nothing: pages.img may be a sparse
+// file as large as the guest's memory.
 //
 //	digest  = SHA-256(size ‖ digest of each segment of 16 MiB, in order)
 //	segment = SHA-256 over offset ‖ tag of each block of 64 KiB in it that is not all zero
-//	tag     = GMAC of the block, with its offset as nonce, under a key that is the host's and the salt's
+//	tag     = GMAC of the block, with its offset as nonce, under a key derived from the host key and the salt
 //
-// Numbers are 8 bytes, big endian. Segments are computed side by side. Holes are skipped without reading. The blocks are not hashed with
-// SHA-256 themselves, because a processor without instructions for it does 0.3 GB/s, and 5 of GMAC (decision 21): the disk is faster.
-// Every digest has a salt of its own, so no two contents are tagged under one key; what a comparison computes leaves nothing behind.
+// Numbers are 8 bytes, big endian. Segments are computed in parallel. Blocks get a GMAC instead of SHA-256, because a processor without
+// SHA instructions hashes 0.3 GB/s but does 5 GB/s of GMAC (decision 21). Every digest has its own salt, so no two contents are tagged
+// under one key.
 const (
 	digestSegment = 16 << 20
 	digestBlock   = 64 << 10
 	digestSalt    = 16
-	digestPrefix  = "gmac:" // then the salt, then the digest, in hex
+	digestPrefix  = "gmac:" // followed by salt and digest, in hex
 )
 
 var zeroBlock = make([]byte, digestBlock)
 
-// digester computes digests of one form and salt.
 type digester struct {
 	prefix string
-	tags   cipher.AEAD // nil: blocks as they are instead of their tags, in the digests of manifests without the prefix
+	tags   cipher.AEAD // nil for digests without the prefix, of older manifests: they hash the blocks themselves
 }
 
 func (h *Host) newDigester() (digester, error) {
@@ -52,7 +51,7 @@ func (h *Host) newDigester() (digester, error) {
 	return saltedDigester(h.key, hex.EncodeToString(salt))
 }
 
-// digesterOf is the one that an earlier digest was computed with.
+// digesterOf returns the digester that an earlier digest was computed with.
 func (h *Host) digesterOf(digest string) (digester, error) {
 	rest, ok := strings.CutPrefix(digest, digestPrefix)
 	if !ok {
@@ -73,7 +72,7 @@ func saltedDigester(key []byte, salt string) (digester, error) {
 	return digester{prefix: digestPrefix + salt + ":", tags: tags}, err
 }
 
-// of reads the file through a descriptor of its own.
+// of opens the file itself, so it shares no file offset with others.
 func (d digester) of(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -122,7 +121,7 @@ func (d digester) segments(ctx context.Context, file *os.File, size int64) ([][]
 
 func (d digester) segment(ctx context.Context, file *os.File, start, end int64, block []byte) ([]byte, error) {
 	hash := sha256.New()
-	hole := start // where the data that was found ends
+	hole := start // end of the current data extent
 	for offset := start; offset < end; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -130,12 +129,12 @@ func (d digester) segment(ctx context.Context, file *os.File, start, end int64, 
 		if offset >= hole {
 			data, after, err := nextData(file, offset)
 			if errors.Is(err, unix.ENXIO) {
-				break // nothing but a hole from here on
+				break // only a hole follows
 			}
 			if err != nil {
 				return nil, err
 			}
-			// The block that the data begins in, whole: how the file system lays out its extents must not show.
+			// Starts at the block that contains the data, so that the digest does not depend on extent boundaries.
 			offset, hole = max(offset, data-data%digestBlock), after
 			if offset >= end {
 				break

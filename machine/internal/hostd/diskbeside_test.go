@@ -42,8 +42,8 @@ func (d *daemon) searchBeside(r wire.DiskReader, request wire.SearchRequest) str
 	return answer
 }
 
-// hostileTree has links that lead out and in circles, names that are no text, files without rights, with holes, of many names, and what
-// is no file.
+// hostileTree has links that lead out or in circles, invalid names, files without permissions or with holes, many names, and special
+// files.
 const hostileTree = `mkdir -p /srv/t/deep /srv/t/closed && cd /srv/t
 printf 'one\nneedle\nthree\n' > plain; printf 'needle\r\n' > crlf; printf 'needle\0' > binary; printf needle > "odd name é"
 printf needle > "$(printf 'bad\377name')"; printf needle > "$(printf 'line\nbreak')"; printf 'bad \377 needle\n' > latin
@@ -53,7 +53,7 @@ mkfifo pipe; dir=deep; for i in $(seq 60); do dir=$dir/d; done; mkdir -p $dir; e
 mkdir many; for i in $(seq 300); do echo "needle $i" > many/$i; done; rm many/1*; mv many/2 many/moved; rm /etc/motd; echo needle > /etc/new-needle
 seq -f 'needle %%g' 3000 > lines; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('socket')"`
 
-// hostileMachine has the tree, in which a link leads to a file of the host.
+// hostileMachine starts a machine with hostileTree, in which one link points to a file of the host.
 func (d *daemon) hostileMachine() wire.Machine {
 	d.t.Helper()
 	canary := filepath.Join(d.dir, "canary")
@@ -69,7 +69,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	reader := d.readerBeside(m)
 	for _, change := range []func(*wire.SearchRequest){
 		nil,
-		func(q *wire.SearchRequest) { q.MaxMatches = testns.Depth(97, 7) }, // pages that end within files and between them
+		func(q *wire.SearchRequest) { q.MaxMatches = testns.Depth(97, 7) }, // pages end within files and between them
 		func(q *wire.SearchRequest) { q.MaxFileBytes = 100 },
 		func(q *wire.SearchRequest) { q.Pattern, q.Regex, q.CaseInsensitive = "N[e]+dle 2.$", true, true },
 		func(q *wire.SearchRequest) { q.Include, q.Exclude = []string{"many/*", "plain"}, []string{"many/3*"} },
@@ -105,7 +105,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	}
 }
 
-// What a program has written is found beside it at once: by a write, into a file that stays open, through a mapping, by a rename.
+// A reader sees a guest's writes at once: plain writes, an open file, a mapping, a rename.
 func TestWhatAGuestHasWrittenIsFoundBesideItAtOnce(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
@@ -171,7 +171,7 @@ func TestAReaderBesideAMachineEndsWithIt(t *testing.T) {
 	d.noReaderLeft()
 }
 
-// A page of changes whose facts are left to the disk is, with the facts that the reader beside the machine finds, the page of the guest.
+// A page of changes that is completed with facts from the host-side reader equals the page that the agent returns.
 func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
 	d := withOthers(t)
 	m := d.hostileMachine()
@@ -200,7 +200,7 @@ func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
 	}
 }
 
-// filledBeside says how many entries needed it.
+// filledBeside fills in the facts of changes marked OnDisk and returns their number.
 func (d *daemon) filledBeside(r wire.DiskReader, changes []wire.Change) int {
 	d.t.Helper()
 	var request wire.FactsRequest
@@ -227,7 +227,7 @@ func (d *daemon) filledBeside(r wire.DiskReader, changes []wire.Change) int {
 	return len(found.Facts)
 }
 
-// settledChanges leaves out the sizes of directories: what the sandbox keeps of them changes when it forgets it.
+// settledChanges removes directory sizes: they differ between gVisor's cache and the disk.
 func settledChanges(changes []wire.Change) []wire.Change {
 	for i, c := range changes {
 		if c.Type == "directory" {

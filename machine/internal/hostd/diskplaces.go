@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	diskReadersMax = 16 // at once, 15-30 MiB each
-	besidesMax     = 8  // of them may read the disks of running machines, which can be read by their machines, too
-	// diskReaderHeld: one that was handed out so lately gives way only to a tenant that has fewer.
+	diskReadersMax = 16 // concurrent readers, 15-30 MiB each
+	besidesMax     = 8  // of these, readers of running machines, whose agents could read the disk instead
+	// diskReaderHeld protects a recently used reader from eviction, except for a tenant with fewer readers.
 	diskReaderHeld = 5 * time.Second
-	// placeTries bounds how often a reader that starts finds its place taken by another one.
+	// placeTries bounds the retries of a start that loses its permit to another reader.
 	placeTries = 4
 )
 
-// readerPlace is what counts where a reader wants the place of another one.
+// readerPlace is a reader's data for the eviction decision.
 type readerPlace struct {
 	workspace, tenant string
 	beside            bool
-	starts            bool // it cannot be ended yet
+	starts            bool // still starting, so it cannot be ended
 	used              time.Time
 }
 
-// placeReader keeps a place for a reader that is about to be started. Where all are taken, another reader gives way.
+// placeReader reserves a permit for a reader that is about to start. If none is free, it evicts another reader.
 func (h *Host) placeReader(open *openReader) error {
 	for range placeTries {
 		victim, placed := h.reads.reserve(open, time.Now())
@@ -33,7 +33,7 @@ func (h *Host) placeReader(open *openReader) error {
 		if victim == nil {
 			break
 		}
-		// A verb of its workspace finds it until it has ended, and so does not touch the disk that it reads.
+		// The victim stays listed until it has ended, so that no verb of its workspace changes the disk that it reads.
 		err := victim.end()
 		h.reads.drop(victim)
 		if err != nil {
@@ -43,7 +43,7 @@ func (h *Host) placeReader(open *openReader) error {
 	return refuse("no_capacity", "Too many workspaces' disks are being read")
 }
 
-// reserve gives the place, or the reader that is to give way; nil: none.
+// reserve takes a permit for the reader, or returns the reader to evict; nil: none can be evicted.
 func (d *diskReads) reserve(open *openReader, now time.Time) (victim *openReader, placed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,8 +63,8 @@ func (o *openReader) place() readerPlace {
 	return readerPlace{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
 }
 
-// givesWay names the workspace whose reader gives way to a newcomer, where there is no place; "": none does. That is the one that was unused for
-// longest: of a tenant that has more than the newcomer's would have, else of those that are not in use.
+// givesWay returns the workspace whose reader is evicted if no permit is free; "" means none. It picks the longest-unused reader among
+// those of tenants with more readers than the newcomer's would have, and idle ones.
 func givesWay(places []readerPlace, newcomer readerPlace, now time.Time) (workspace string, full bool) {
 	if newcomer.beside {
 		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPlace) bool { return !p.beside })

@@ -15,33 +15,32 @@ import (
 )
 
 const (
-	diskReaderIdle = 30 * time.Second // then a reader ends by itself
-	// A reader that answered this lately is not about to end.
+	diskReaderIdle = 30 * time.Second // a reader ends itself after this time without calls
+	// A reader that answered this recently will not end itself soon.
 	diskReaderFresh = diskReaderIdle / 2
-	// How long a call waits while a verb works on the workspace.
+	// diskReadPatience bounds how long a read waits while a verb holds the workspace's queue.
 	diskReadPatience = 3 * time.Second
 	endReaderTime    = 10 * time.Second
 )
 
-// diskReads are the processes that read workspaces' disks. Each is started, handed out and ended within the turn of its
-// workspace, so that none begins while a verb works on what it would read.
+// diskReads holds the processes that read workspaces' disks. They are started, handed out and ended under the workspace's queue, so no
+// reader begins while a verb changes its disk.
 type diskReads struct {
 	starter *diskread.Starter
 	mu      sync.Mutex
-	readers map[string]*openReader // by workspace
+	readers map[string]*openReader
 }
 
 type openReader struct {
-	*diskread.Reader // nil while it is being started
+	*diskread.Reader // nil while it starts
 
 	source wire.DiskReadRequest
-	disk   string // that a machine runs on; "": the workspace sleeps
+	disk   string // disk of a running machine; "" for a hibernated workspace
 	seen   time.Time
-	used   time.Time    // when it was handed out last; guarded by diskReads.mu
+	used   time.Time    // last time it was handed out; guarded by diskReads.mu
 	end    func() error // runs once, for all callers
 }
 
-// readDisk hands out the reader of a workspace's disk, and starts one where there is none.
 func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	waiting, cancel := context.WithTimeout(ctx, diskReadPatience)
 	defer cancel()
@@ -72,7 +71,7 @@ func (h *Host) readSleeping(ctx context.Context, r wire.DiskReadRequest) (wire.D
 	})
 }
 
-// readRunning reads beside the machine: what a program has written is there for both of them at once (decision 272).
+// readRunning reads the disk of a running machine: a program's writes are visible to machine and reader at once (decision 272).
 func (h *Host) readRunning(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	s := h.machine(r.WorkspaceID)
 	if s == nil || s.Record().Claim.Epoch != r.MachineEpoch {
@@ -106,7 +105,7 @@ func (h *Host) handOutReader(ctx context.Context, r wire.DiskReadRequest, disk s
 	return reader.Access, nil
 }
 
-// knownReader is the one that runs, unless it reads something else or is about to end.
+// knownReader returns the running reader, unless it reads another disk or is about to end.
 func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk string) *openReader {
 	h.reads.mu.Lock()
 	known := h.reads.readers[r.WorkspaceID]
@@ -114,7 +113,7 @@ func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk str
 	if !known.runs() || isDone(known.Done()) || known.disk != disk || !sameSource(known.source, r) {
 		return nil
 	}
-	// The turn guards seen.
+	// The workspace's queue guards seen.
 	if now := time.Now(); now.Sub(known.seen) > diskReaderFresh || r.DoubtedAddress == known.Access.Address {
 		if !known.Awake(ctx) {
 			return nil
@@ -130,7 +129,7 @@ func sameSource(a, b wire.DiskReadRequest) bool {
 	return a.CheckpointID == b.CheckpointID && (a.CheckpointID != "" || slices.Equal(a.Layers, b.Layers))
 }
 
-// sleepingDisk names the directories of the disk, topmost first, and checks that it is the one that was captured.
+// sleepingDisk returns the directories of the disk, topmost first, and checks that it is the disk that was captured.
 func (h *Host) sleepingDisk(r wire.DiskReadRequest) ([]string, error) {
 	if r.CheckpointID == "" {
 		lower, err := h.mountLayers(r.Layers)
@@ -168,7 +167,7 @@ func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.
 	return open, nil
 }
 
-// clearEndedReader clears up after a reader that ended by itself.
+// clearEndedReader cleans up after a reader that ended by itself.
 func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 	<-reader.Done()
 	h.reads.mu.Lock()
@@ -178,14 +177,14 @@ func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 	}
 	h.reads.mu.Unlock()
 	if !mine {
-		return // whoever ended it clears up
+		return // the caller that ended it cleans up
 	}
 	if err := reader.end(); err != nil {
 		h.log.Error("a disk's reader is not cleared away", "workspace", workspace, "error", err)
 	}
 }
 
-// endDiskReader returns when nothing reads the workspace's disk any more. The caller has the workspace's turn.
+// endDiskReader returns when nothing reads the workspace's disk. The caller holds the workspace's queue.
 func (h *Host) endDiskReader(workspace string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]
@@ -197,7 +196,7 @@ func (h *Host) endDiskReader(workspace string) error {
 	return reader.end()
 }
 
-// endReaderBeside ends the one that reads the disk of a machine which has ended.
+// endReaderBeside ends the reader of an ended machine's disk.
 func (h *Host) endReaderBeside(workspace, disk string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// asleep starts a workspace, runs a script in it, keeps what its agent answers to calls, and suspends it.
+// asleep starts a workspace, runs a script in it, records its agent's answers to the calls, and suspends it.
 func (d *daemon) asleep(script string, calls []string) (workspace, checkpoint string, awake map[string]string) {
 	d.t.Helper()
 	workspace, checkpoint, awake = newID(), newID(), map[string]string{}
@@ -64,7 +64,7 @@ func askReader(r wire.DiskReader, method, path, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// readers are the pids of this instance's readers, by what the kernel says.
+// readers returns the pids of this instance's readers, from /proc.
 func (d *daemon) readers() []int {
 	var pids []int
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -92,8 +92,8 @@ func (d *daemon) noReaderLeft() {
 	})
 }
 
-// settled leaves out what a sandbox keeps for itself while it runs: the disk's time of a last write is milliseconds off, and the size
-// of a directory is what it was when the sandbox looked first.
+// settled removes values that a running sandbox caches: modification times differ by milliseconds from the disk, and directory sizes are
+// those of the first look.
 func settled(answer string) string {
 	answer = regexp.MustCompile(`"modified_at":"[^"]*"`).ReplaceAllString(answer, "")
 	return regexp.MustCompile(`"type":"directory","size":\d+`).ReplaceAllString(answer, "")
@@ -196,7 +196,7 @@ func (d *daemon) isJailed(pid int) {
 	for _, task := range tasks {
 		status, err := os.ReadFile(task)
 		if err != nil {
-			continue // the thread ended
+			continue
 		}
 		for _, want := range []string{"Uid:\t65534\t65534\t65534\t65534", "Groups:\t \n", "NoNewPrivs:\t1", "Seccomp:\t2", "CapInh:\t0000000000000000",
 			"CapEff:\t0000000000000004", "CapPrm:\t0000000000000004", "CapBnd:\t0000000000000004", "CapAmb:\t0000000000000000"} {

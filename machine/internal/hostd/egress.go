@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// police puts a policy in force for a sandbox: in the kernel's rules first, then with whoever answers its questions. nil is the default.
+// police puts an egress policy in force for a sandbox, first in the kernel's rules, then in resolver and secret proxy. A nil policy is
+// the default.
 func (h *Host) police(ctx context.Context, s *engine.Sandbox, policy *wire.EgressPolicy) error {
 	wanted := egress.Default()
 	if policy != nil {
@@ -39,10 +40,11 @@ func (h *Host) police(ctx context.Context, s *engine.Sandbox, policy *wire.Egres
 	case !wasOpen:
 		return h.names.tell(ctx, machine, nil)
 	}
-	return nil // the resolver never heard of the machine
+	return nil // the resolver does not know the machine
 }
 
-// setEgress is a verb without a turn: a change need not wait for a checkpoint. What changes one machine's policy goes one after the other.
+// setEgress does not wait in the workspace's queue: a change need not wait for a checkpoint. Changes of one machine's policy are
+// serialized.
 func (h *Host) setEgress(ctx context.Context, r wire.SetEgressRequest) (wire.EgressRevision, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {
@@ -80,7 +82,7 @@ func checkEgress(p *wire.EgressPolicy) error {
 	return nil
 }
 
-// egressDenials are what a machine asked for and did not get.
+// egressDenials returns the connections and names that were refused to a machine.
 func (h *Host) egressDenials(_ context.Context, r wire.EgressDenialsRequest) (wire.EgressDenials, error) {
 	answer := wire.EgressDenials{Denials: []wire.EgressDenial{}}
 	s := h.machine(r.Owner())

@@ -28,7 +28,7 @@ const (
 	worldNames = "203.0.113.53"
 )
 
-// world is an internet of the test's own: a network namespace with names, and hosts that echo on port 443.
+// world is a test internet: a network namespace with DNS, and hosts that echo on port 443.
 type world struct {
 	t        *testing.T
 	ns       *os.File
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// within runs do on a thread in a network namespace, which comes home.
+// within runs do on a thread that enters the network namespace and returns to its own.
 func within(namespace *os.File, do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -183,7 +183,7 @@ func TestAMachineReachesWhatItsPolicyAllowsFromItsFirstPacketOn(t *testing.T) {
 	if m.Egress != (wire.EgressInForce{Revision: "r1", State: wire.EgressEnforced}) {
 		t.Errorf("the answer says %+v", m.Egress)
 	}
-	d.reaches(m, worldAPI, false) // nobody has asked for its name
+	d.reaches(m, worldAPI, false) // its name has not been resolved yet
 	d.reaches(m, "evil.example.org", false)
 	d.reaches(m, worldOther, false)
 	d.reaches(m, "169.254.169.254", false)
@@ -297,7 +297,7 @@ func TestAChangeOfThePolicyCutsConnectionsWithinASecondAndOutlivesHostd(t *testi
 	d.stop(m)
 }
 
-// The resolver takes nothing for as long as it is stopped, so the policy is being told meanwhile.
+// A stopped resolver acknowledges nothing, so the policy update stays in flight.
 func TestAnAddressIsNobodyElsesWhileAPolicyIsToldOfIt(t *testing.T) {
 	d := newDaemon(t, nil)
 	eventually(t, "the resolver serves", func() bool { return d.inventory().Resolver.Serving })
@@ -306,7 +306,7 @@ func TestAnAddressIsNobodyElsesWhileAPolicyIsToldOfIt(t *testing.T) {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		d.setEgress(m, denying("r1")) // whatever it says of a machine that ends meanwhile
+		d.setEgress(m, denying("r1")) // the result does not matter: the machine ends during the call
 	}()
 	eventually(t, "the policy is in the kernel", func() bool { return d.machineOf(m.Owner()).Egress.Revision == "r1" })
 	d.stop(m)
@@ -316,7 +316,7 @@ func TestAnAddressIsNobodyElsesWhileAPolicyIsToldOfIt(t *testing.T) {
 	})
 	select {
 	case <-told:
-	case <-time.After(policyAcked / 3): // the answer's way here
+	case <-time.After(policyAcked / 3): // allows time for the answer to arrive
 		t.Fatal("the network of the machine is gone while its policy is being told")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// events is what happened since this run of hostd began. A reader that is too late for the oldest kept one sees a gap in the
-// numbers and takes an inventory.
+// events holds the recent events of this hostd process. A reader that is behind the oldest kept event sees a gap in the numbers and takes
+// an inventory.
 type events struct {
 	mu      sync.Mutex
 	bootID  string
@@ -33,7 +33,7 @@ func (e *events) add(event wire.Event) {
 	e.changed = make(chan struct{})
 }
 
-// after returns the events past a number, and a channel that closes when there are more.
+// after returns the events past a number, and a channel that closes when more arrive.
 func (e *events) after(seq int64) ([]wire.Event, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

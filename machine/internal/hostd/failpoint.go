@@ -15,7 +15,7 @@ import (
 // FailpointVariable sets failpoints from the environment: "checkpoint.save:kill9,stop.kill:throw".
 const FailpointVariable = "BERTH_FAILPOINT"
 
-// FailpointNames are all places where a test may make hostd fail, each just before the step it is named after.
+// FailpointNames lists all failpoints; each lies just before the step that it names.
 var FailpointNames = []string{
 	"start.disk", "start.slot", "start.mount", "start.claim", "start.commit", "start.answer",
 	"connect.network", "fit.disk", "fit.mount", "fit.ready",
@@ -34,8 +34,8 @@ var FailpointNames = []string{
 	"volumes.mount", "volumes.guest", "volumes.commit",
 }
 
-// Failpoints maps names to actions: kill9 (this process dies at once), stop (it is stopped, SIGCONT lets it go on), throw (the step
-// fails). A point fires once.
+// Failpoints maps names to actions: kill9 (SIGKILL this process), stop (SIGSTOP, until SIGCONT), throw (the step fails). A failpoint
+// fires once.
 type Failpoints map[string]string
 
 var errFailpoint = errors.New("a failpoint made this step fail")
@@ -46,7 +46,7 @@ type failpoints struct {
 	enabled bool
 }
 
-// ParseFailpoints reads the environment's spelling.
+// ParseFailpoints parses the value of FailpointVariable.
 func ParseFailpoints(text string) (Failpoints, error) {
 	points := Failpoints{}
 	for _, part := range strings.Split(text, ",") {
@@ -77,14 +77,13 @@ func (f *failpoints) replace(points Failpoints) {
 	f.set = points
 }
 
-// waiting are those that have not fired yet.
 func (f *failpoints) waiting() Failpoints {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.set)
 }
 
-// at is the failpoint itself. A name that is not in the list is a mistake in this program.
+// at is the failpoint itself. It panics if the name is not in FailpointNames.
 func (f *failpoints) at(name string) error {
 	f.mu.Lock()
 	action := f.set[name]

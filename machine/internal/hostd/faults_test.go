@@ -23,7 +23,6 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// tryStart runs one more hostd of the same instance to its end.
 func (d *daemon) tryStart() (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), testns.Patience(patient))
 	defer cancel()
@@ -31,7 +30,6 @@ func (d *daemon) tryStart() (string, error) {
 	return string(output), err
 }
 
-// killSandbox ends a sandbox as a bug or an administrator would.
 func (d *daemon) killSandbox(slot string) {
 	d.t.Helper()
 	text, err := os.ReadFile(filepath.Join(d.dir, "data/slots", slot, "pid"))
@@ -53,7 +51,7 @@ func (d *daemon) nextEvent(after int64) wire.Event {
 	defer response.Body.Close()
 	reader := bufio.NewReader(response.Body)
 	line := []byte("\n")
-	for len(line) == 1 { // a blank line says that nothing has happened
+	for len(line) == 1 { // a blank line is a heartbeat
 		line, err = reader.ReadBytes('\n')
 		must(d.t, err)
 	}
@@ -167,7 +165,7 @@ func TestACheckpointThatChangedIsCorruptAndAnOlderOneIsNot(t *testing.T) {
 		})
 	}
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(workspace, newID(), 3), nil), "not_found")
-	// Put back by copies: other inodes and times, the same content. It is read again, found good, and runs.
+	// Copies have other inodes and times but the same content: hostd reads them again, and the restore succeeds.
 	resumed := d.restore(workspace, newer, 3)
 	d.counts(resumed, 0)
 	d.stop(resumed)
@@ -219,7 +217,7 @@ func TestASaveThatFailsHalfWayLeavesTheGuestRunning(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "counter", counter)
-	// Bytes that do not compress, in memory: the image becomes larger than what is left.
+	// Incompressible data in memory makes the image larger than the free space.
 	d.run(m, "head -c 100000000 /dev/urandom > /dev/shm/ballast")
 	at := d.counts(m, 0)
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool")
@@ -243,7 +241,6 @@ func (d *daemon) isStopped() bool {
 	return err == nil && len(text) > 0 && containsFold(string(text), ") t ")
 }
 
-// fill takes all but some 30 MiB of the pool.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	var stat unix.Statfs_t
@@ -274,16 +271,16 @@ func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
 	d.stop(m)
 }
 
-// askAs calls hostd as another user and returns the status, "000" for none.
+// askAs calls hostd as another user and returns the HTTP status, "000" for no answer.
 func (d *daemon) askAs(uid uint32) string {
 	command := exec.Command("curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", d.dir+"/hostd.sock", "http://hostd/healthz")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	output, _ := command.Output() // no answer is an answer here
+	output, _ := command.Output() // a failed call is a valid outcome here
 	return string(output)
 }
 
-// gVisor's own pin does not survive this (machine/runsc patches it): a second freeze leaves one notification too many in the kernel's
-// count, and the next system call of an idle process ended it, or the whole machine.
+// gVisor's own pin does not survive repeated freezes without our patch (machine/runsc). A second freeze left a stale notification in the
+// kernel's count. The next system call of an idle process then ended it or the whole machine.
 func TestAnIdleGuestSurvivesBeingFrozenManyTimes(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)

@@ -12,21 +12,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/onepage"
 )
 
-// fences remembers the highest fence of every workspace, in a file each. The files lie beside the pool, so that a deleted workspace
-// stays fenced: a start that comes late must not bring it back to life.
+// fences stores the highest fencing token of every workspace, in a file each. The files lie outside the pool, so that a deleted workspace
+// stays fenced: a late start must not revive it.
 type fences struct {
 	dir string
 }
 
-// fenceKept is how long a deleted workspace's fence is remembered: far longer than any call or lease lives.
+// fenceKept is how long a deleted workspace's token is kept: far longer than any call or lease.
 const fenceKept = 7 * 24 * time.Hour
 
 func openFences(dir string) (*fences, error) {
 	return &fences{dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
-// read returns 0 for a workspace that was never seen, and for a file that lost its content with the computer's power: everybody
-// who could hold an older fence of this computer died with it.
+// read returns 0 for an unknown workspace, and for a file that lost its content in a power cut. All processes with an older token died in
+// the same power cut.
 func (f *fences) read(workspace string) (int64, error) {
 	text, err := os.ReadFile(f.path(workspace))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,6 @@ func (f *fences) write(workspace string, fence int64) error {
 	return onepage.Write(f.path(workspace), []byte(strconv.FormatInt(fence, 10)+"\n"))
 }
 
-// list names the workspaces whose fences are remembered.
 func (f *fences) list() ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
 	names := make([]string, 0, len(entries))
@@ -56,7 +55,7 @@ func (f *fences) list() ([]string, error) {
 	return names, err
 }
 
-// forget drops the fence of a deleted workspace when it is old.
+// forget removes the token of a deleted workspace after fenceKept.
 func (f *fences) forget(workspace string, now time.Time) error {
 	info, err := os.Lstat(f.path(workspace))
 	if err == nil && now.Sub(info.ModTime()) >= fenceKept {

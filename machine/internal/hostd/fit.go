@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recentStarts are the layers of the last machines that began with a blank disk, the latest last. What was started lately is what will be.
+// recentStarts holds the layers of the last machines that began with a blank disk, the latest last. They predict the next starts.
 type recentStarts [][]string
 
-// recentMax bounds how long a slot stays fitted for a template that nobody starts any more.
+// recentMax bounds how long a warm sandbox stays prepared for a template that is no longer started.
 const recentMax = 8
 
 func (r *recentStarts) add(digests []string) {
@@ -35,7 +35,7 @@ func (r recentStarts) count(digests []string) (n int) {
 	return n
 }
 
-// favorite is what was started most often, and latest among those: nil before the first start.
+// favorite returns the most frequent layers, the latest on a tie; nil before the first start.
 func (r recentStarts) favorite() (best []string) {
 	for _, one := range slices.Backward(r) {
 		if r.count(one) > r.count(best) {
@@ -47,7 +47,6 @@ func (r recentStarts) favorite() (best []string) {
 
 func isFitted(s *engine.Sandbox) bool { return len(s.Record().Fitted) > 0 }
 
-// noteStart remembers what a machine begins with.
 func (k *stock) noteStart(digests []string) {
 	if len(digests) == 0 {
 		return
@@ -58,7 +57,6 @@ func (k *stock) noteStart(digests []string) {
 	k.poke()
 }
 
-// takeFitted gives a slot that waits with a blank disk over the layers, or nil.
 func (k *stock) takeFitted(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	if len(digests) == 0 {
 		return nil
@@ -66,8 +64,8 @@ func (k *stock) takeFitted(ctx context.Context, size engine.Size, digests []stri
 	return k.takeWaiting(ctx, size, digests)
 }
 
-// unfitted is a slot that is to be fitted. One, where there are more, stays without a disk: for other templates, and disks that are not
-// blank.
+// unfitted returns a warm sandbox that should get a disk. If there are several, one stays without a disk, for other templates and
+// non-blank disks.
 func (k *stock) unfitted() *engine.Sandbox {
 	if k.recent.favorite() == nil {
 		return nil
@@ -88,7 +86,7 @@ func (k *stock) unfitted() *engine.Sandbox {
 	return nil
 }
 
-// unwanted is a slot that is fitted for what nobody starts any more.
+// unwanted returns a warm sandbox whose layers are not in the recent starts, or nil.
 func (k *stock) unwanted() *engine.Sandbox {
 	i := slices.IndexFunc(k.slots, func(s *engine.Sandbox) bool {
 		return isFitted(s) && len(k.recent) == recentMax && k.recent.count(s.Record().Fitted) == 0
@@ -99,8 +97,8 @@ func (k *stock) unwanted() *engine.Sandbox {
 	return k.slots[i]
 }
 
-// fit gives a waiting slot the disk that the next machine will most likely begin with. Where that fails, the next start of the same layers
-// gives the reason, or another try.
+// fit gives a warm sandbox the disk that the next start will most likely need. On failure it forgets the layers; the next start with them
+// shows the error or triggers another try.
 func (k *stock) fit(ctx context.Context) error {
 	s, digests := k.takeUnfitted()
 	if s == nil {
@@ -128,7 +126,6 @@ func (k *stock) takeUnfitted() (*engine.Sandbox, []string) {
 	return s, k.recent.favorite()
 }
 
-// dropUnwanted removes the slot that is fitted for what nobody starts any more.
 func (k *stock) dropUnwanted() {
 	k.mu.Lock()
 	s := k.unwanted()
@@ -139,7 +136,6 @@ func (k *stock) dropUnwanted() {
 	}
 }
 
-// fitted are the slots that wait with a disk.
 func (k *stock) fitted() (slots []*engine.Sandbox) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -151,7 +147,7 @@ func (k *stock) fitted() (slots []*engine.Sandbox) {
 	return slots
 }
 
-// fit says with an error whether the slot is still as it was.
+// fit reports with an error whether the sandbox was touched; an untouched one can go back to the pool.
 func (h *Host) fit(ctx context.Context, s *engine.Sandbox, digests []string) (touched bool, err error) {
 	lower, err := h.mountLayers(digests)
 	if err == nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Two slots: one of them stays without a disk.
+// With two warm sandboxes, one stays without a disk.
 func twoSlots(config map[string]any) {
 	config["slots"] = map[string]any{"count": 2, "cpu_millis": 1000, "memory_mib": 256}
 }
 
-// otherTemplate has the same files as the daemon's, and one more.
+// otherTemplate has the files of the daemon's template and one more.
 func (d *daemon) otherTemplate() []string {
 	d.t.Helper()
 	tree, image := d.dir+"/tree", d.dir+"/other.erofs"
@@ -32,7 +32,7 @@ func (d *daemon) otherTemplate() []string {
 	return []string{d.layer, d.addLayer(image)}
 }
 
-// recordOf fails for a slot that is just being made or removed.
+// recordOf fails for a sandbox that is just being made or removed.
 func (d *daemon) recordOf(slot string) (record engine.Record, err error) {
 	text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *daemon) waitingRecords() (records []engine.Record) {
 	return records
 }
 
-// fittedSlot waits for a slot that is fitted for the layers, starting what would make it so.
+// fittedSlot waits for a warm sandbox with these layers, and starts machines of the template until there is one.
 func (d *daemon) fittedSlot(layers []string) (slot string) {
 	d.t.Helper()
 	tries := 0
@@ -72,7 +72,6 @@ func (d *daemon) fittedSlot(layers []string) (slot string) {
 	return slot
 }
 
-// plainSlot waits for a slot that has no disk yet.
 func (d *daemon) plainSlot() {
 	d.t.Helper()
 	eventually(d.t, "a slot without a disk waits", func() bool {
@@ -89,7 +88,6 @@ func (d *daemon) startOf(layers []string) wire.Machine {
 	return m
 }
 
-// spares are the disks that nobody has.
 func (d *daemon) spares() []string {
 	d.t.Helper()
 	entries, err := os.ReadDir(d.seenByHostd("pool/spare"))
@@ -101,7 +99,7 @@ func (d *daemon) spares() []string {
 	return names
 }
 
-// onlyFittedHaveSpares: no disk is left that no slot waits with.
+// onlyFittedHaveSpares checks that every spare disk belongs to a warm sandbox.
 func (d *daemon) onlyFittedHaveSpares() {
 	d.t.Helper()
 	for _, spare := range d.spares() {
@@ -116,7 +114,7 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	other := d.otherTemplate()
 	fitted := d.fittedSlot([]string{d.layer})
 
-	// Neither another template nor a disk that is not blank takes it.
+	// Neither another template nor a non-blank disk takes it.
 	stranger := d.startOf(other)
 	if text := d.run(stranger, "cat /other"); stranger.Slot == fitted || text != "other" {
 		t.Fatalf("another template's machine is in slot %s (%s is fitted) and says %q", stranger.Slot, fitted, text)
@@ -149,7 +147,7 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 		t.Errorf("its disks are %v", files.Disks)
 	}
 
-	// It lives as any other: through a suspend, beside a fork of its disk, over a restart of hostd.
+	// The machine survives a suspend, a fork of its disk, and a restart of hostd.
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
 	id := newID()
@@ -186,7 +184,7 @@ func TestAFittedSlotIsTakenOverByTheNextHostdAndGoesWhenNobodyStartsItsTemplate(
 	})
 	d.fittedSlot(other)
 	eventually(t, "its disk is gone", func() bool { return !slices.Contains(d.spares(), old) })
-	// One that dies while it waits leaves nothing either.
+	// A warm sandbox that dies leaves nothing either.
 	dying := d.fittedSlot(other)
 	for _, record := range d.waitingRecords() {
 		if record.Slot == dying {
@@ -206,7 +204,7 @@ func TestHostdDiesWhileItFitsASlotAndAtEachStepOfAStartFromOne(t *testing.T) {
 		verb, _, _ := strings.Cut(point, ".")
 		switch verb {
 		case "fit":
-			m := d.startOf(layers) // takes the fitted slot, if one waits: another is to be fitted
+			m := d.startOf(layers) // takes the prepared sandbox, so that hostd prepares another
 			d.setFailpoints(Failpoints{point: "kill9"})
 			eventually(t, point+" ended hostd", func() bool { return d.call("GET", "/inventory", nil, nil) != nil })
 			d.wait()

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// diskFromLayer makes a disk of what a checkpoint has captured of one. What the agent of then knew of its commands stays behind: it is
-// another workspace's, or of another life.
+// diskFromLayer makes a disk from a disk-only checkpoint of another subject. It drops the agent's records of commands, which belong to
+// another workspace or an earlier machine.
 func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) error {
 	m, err := h.readManifest(name.Owner(), name.CheckpointID)
 	if err != nil {
@@ -25,7 +25,7 @@ func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) e
 	return emptyDirectory(filepath.Join(path, "state"))
 }
 
-// emptyDirectory reads piece by piece: there may be any number of names.
+// emptyDirectory reads names in batches, because there may be very many.
 func emptyDirectory(path string) error {
 	for {
 		dir, err := os.Open(path)
@@ -48,8 +48,8 @@ func emptyDirectory(path string) error {
 
 const namesAtOnce = 1024
 
-// diskOfCheckpoint makes a disk of what a checkpoint of the same workspace has captured of one. The agent finds what it knew of its commands, as after
-// a death: they are lost, and what they said can be read.
+// diskOfCheckpoint makes a disk from a checkpoint of the same workspace. The agent's records stay, so commands count as lost but their
+// output can be read.
 func (h *Host) diskOfCheckpoint(m manifest, path string) error {
 	return h.snapshotOf(m, m.Owner, path)
 }

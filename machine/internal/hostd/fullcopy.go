@@ -12,14 +12,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// fillDisk copies all that the layers hold onto a blank disk, durably: ownership, modes, times, attributes and hard links included.
-// A disk that was not filled to its end is of an attempt that nobody commits.
+// fillDisk copies all files of the layers to a blank disk, durably and with ownership, modes, times, attributes and hard links. A partly
+// filled disk belongs to an attempt that is never committed.
 func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) error {
 	lower, err := h.mountLayers(digests)
 	if err != nil {
 		return err
 	}
-	// An overlay has at least two.
+	// An overlay needs at least two lower directories.
 	tree, err := layers.Detached(append([]string{h.reads.starter.Empty()}, lower...), h.reads.starter.MountPoint())
 	if err != nil {
 		return err
@@ -31,12 +31,12 @@ func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) erro
 	return h.pool.Sync(disk)
 }
 
-// copyLimits: the program remembers each file of several names, which a layer has layerEntriesMax of at most.
+// copyLimits includes memory for cp's table of hard-linked files, at most layerEntriesMax per layer.
 var copyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: 64<<20 + layerEntriesMax*copyBytesEntry, Pids: 64}
 
 const copyBytesEntry = 256
 
-// copyTree ends its program when hostd ends: an orphan would go on writing to a disk that is being taken away.
+// copyTree's process ends with hostd: an orphan would keep writing to a disk that is being deleted.
 func (h *Host) copyTree(ctx context.Context, from *os.File, to string) error {
 	command := exec.CommandContext(ctx, "cp", "--archive", "--one-file-system", "/proc/self/fd/3/.", to)
 	command.ExtraFiles = []*os.File{from}

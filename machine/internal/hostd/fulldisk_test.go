@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fillDisk leaves no room for a single file. The file system reserves more for a write than it takes, and gives the rest back when it has
-// written: the disk is full when nothing fits any more after that, twice. What this prints comes when some is free again: a command's
-// output is on the same disk.
+// fillDisk fills the disk completely. The file system reserves more for a write than it needs and releases the rest later. So the disk
+// counts as full after two passes without a successful write. The output appears only when space is free again, because it is on the same
+// disk.
 const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	n=$((n + 1)); full=$((full + 1))
 	head -c 1K /dev/zero >>/home/big 2>/dev/null && full=0; cat /dev/zero >>/home/big 2>/dev/null
@@ -18,13 +18,13 @@ const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	sync; sleep 0.2
 done; true`
 
-// fill looks a second later, when hostd has set the limit anew, and on a slow computer some time after that.
+// fill checks a second later, because hostd may have raised the limit; a slow computer may need longer.
 func (d *daemon) fill(m wire.Machine) {
 	d.t.Helper()
 	eventually(d.t, "the disk is full", func() bool {
 		d.run(m, fillDisk)
 		time.Sleep(time.Second)
-		// What was written of it stays: removed, it would make room for as much again.
+		// The written part stays: removing it would free the same space again.
 		return !strings.Contains(d.run(m, "head -c 100K /dev/zero >/home/more && echo fits"), "fits")
 	})
 }
@@ -33,7 +33,7 @@ func TestAMachineOnAFullDiskIsSavedAndGoesOnOnADiskThatItCanDeleteFrom(t *testin
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
 	d.fill(m)
-	for epoch := int64(2); epoch <= 4; epoch++ { // what the service itself writes before the guest runs adds up
+	for epoch := int64(2); epoch <= 4; epoch++ { // the service's own writes before the guest runs add up
 		id := newID()
 		d.checkpoint(m, id, "paused")
 		d.stop(m)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// guest asks a machine's agent; nil means no answer within the time.
+// guest calls a machine's agent; nil means no answer in time.
 func (d *daemon) guest(m wire.Machine, method, path string, body any, within time.Duration) []byte {
 	d.t.Helper()
 	text, err := json.Marshal(body)
@@ -40,7 +40,6 @@ func (d *daemon) guest(m wire.Machine, method, path string, body any, within tim
 
 const patient = 90 * time.Second
 
-// begin starts a command in the guest and does not wait for it.
 func (d *daemon) begin(m wire.Machine, id, script string) {
 	d.t.Helper()
 	request := wire.ExecRequest{SessionID: id, Fingerprint: "f", Argv: []string{"sh", "-c", script}, Cwd: "/", User: "root", Env: map[string]string{}}
@@ -60,7 +59,6 @@ func (d *daemon) session(m wire.Machine, id string) wire.ExecRecord {
 	return record
 }
 
-// run runs a command to its end and returns its stdout.
 func (d *daemon) run(m wire.Machine, script string) string {
 	d.t.Helper()
 	id := "r-" + newID()
@@ -80,7 +78,7 @@ func (d *daemon) run(m wire.Machine, script string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// counts proves that a counter in the guest goes on, and returns how far it is.
+// counts proves that a counter in the guest goes on, and returns its value.
 func (d *daemon) counts(m wire.Machine, after int64) int64 {
 	d.t.Helper()
 	var last int64

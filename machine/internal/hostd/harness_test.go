@@ -24,29 +24,29 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// daemon is a hostd as one test sees it.
+// daemon is a hostd in the view of one test.
 type daemon struct {
 	t *testing.T
 	*running
-	owners map[string]bool // of all that this test has asked for
+	owners map[string]bool // subjects that this test has used
 }
 
-// running is a real hostd process on a directory of its own.
+// running is a real hostd process with its own directory.
 type running struct {
 	dir      string
 	binary   string
 	config   map[string]any
 	path     string
 	layer    string
-	other    []string // layers of another template, where the test made one
+	other    []string // layers of another template, if the test made one
 	process  *exec.Cmd
 	client   *http.Client
 	nextStep int
 	mu       sync.Mutex
 }
 
-// newDaemon starts hostd with everything small, and cleans up after the test, checking that nothing is left. The test runs beside
-// others: each daemon has a name, a network and a directory of its own. No test in TypeScript takes a network of these.
+// newDaemon starts a small hostd and removes it after the test, which fails if anything is left. Tests run in parallel: each daemon has
+// its own name, network and directory. TypeScript tests use other networks.
 func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)
@@ -84,7 +84,6 @@ func makeDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	return d
 }
 
-// start runs hostd and waits until it answers.
 func (d *daemon) start() {
 	d.t.Helper()
 	text, err := json.Marshal(d.config)
@@ -110,16 +109,14 @@ func (d *daemon) start() {
 	d.t.Logf("hostd answers %d ms after its start", time.Since(began).Milliseconds())
 }
 
-// kill ends hostd as a crash would.
 func (d *daemon) kill() {
 	d.t.Helper()
 	must(d.t, d.process.Process.Kill())
 	d.wait()
 }
 
-// wait returns when hostd has ended by itself.
 func (d *running) wait() {
-	_ = d.process.Wait() // how it ended is the test's doing
+	_ = d.process.Wait() // the test caused the exit, so its status does not matter
 	d.client.CloseIdleConnections()
 }
 
@@ -128,7 +125,6 @@ func (d *daemon) logTail() string {
 	return string(text[max(0, len(text)-3000):])
 }
 
-// clean removes the instance and fails the test when the kernel still holds anything of it.
 func (d *daemon) clean() {
 	if d.t.Failed() {
 		d.t.Logf("hostd's log ends:\n%s", d.logTail())
@@ -138,7 +134,6 @@ func (d *daemon) clean() {
 	}
 }
 
-// remove ends hostd, removes the instance, and says what went wrong.
 func (d *running) remove() (wrong []string) {
 	if d.process != nil && d.process.ProcessState == nil {
 		d.process.Process.Signal(unix.SIGCONT)
@@ -164,7 +159,7 @@ func (d *running) remove() (wrong []string) {
 	return wrong
 }
 
-// leftovers lists what still carries the instance's name or directory, whoever shows it.
+// leftovers lists processes, mounts and devices that still carry the instance's name or directory.
 func (d *running) leftovers() []string {
 	instance := d.config["instance"].(string)
 	var left []string
@@ -186,7 +181,7 @@ func (d *running) leftovers() []string {
 	return append(left, links...)
 }
 
-// mountsOf lists the daemon's mounts that a process sees.
+// mountsOf lists the daemon's mounts in a process's namespace.
 func (d *running) mountsOf(process string) (found []string) {
 	namespace, _ := os.Readlink(process + "/ns/mnt")
 	own, _ := os.Readlink("/proc/self/ns/mnt")
@@ -199,7 +194,7 @@ func (d *running) mountsOf(process string) (found []string) {
 	return found
 }
 
-// isTakenAlong: whoever makes a mount namespace while hostd runs, as the daemon of another test does, begins with a copy of these.
+// isTakenAlong recognizes mounts that a new mount namespace, such as another test's, copied while hostd ran.
 func (d *running) isTakenAlong(mount string) bool {
 	pin := pinPath(d.dir + "/run")
 	return slices.ContainsFunc([]string{pin, filepath.Dir(pin), layerPath(d.dir+"/layers", d.layer)}, func(point string) bool {
@@ -207,7 +202,6 @@ func (d *running) isTakenAlong(mount string) bool {
 	})
 }
 
-// call asks hostd; the error is its refusal.
 func (d *daemon) call(method, path string, body, into any) *wire.HostError {
 	d.t.Helper()
 	text, err := json.Marshal(body)
@@ -237,13 +231,13 @@ func (d *daemon) send(method, path string, text []byte, into any) *wire.HostErro
 	return nil
 }
 
-// into names whose a checkpoint will be.
+// into returns the subject that will own a checkpoint.
 func into(owner string) *wire.Subject {
 	subject := wire.SubjectOf(owner)
 	return &subject
 }
 
-// fence gives the next attempt of a subject, by its name.
+// fence returns a command header for the subject's next attempt.
 func (d *daemon) fence(workspace string, epoch int64) wire.Fence {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -296,7 +290,6 @@ func (d *daemon) inventory() wire.Inventory {
 	return inventory
 }
 
-// machineOf is the workspace's machine in the inventory, or nil.
 func (d *daemon) machineOf(workspace string) *wire.Machine {
 	d.t.Helper()
 	for _, m := range d.inventory().Machines {
@@ -307,7 +300,7 @@ func (d *daemon) machineOf(workspace string) *wire.Machine {
 	return nil
 }
 
-// seenByHostd is a path below its directory, with the mounts of its namespace.
+// seenByHostd returns a path below the daemon's directory, as seen in hostd's mount namespace.
 func (d *daemon) seenByHostd(path ...string) string {
 	return filepath.Join(append([]string{"/proc", itoa(d.process.Process.Pid), "root", d.dir}, path...)...)
 }

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// waitingMiB is counted for each sandbox that waits ahead of need: three times what one takes.
+	// waitingMiB is reserved per warm or blank sandbox: three times its usual use.
 	waitingMiB = 64
-	// headroomStepMiB: a start or a stop changes nobody's limit by less.
+	// headroomStepMiB is the granularity of headroom changes after a start or stop.
 	headroomStepMiB = 32
-	// serviceMinBytes is what the service and the database have of their own where the kernel can promise it.
+	// serviceMinBytes is the memory that the kernel guarantees to service and database, if it can.
 	serviceMinBytes = 256 << 20
 )
 
-// headroomMiB is what each machine may use beyond its told memory: an equal part of what all that is told leaves, within the bounds. So
-// machines that take all they may are ended each by its own limit, before they reach the limit of all.
+// headroomMiB returns each machine's share of the memory left in the pool limit, clamped. A greedy machine then hits its own limit before
+// the common one.
 func (c Config) headroomMiB(machines, toldMiB int) int {
 	if c.MachinesMemoryMiB == 0 || machines == 0 {
 		return c.MemoryHeadroomMiB
@@ -29,7 +29,7 @@ func (c Config) headroomMiB(machines, toldMiB int) int {
 	return min(max(part, c.MemoryHeadroomMinMiB), c.MemoryHeadroomMiB)
 }
 
-// balance gives every machine its present headroom, those that are being made included.
+// balance sets the current headroom of every machine; machines that are being made count too.
 func (h *Host) balance() {
 	h.balancing.Lock()
 	defer h.balancing.Unlock()
@@ -39,7 +39,7 @@ func (h *Host) balance() {
 	for _, s := range machines {
 		err := h.engine.LimitMemory(s)
 		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // it ended meanwhile
+		case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // it ended in between
 		case errors.Is(err, unix.EBUSY):
 			h.log.Warn("a machine uses more than its part of the memory and keeps it for now", "slot", s.Slot, "headroom_mib", headroom)
 		default:
@@ -48,7 +48,7 @@ func (h *Host) balance() {
 	}
 }
 
-// told is what each workspace's machine is told, by workspace; the machines are those that are made.
+// told returns the finished machines, and the memory in MiB of each workspace's machine, including those being made.
 func (h *Host) told() (machines []*engine.Sandbox, told map[string]int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +69,8 @@ func sum(values map[string]int) (total int) {
 	return total
 }
 
-// boundMemory bounds all machines together. They may use more when the bound is new: hostd serves them all the same, and the next sweep
-// tries again.
+// boundMemory limits all machines together. A new limit may be below the current use; hostd then logs the error, and the next sweep tries
+// again.
 func (h *Host) boundMemory() {
 	err := errors.Join(h.groups.LimitMachines(int64(h.config.MachinesMemoryMiB)<<20), h.groups.ProtectService(serviceMinBytes))
 	if err != nil {

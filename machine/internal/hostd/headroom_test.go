@@ -26,7 +26,7 @@ func TestHeadroomIsAnEqualPartOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The quiet neighbour has one large process, as a kernel likes that has to choose between machines.
+// The quiet neighbour has one large process, a likely victim for a kernel that chooses between machines.
 func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 	d := newDaemon(t, func(config map[string]any) {
 		config["memory_headroom_mib"], config["memory_headroom_min_mib"], config["machines_memory_mib"] = 512, 64, 1344
@@ -55,7 +55,7 @@ func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 		t.Errorf("one of three, the machine may use %d MiB", got)
 	}
 	at := d.counts(quiet, 0)
-	// What the sandbox holds for a process does not count as the guest's memory: no process grows large, and its agent ends none.
+	// Memory that the sandbox uses for a process does not count as the guest's. So no process grows large, and the agent ends none.
 	for _, m := range hungry {
 		d.begin(m, "hungry", "ulimit -u unlimited; while :; do sleep 1000 & done")
 	}

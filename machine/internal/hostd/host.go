@@ -1,6 +1,6 @@
-// Package hostd is the root process of one computer: machines, disks, checkpoints and networks, behind a few dozen verbs on a unix
-// socket. It keeps no truth of its own beyond files named by id and epoch; whatever it was doing when it died, its successor finds
-// out from what is really there.
+// Package hostd is the root process of one computer. It manages machines, disks, checkpoints and networks, behind a few dozen verbs on a
+// unix socket. Its only state is files named by id and epoch. After a crash the next hostd finds out from the real objects how far the
+// work got.
 package hostd
 
 import (
@@ -25,7 +25,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Host is everything that hostd holds while it runs.
 type Host struct {
 	config     Config
 	log        *slog.Logger
@@ -53,17 +52,17 @@ type Host struct {
 	policing   policing
 	rooms      rooms
 	volumes    volumes
-	balancing  sync.Mutex // held while limits of memory are set
+	balancing  sync.Mutex // held while memory limits are set
 
 	mu       sync.Mutex
-	machines map[string]*engine.Sandbox // by workspace
-	making   map[string]wire.Resources  // workspaces whose machine is being made
+	machines map[string]*engine.Sandbox
+	making   map[string]wire.Resources // workspaces whose machine is being made
 	dead     map[string][]*engine.Sandbox
 	stopping map[*engine.Sandbox]bool
-	last     lastCounters // its own lock
+	last     lastCounters // has its own lock
 }
 
-// Open makes this computer ready: pool, network, cgroups, then what still runs is adopted and what is left over removed.
+// Open prepares pool, network and cgroups, adopts running sandboxes and removes orphans.
 func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnabled bool) (*Host, error) {
 	h := &Host{config: config, log: log, machines: map[string]*engine.Sandbox{}, making: map[string]wire.Resources{},
 		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}, names: newNames(), secrets: newSecretLinks(config.SecretsSocket != "")}
@@ -153,7 +152,7 @@ func engineConfig(c Config) engine.Config {
 		HeadroomBytes: int64(c.MemoryHeadroomMiB) << 20}
 }
 
-// hostKey is made once. Agents' keys and the seals of manifests follow from it.
+// hostKey reads the host key, or makes it once. Agent keys and manifest seals derive from it.
 func hostKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) == 32 {
@@ -170,7 +169,7 @@ func hostKey(path string) ([]byte, error) {
 	return key, writeDurably(path, key)
 }
 
-// writeDurably makes a file appear with its whole content, or not at all, a power cut included.
+// writeDurably makes a file appear with its whole content or not at all, even after a power cut.
 func writeDurably(path string, content []byte) error {
 	temporary := path + ".tmp"
 	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

@@ -13,12 +13,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// installation is whose the pool is: the id of the database that knows what lies in it. It is written when a cell first says its own,
-// and lies in the pool, so that it goes wherever the pool goes. Whoever comes with another database changes nothing here.
+// installation is the owner of the pool: the id of the database that knows its content. The first cell writes it. It lies in the pool and
+// moves with it, so that a cell of another database changes nothing here.
 type installation struct {
 	path string
 	mu   sync.Mutex
-	id   string // "" until a cell has said one
+	id   string // "" until a cell has claimed the pool
 }
 
 func openInstallation(dir string) (*installation, error) {
@@ -43,7 +43,7 @@ func (o *installation) current() string {
 	return o.id
 }
 
-// admits says whether a caller with this id may change anything; "" is one that says none.
+// admits refuses a caller of another installation; "" is a caller without an id.
 func (o *installation) admits(id string) error {
 	if current := o.current(); current != "" && current != id {
 		return refuseStranger(current)
@@ -51,7 +51,7 @@ func (o *installation) admits(id string) error {
 	return nil
 }
 
-// claim gives a pool without an owner to the caller, and one of `insteadOf` as well: people say that on purpose.
+// claim assigns an unowned pool to the caller, or takes over the pool of `insteadOf`, which operators request explicitly.
 func (o *installation) claim(id, insteadOf string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

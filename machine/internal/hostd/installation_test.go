@@ -42,7 +42,7 @@ func TestAPoolBelongsToTheFirstThatComesAndToAnotherOnlyWhenThatIsMeant(t *testi
 	}
 }
 
-// caller lets the daemon's client speak for an installation; "" for none.
+// caller makes the daemon's client speak for an installation; "" for none.
 type caller struct {
 	of   http.RoundTripper
 	name string

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// inventory is what is really here. The number of the last event is read first: an event that comes while the rest is gathered is
-// told again rather than lost.
+// inventory lists the real state. The last event number is read first: an event during the listing is then delivered twice rather than
+// lost.
 func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, error) {
 	last := h.events.lastSeq()
 	inventory := wire.Inventory{Instance: h.config.Instance, BootID: h.events.bootID, HostBootID: h.hostBootID, Engine: h.engine.Version(),
@@ -80,7 +80,7 @@ func (h *Host) workspaceFiles(look *look, workspace string) (wire.SubjectFiles, 
 	for _, id := range ids {
 		info, err := look.checkpoint(h, workspace, id)
 		if err != nil {
-			// Being written, being deleted, or corrupt: nothing a caller may count on. A restore says which.
+			// A checkpoint that is being written or deleted, or is corrupt, is not listed. A restore reports the reason.
 			continue
 		}
 		files.Checkpoints = append(files.Checkpoints, info)
@@ -101,7 +101,7 @@ func (h *Host) capacity() (wire.Capacity, error) {
 
 func (h *Host) stats(context.Context) (wire.Stats, error) { return h.statsOf(h.livingMachines()) }
 
-// measureMachines leaves out what has no machine.
+// measureMachines omits subjects without a machine.
 func (h *Host) measureMachines(_ context.Context, r wire.MeasureRequest) (wire.Stats, error) {
 	var named []*engine.Sandbox
 	h.mu.Lock()
@@ -121,14 +121,14 @@ func (h *Host) statsOf(machines []*engine.Sandbox) (wire.Stats, error) {
 		if errors.Is(err, errNoDisk) {
 			h.log.Warn("the disk of a machine cannot be measured", "of", s.Record().Claim.Owner, "error", err)
 		}
-		if err == nil { // otherwise it has ended meanwhile
+		if err == nil { // otherwise the machine has ended
 			stats.Machines = append(stats.Machines, one)
 		}
 	}
 	return stats, nil
 }
 
-// measureDisks leaves out what was deleted meanwhile, and what cannot be measured.
+// measureDisks omits disks that were deleted or cannot be measured.
 func (h *Host) measureDisks(_ context.Context, r wire.MeasureRequest) (wire.Measures, error) {
 	measures := wire.Measures{Disks: []wire.DiskMeasure{}}
 	for _, subject := range r.Subjects {
@@ -158,7 +158,7 @@ func (h *Host) livingMachines() []*engine.Sandbox {
 	return living
 }
 
-// firewalls is what hostd's last look at the host's other firewalls found.
+// firewalls returns the state of the host's other firewalls as last checked.
 func (h *Host) firewalls(context.Context) (wire.Firewalls, error) {
 	answer := wire.Firewalls{Found: []wire.FirewallFound{}}
 	for _, each := range h.router.Firewalls() {

@@ -11,23 +11,23 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// verbTime bounds one verb, the copying of a large image included.
+// verbTime bounds one verb, including the copy of a large image.
 const verbTime = 15 * time.Minute
 
-// jobs does one thing at a time for a workspace, refuses fences lower than the highest seen, and runs a verb that is asked again
-// with the same fence and step once. A job goes on when its caller hangs up: the caller asks again and joins it.
+// jobs runs one verb at a time per workspace and refuses fencing tokens below the highest seen. A repeated verb with the same token and
+// step joins the running one. A job goes on when its caller disconnects.
 type jobs struct {
 	fences     *fences
 	mu         sync.Mutex
-	highest    int64 // fence of any workspace
+	highest    int64 // highest fencing token of all workspaces
 	workspaces map[string]*turns
 	running    ongoing.Group
 }
 
 type turns struct {
 	fence int64
-	turn  chan struct{} // holds one token while a job has its turn
-	users int           // who have the turn or wait for it
+	turn  chan struct{} // holds one token while a job runs
+	users int           // holder and waiters of the queue
 	known map[jobKey]*job
 }
 
@@ -42,13 +42,13 @@ type job struct {
 	err   error
 }
 
-// call is one verb. Others are workspaces that it needs besides its own, with the fence it has for them.
+// call is one verb. others maps the additional workspaces that it needs to their fencing tokens.
 type call struct {
 	verb     string
 	fence    wire.Fence
 	others   map[string]int64
-	remember bool // answer a repetition with the first answer; a verb that is idempotent by itself is done again
-	unqueued bool // it has no turn: its fence alone decides
+	remember bool // repeats get the first answer; idempotent verbs run again instead
+	unqueued bool // skips the queue: only its fencing token is checked
 	do       func(context.Context) (any, error)
 }
 
@@ -68,7 +68,7 @@ func (j *jobs) highestFence() int64 {
 	return j.highest
 }
 
-// run starts or joins the job and waits for it as long as the caller does.
+// run starts or joins the job and waits for it until the caller's context ends.
 func (j *jobs) run(ctx context.Context, c call) (any, error) {
 	found, err := j.startOrJoin(c)
 	if err != nil {
@@ -113,7 +113,7 @@ func (j *jobs) startOrJoin(c call) (*job, error) {
 	return started, nil
 }
 
-// raise refuses a fence below the highest and remembers one above it, on disk before in memory. Called with the lock held.
+// raise refuses a token below the highest and stores a higher one, on disk before in memory. The caller holds the lock.
 func (j *jobs) raise(workspace string, fence int64) (*turns, error) {
 	own, err := j.turnsOf(workspace)
 	if err != nil {
@@ -154,7 +154,7 @@ func (j *jobs) turnsOf(workspace string) (*turns, error) {
 	return own, nil
 }
 
-// take waits for its turn in every workspace it needs, always in one order, and looks at the fences again then.
+// take enters the queue of every workspace it needs, always in one order, and then checks the tokens again.
 func (j *jobs) take(c call) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
@@ -185,7 +185,7 @@ func (j *jobs) take(c call) (any, error) {
 	return c.do(ctx)
 }
 
-// acquire waits for the turn of one workspace.
+// acquire waits for one workspace's queue.
 func (j *jobs) acquire(ctx context.Context, workspace string) (func(), error) {
 	own, err := j.join(workspace)
 	if err != nil {
@@ -216,7 +216,7 @@ func (j *jobs) leave(own *turns) {
 	own.users--
 }
 
-// fenceOf is the highest fence of a workspace; 0 when it was never seen or cannot be read.
+// fenceOf returns the highest token of a workspace; 0 if unknown or unreadable.
 func (j *jobs) fenceOf(workspace string) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -233,7 +233,7 @@ func (j *jobs) drop(own *turns, key jobKey) {
 	delete(own.known, key)
 }
 
-// forgetDeleted drops what is remembered of workspaces that are not here: their fences are on disk, and go from there when they are old.
+// forgetDeleted drops the in-memory state of deleted workspaces, and their token files once they are old.
 func (j *jobs) forgetDeleted(kept map[string]bool, now time.Time) error {
 	j.forgetIdle(kept)
 	known, err := j.fences.list()
@@ -258,7 +258,7 @@ func (j *jobs) forgetIdle(kept map[string]bool) {
 	}
 }
 
-// forgetFence holds the lock, so that nobody raises the fence meanwhile.
+// forgetFence holds the lock, so that no verb raises the token at the same time.
 func (j *jobs) forgetFence(workspace string, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -268,7 +268,6 @@ func (j *jobs) forgetFence(workspace string, now time.Time) error {
 	return j.fences.forget(workspace, now)
 }
 
-// wait returns when no job runs, or when time is up.
 func (j *jobs) wait(ctx context.Context) {
 	select {
 	case <-j.running.Idle():

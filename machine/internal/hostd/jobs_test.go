@@ -43,7 +43,7 @@ func TestAWorkspaceWhoseTurnIsTakenOrWaitedForIsNotForgotten(t *testing.T) {
 		_, err := j.run(context.Background(), testCall("w", 1, "a", nothing))
 		waiting <- err
 	}()
-	for { // until it is queued
+	for {
 		j.mu.Lock()
 		queued := j.workspaces["w"].users == 2
 		j.mu.Unlock()

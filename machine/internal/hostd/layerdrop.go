@@ -19,10 +19,11 @@ const (
 	listingsKeptMax = 8
 )
 
-// listings remembers when this process looked at its layers. A look of an earlier process is none: who asked that one is not known here.
+// listings records when this process listed its layers. Listings of an earlier process are invalid: layers that callers used since then
+// are not known here.
 type listings struct {
 	mu     sync.Mutex
-	of     string // this process
+	of     string // random id of this process
 	looks  int
 	looked map[string]time.Time
 }
@@ -57,14 +58,15 @@ func (h *Host) layersHere(context.Context) (wire.LayersHere, error) {
 	return here, err
 }
 
-// keepLayers mounts them, as a start does.
+// keepLayers mounts the layers, as a start does, which marks them as used.
 func (h *Host) keepLayers(_ context.Context, r wire.LayersKept) (struct{}, error) {
 	_, err := h.mountLayers(r.Layers)
 	return struct{}{}, err
 }
 
-// dropLayers removes what the caller has found to be named by nothing, and what nothing here stands on either. Machines are looked at
-// before checkpoints: a machine that is saved and ends meanwhile has its checkpoint by then. One that is started meanwhile asks for its layers.
+// dropLayers removes layers that the caller found unreferenced and that nothing here uses. Machines are read before checkpoints: a
+// machine that is saved and ends in between then has its checkpoint. A machine that starts in between requests its layers, which keeps
+// them.
 func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDropped, error) {
 	answer := wire.LayersDropped{Dropped: []string{}}
 	looked, ok := h.listings.find(r.Listing)
@@ -95,7 +97,7 @@ func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDr
 	return answer, h.points.at("layer_drop.answer")
 }
 
-// neededLayers are those that something of this computer stands on, whatever rows say.
+// neededLayers returns the layers that machines and checkpoints of this computer use, whatever the database says.
 func (h *Host) neededLayers() (map[string]bool, error) {
 	needed := map[string]bool{}
 	need := func(digests []string) {
@@ -109,7 +111,7 @@ func (h *Host) neededLayers() (map[string]bool, error) {
 	return needed, h.eachManifest(func(m manifest) { need(m.Layers) })
 }
 
-// eachManifest reads those of all checkpoints. One that cannot be read names nothing that it could be restored with.
+// eachManifest calls do for the manifest of every checkpoint. It skips unreadable ones: they cannot be restored anyway.
 func (h *Host) eachManifest(do func(manifest)) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -129,7 +131,7 @@ func (h *Host) eachManifest(do func(manifest)) error {
 	return nil
 }
 
-// forgetLayers gives up the slots that are fitted for layers which are not here any more: nobody can start on them.
+// forgetLayers removes warm sandboxes whose layers were dropped: no machine can start on them.
 func (k *stock) forgetLayers(digests []string) {
 	gone := func(layers []string) bool {
 		return slices.ContainsFunc(layers, func(digest string) bool { return slices.Contains(digests, digest) })

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// listLayer says what a layer holds. It changes nothing: a layer is mounted for as long as the computer runs.
+// listLayer lists the files of a layer. The layer stays mounted until the computer restarts.
 func (h *Host) listLayer(ctx context.Context, r wire.LayerListRequest) (wire.LayerList, error) {
 	points, err := h.mountLayers([]string{r.Layer})
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	layerRefusedCode = "layer_refused"
 )
 
-// makeLayer turns what a disk holds above its layers into a layer. It needs nothing that it made before: the image is made of the disk
-// alone, and its name of the image.
+// makeLayer turns the files that a disk holds above its layers into a layer. It depends on no earlier attempt: the image follows from the
+// disk alone, and its name from the image.
 func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, error) {
 	dropped, err := layers.ParseDropped(r.Drop)
 	if err != nil {
@@ -54,7 +54,7 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries, Findings: findings}, h.points.at("layer_make.answer")
 }
 
-// imageLimits are those of the program that writes an image. It compresses, and a caller waits: it is as much as a machine.
+// imageLimits limits the program that compresses an image. A caller waits for it, so it gets as much CPU as a machine.
 func imageLimits(memoryBytes int64) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: 2000, MemoryBytes: memoryBytes, Pids: 64}
 }
@@ -63,7 +63,7 @@ func (h *Host) runImage(command *exec.Cmd, memoryBytes int64) error {
 	return h.runAside("image", imageLimits(memoryBytes), command, func() error { return nil })
 }
 
-// diskForLayer is a disk that nobody writes to, and the layers that lay below it.
+// diskForLayer returns a disk that nothing writes to, and the layers below it.
 func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk string, below []string, err error) {
 	if r.Of == nil {
 		if h.machine(r.Owner()) != nil {
@@ -79,7 +79,8 @@ func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk stri
 	return filepath.Join(dir, diskName), m.Layers, h.verifyDisk(dir, m)
 }
 
-// openForLayer opens the directory that becomes the layer, and follows no link of the guest's. A disk without layers below is whole by itself.
+// openForLayer opens the directory that becomes the layer and follows no link of the guest. A disk without layers below is already
+// complete.
 func (h *Host) openForLayer(dir string, below []string, whole bool) (*os.File, error) {
 	upper, err := h.pool.OpenBelow(dir)
 	if isNoDirectory(err) {

@@ -14,7 +14,6 @@ func (d *daemon) layerRequest(source, id string) wire.LayerRequest {
 	return wire.LayerRequest{Fence: fence, Of: &wire.CheckpointName{Subject: wire.Workspace(source), CheckpointID: id}, BytesMax: 1 << 30, EntriesMax: 1000, Scan: true}
 }
 
-// images are the layers that are there, whole or not.
 func (d *daemon) images(t *testing.T) (names []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.erofs*", "making/*"} {
@@ -25,7 +24,7 @@ func (d *daemon) images(t *testing.T) (names []string) {
 	return names
 }
 
-// dieInLayerMake: what was being made is gone, or whole under its name; asking again gives the same as an attempt that nobody disturbed.
+// dieInLayerMake checks that after a crash the layer is gone or whole, and that a retry gives the same result as an undisturbed attempt.
 func (d *daemon) dieInLayerMake(point, source, id string) {
 	d.t.Helper()
 	before := len(d.images(d.t))
@@ -46,5 +45,5 @@ func (d *daemon) dieInLayerMake(point, source, id string) {
 	if _, err := os.Stat(image); err != nil {
 		d.t.Fatal(err)
 	}
-	must(d.t, os.Remove(image)) // the next point begins without it
+	must(d.t, os.Remove(image)) // the next failpoint begins without it
 }

@@ -86,7 +86,7 @@ func TestAMachineLivesThroughSuspendResumeForkAndStop(t *testing.T) {
 	d.stop(resumed)
 }
 
-// refusedByOldKey: a restored machine knows only its own incarnation.
+// refusedByOldKey checks that a restored machine accepts only its own incarnation's key.
 func (d *daemon) refusedByOldKey(old, current wire.Machine) {
 	d.t.Helper()
 	current.AgentKey, current.Epoch = old.AgentKey, old.Epoch

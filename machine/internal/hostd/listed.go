@@ -9,11 +9,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// listed remembers what inventories found in manifests whose seal was right. A manifest is never rewritten in place: while inode, size
-// and change time hold, nobody has touched it since. A restore reads the file itself.
+// listed caches manifests with a valid seal for inventories. A manifest is never rewritten in place, so the entry is valid while inode,
+// size and change time match. A restore always reads the file.
 type listed struct {
 	mu    sync.Mutex
-	known map[string]listedManifest // by path
+	known map[string]listedManifest
 }
 
 type listedManifest struct {
@@ -23,7 +23,7 @@ type listedManifest struct {
 	saw     manifest
 }
 
-// look is one inventory's: what it does not find is forgotten with its end.
+// look is the cache of one inventory. Its end drops entries that it did not find.
 type look struct {
 	of    *listed
 	known map[string]listedManifest
@@ -36,7 +36,7 @@ func (l *listed) look() *look {
 	return &look{of: l, known: l.known, found: make(map[string]listedManifest, len(l.known))}
 }
 
-// end is reached by a look that was cut short, too: what it forgets is only read once more.
+// end also runs after an interrupted look; dropped entries are only read once more.
 func (k *look) end() {
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()
@@ -61,7 +61,7 @@ func (k *look) checkpoint(h *Host, workspace, id string) (wire.CheckpointInfo, e
 	return h.infoNow(m), nil
 }
 
-// infoNow asks anew whether the memory can be restored here: engines come and go while a manifest stays.
+// infoNow checks again whether the memory can be restored here: engines come and go while a manifest stays.
 func (h *Host) infoNow(m manifest) wire.CheckpointInfo {
 	info := m.info()
 	info.MemoryRefused, _ = h.refusesMemory(m)

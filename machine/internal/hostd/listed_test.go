@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What thousands of suspended workspaces have in the pool is told again and again: each sweep of the cell asks for it.
+// Each reconciler pass of the cell lists thousands of suspended workspaces.
 func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	const workspaces = 5000
 	d := newDaemon(t, nil)
@@ -47,7 +47,7 @@ func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	}
 	look("the first look", workspaces)
 	look("the second look", workspaces)
-	// A flipped bit in one that was listed before is seen, and what it was before is told when it is back.
+	// A flipped bit in a listed manifest is noticed, and the old entry returns after the repair.
 	whole, err := os.ReadFile(last)
 	must(t, err)
 	whole[20] ^= 1

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// machine is the living machine of a workspace, or nil.
+// machine returns the living machine of a workspace, or nil.
 func (h *Host) machine(workspace string) *engine.Sandbox {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -22,7 +22,7 @@ func (h *Host) machine(workspace string) *engine.Sandbox {
 	return nil
 }
 
-// runningMachine is the machine that a verb is about; one of another epoch is somebody else's.
+// runningMachine returns the machine that a verb addresses. A machine of another epoch belongs to another attempt.
 func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	s := h.machine(f.Owner())
 	if s == nil || s.Record().Claim.Epoch != f.Epoch {
@@ -31,8 +31,8 @@ func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	return s, nil
 }
 
-// admit sets memory and processors aside for a machine that is being made. What running machines were told counts in full, and with it
-// the headroom that each can count on.
+// admit reserves memory and CPU for a machine that is being made. Each running machine counts with its full memory and its minimum
+// headroom.
 func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), err error) {
 	counted := h.config.MemoryHeadroomMinMiB
 	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB+counted > h.config.Capacity.MemoryMiB {
@@ -41,7 +41,7 @@ func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), e
 	if !h.setAside(workspace, wanted) {
 		return nil, refuse("no_capacity", "The memory of this computer is in use")
 	}
-	h.balance() // before the machine takes its part
+	h.balance() // before the machine uses its share
 	return func() {
 		h.mu.Lock()
 		delete(h.making, workspace)
@@ -68,7 +68,7 @@ func (h *Host) setAside(workspace string, wanted wire.Resources) bool {
 	return true
 }
 
-// enlist makes a finished machine known. From here on its end is an event.
+// enlist registers a finished machine. From now on its end is an event.
 func (h *Host) enlist(s *engine.Sandbox) {
 	h.mu.Lock()
 	h.machines[s.Record().Claim.Owner] = s
@@ -77,7 +77,7 @@ func (h *Host) enlist(s *engine.Sandbox) {
 	go h.clearAfter(s)
 }
 
-// handOver sets what holds while the machine is its caller's: its limits, and a freezer that the cell can thaw without hostd.
+// handOver sets the machine's limits, and lets the cell thaw it through the freezer file without hostd.
 func (h *Host) handOver(s *engine.Sandbox) error {
 	if err := h.engine.Resize(s, s.Record().Size); err != nil {
 		return err
@@ -85,18 +85,18 @@ func (h *Host) handOver(s *engine.Sandbox) error {
 	return os.Chown(h.groups.Get(s.Slot).FreezerFile(), h.config.SocketUID, -1)
 }
 
-// noticeEnd reports, once, a death that nobody asked for. Whoever sees it first does, so that what is left of the machine is known
-// before anything new is made for its workspace.
+// noticeEnd reports an unexpected death once. The first goroutine that sees it reports it, so that the remains are known before a new
+// machine is made for the workspace.
 func (h *Host) noticeEnd(s *engine.Sandbox) {
 	claim := s.Record().Claim
 	if !h.isListed(s) {
-		return // somebody asked for it, and clears it away
+		return // it was stopped on request, and the caller cleans up
 	}
 	h.noteLast(s, wire.MachineStats{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.machines[claim.Owner] != s || h.stopping[s] {
-		return // since it was looked for
+		return // changed since the check above
 	}
 	delete(h.machines, claim.Owner)
 	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)
@@ -111,7 +111,6 @@ func (h *Host) isListed(s *engine.Sandbox) bool {
 	return h.machines[s.Record().Claim.Owner] == s && !h.stopping[s]
 }
 
-// clearAfter waits for a machine's end and clears away what it leaves. Its disk stays.
 func (h *Host) clearAfter(s *engine.Sandbox) {
 	<-s.Done()
 	h.noticeEnd(s)
@@ -120,7 +119,7 @@ func (h *Host) clearAfter(s *engine.Sandbox) {
 	workspace := s.Record().Claim.Owner
 	release, err := h.jobs.acquire(ctx, workspace)
 	if err != nil {
-		return // the next verb of this workspace clears it away
+		return
 	}
 	defer release()
 	if err := h.clearDead(ctx, workspace); err != nil {
@@ -136,7 +135,7 @@ func (h *Host) deathReason(s *engine.Sandbox) string {
 	return "killed"
 }
 
-// clearDead removes what dead machines of a workspace left: mounts, cgroup, network, slot. The caller has the workspace's turn.
+// clearDead removes the mounts, cgroup, network and slot of a workspace's dead machines. The caller holds the workspace's queue.
 func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	h.mu.Lock()
 	left := h.dead[workspace]
@@ -156,7 +155,6 @@ func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	return nil
 }
 
-// describe is the machine as callers see it.
 func (h *Host) describe(s *engine.Sandbox) wire.Machine {
 	record := s.Record()
 	claim := record.Claim

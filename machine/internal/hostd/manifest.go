@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A checkpoint is a directory of the pool: the parts of the image, a read-only snapshot of the disk, and manifest.json, whose
-// appearance under that name makes it one. A directory without it is a leftover.
+// A checkpoint is a directory of the pool with the image parts, a read-only snapshot of the disk, and manifest.json. Renaming the
+// manifest to that name completes the checkpoint; a directory without it is an orphan.
 const (
 	manifestName    = "manifest.json"
 	manifestVersion = 1
@@ -31,43 +31,43 @@ const (
 
 type manifest struct {
 	Version      int            `json:"version"`
-	Owner        string         `json:"workspace_id"` // of the subject
+	Owner        string         `json:"workspace_id"` // owner name of the subject
 	CheckpointID string         `json:"checkpoint_id"`
 	OperationID  string         `json:"operation_id"`
 	Epoch        int64          `json:"epoch"`
 	Fence        int64          `json:"fence"`
-	DiskOnly     bool           `json:"disk_only,omitempty"`   // no parts, and no engine or agent that it would need
-	EngineKind   string         `json:"engine_kind,omitempty"` // "" of a release that knew one engine, and of a disk alone
+	DiskOnly     bool           `json:"disk_only,omitempty"`   // no parts, and no engine or agent is needed
+	EngineKind   string         `json:"engine_kind,omitempty"` // "" for a disk-only checkpoint and for releases with only one engine
 	Engine       string         `json:"engine"`                // its version
 	SpecVersion  int            `json:"spec_version"`
-	Processor    []string       `json:"processor,omitempty"`    // features that the guest may have found
-	CPUFeatures  string         `json:"cpu_features,omitempty"` // of a release that compared all of /proc/cpuinfo, where Processor is missing
+	Processor    []string       `json:"processor,omitempty"`    // features that the guest may have detected
+	CPUFeatures  string         `json:"cpu_features,omitempty"` // hash of /proc/cpuinfo flags, of releases without Processor
 	AgentSHA256  string         `json:"agent_sha256"`
 	Protocol     int            `json:"agent_protocol"`
-	Address      string         `json:"address,omitempty"` // that the guest has; "" in a copy for another subject
+	Address      string         `json:"address,omitempty"` // the guest's address; "" in a copy for another subject
 	Layers       []string       `json:"layers"`
 	Resources    wire.Resources `json:"resources"`
 	Parts        []part         `json:"parts"`
-	DiskUUID     string         `json:"disk_uuid"`            // of the snapshot's subvolume: another one in its place is seen
-	DiskBytes    *int64         `json:"disk_bytes,omitempty"` // pool.ReferencedBytes of the disk; nil of an older release
+	DiskUUID     string         `json:"disk_uuid"`            // UUID of the snapshot's subvolume; detects a replaced disk
+	DiskBytes    *int64         `json:"disk_bytes,omitempty"` // pool.ReferencedBytes of the disk; nil in manifests of older releases
 	SizeBytes    int64          `json:"size_bytes"`
 	CreatedAt    string         `json:"created_at"`
 	PausedMS     int64          `json:"paused_ms"`
 }
 
-// part is one file of the image. Inode and change time are of the moment after the digest was taken: while they and the size hold,
-// nobody has written to the file since, and it need not be read again.
+// part is one file of the image. Inode and change time were read after the digest. While they and the size match, the file is unchanged
+// and need not be read again.
 type part struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
-	// StoredBytes is what lies on the disk, holes left out; a copy may store more or less.
+	// StoredBytes is the allocated size without holes; a copy may store more or less.
 	StoredBytes int64  `json:"stored_bytes"`
-	Digest      string `json:"digest"` // of a digester
+	Digest      string `json:"digest"` // computed by a digester
 	Inode       uint64 `json:"inode"`
 	CTimeNS     int64  `json:"ctime_ns"`
 }
 
-// withoutMemory is of the same disk alone.
+// withoutMemory returns the manifest of the disk alone.
 func (m manifest) withoutMemory() manifest {
 	m.DiskOnly, m.Parts, m.SizeBytes = true, nil, 0
 	m.EngineKind, m.Engine, m.SpecVersion, m.Processor, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", "", 0, nil, "", "", 0
@@ -75,7 +75,7 @@ func (m manifest) withoutMemory() manifest {
 	return m
 }
 
-// sealed is the file: the manifest's bytes and their HMAC under the host's key. A flipped bit anywhere is found.
+// sealed is the file format: the manifest's bytes and their HMAC under the host key. Any flipped bit is detected.
 type sealed struct {
 	Manifest json.RawMessage `json:"manifest"`
 	Seal     string          `json:"seal"`
@@ -88,7 +88,7 @@ func (h *Host) seal(text []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// writeManifest makes the directory a checkpoint. Everything that the manifest names is durable before.
+// writeManifest completes the checkpoint. Everything that the manifest names must be durable before.
 func (h *Host) writeManifest(dir string, m manifest) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -111,11 +111,12 @@ func (h *Host) writeManifest(dir string, m manifest) error {
 	if err := os.Rename(temporary, filepath.Join(dir, manifestName)); err != nil {
 		return err
 	}
-	// The directory's own name is durable, too, once its parent is.
+	// The directory's own name is durable once its parent is synced.
 	return errors.Join(pool.SyncDir(dir), pool.SyncDir(filepath.Dir(dir)))
 }
 
-// readManifest checks the seal, and that the checkpoint is the one that is asked for: a valid one in another's place is corrupt.
+// readManifest checks the seal and that the manifest names this checkpoint: a valid manifest in another checkpoint's directory is
+// corrupt.
 func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	var m manifest
 	whole, err := readBounded(filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName), manifestBytes)
@@ -143,7 +144,7 @@ func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	return m, nil
 }
 
-// verifyContent compares the parts and the disk with the manifest. A part is read only when it may have changed.
+// verifyContent compares the parts and the disk with the manifest. A part is read only if it may have changed.
 func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error {
 	for _, expected := range m.Parts {
 		if err := h.verifyPart(ctx, dir, expected); err != nil {
@@ -190,8 +191,7 @@ func (h *Host) verifyPart(ctx context.Context, dir string, expected part) error 
 	return nil
 }
 
-// digestParts makes every file of an image durable and computes its digest at the same time: one waits for the disk, the other
-// for the processor.
+// digestParts flushes every image file and computes its digest in parallel: one waits for the disk, the other for the processor.
 func (h *Host) digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
 	parts, errs := make([]part, len(names)), make([]error, 2*len(names))
 	var work sync.WaitGroup

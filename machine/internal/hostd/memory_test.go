@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// ballast holds memory of every kind that a save has to tell apart, and answers each line of /tmp/ask with the digest of all of it.
-// The line `change` first writes where nothing was and clears what was there.
+// ballast holds every kind of memory that a save distinguishes, and answers each line of /tmp/ask with a digest of all of it. The line
+// `change` first writes to untouched pages and clears written ones.
 const ballast = `
 import hashlib, mmap, os
 PAGE = 4096
@@ -70,7 +70,7 @@ func TestWhateverTheGuestWroteIsThereAfterEachSave(t *testing.T) {
 		return digest
 	}
 	written := ask(m, "digest")
-	for epoch := int64(2); epoch <= testns.Depth[int64](3, 4); epoch++ { // the second save has what was changed since the first
+	for epoch := int64(2); epoch <= testns.Depth[int64](3, 4); epoch++ { // the second save contains the changes since the first
 		id := newID()
 		info := d.checkpoint(m, id, "paused")
 		if stored := info.SizeBytes; stored < 8<<20 {

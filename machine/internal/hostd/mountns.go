@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostd lives in a mount namespace of its own: guests' disks are mounted nowhere else, and the gofers' mounts are slaves of its
-// mounts. The namespace has to survive hostd, or its successor could neither give a waiting slot a disk nor unmount one, so it is
-// pinned by a bind mount on <run_dir>/mnt/ns, in the namespace that hostd was started in.
+// hostd lives in its own mount namespace: guests' disks are mounted nowhere else, and the gofers' mounts are slaves of its mounts. The
+// namespace must survive hostd, because the next hostd mounts and unmounts disks of running sandboxes in it. So it is pinned by a bind
+// mount on <run_dir>/mnt/ns, in the namespace that hostd was started in.
 
-// HoldCommand is the argument that makes this binary wait in a fresh mount namespace until its input ends.
+// HoldCommand makes this binary wait in a new mount namespace until its input ends.
 const HoldCommand = "hold-mount-namespace"
 
 const insideVariable = "BERTH_HOSTD_MOUNT_NAMESPACE"
 
-// EnterMountNamespace returns when the process is inside. Outside it makes or finds the namespace, enters it and executes this
-// program again, so it does not return then.
+// EnterMountNamespace returns when the process is inside. Outside, it makes or finds the namespace, enters it and executes this program
+// again; it then returns only on failure.
 func EnterMountNamespace(runDir string) error {
 	pin := pinPath(runDir)
 	if inside, err := isInside(); err != nil || inside {
@@ -43,7 +43,7 @@ func EnterMountNamespace(runDir string) error {
 	return enter(pin, os.Args)
 }
 
-// Unpin gives the namespace up; what is still mounted in it goes when its last process ends. To be called from outside it.
+// Unpin releases the namespace; its mounts go when its last process ends. It must be called from outside.
 func Unpin(runDir string) error {
 	pin := pinPath(runDir)
 	for _, point := range []string{pin, filepath.Dir(pin)} {
@@ -71,7 +71,7 @@ func makeNamespace(pin string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The mount that carries the pin must not propagate: into the new namespace itself would be a loop, which the kernel refuses.
+	// The mount that carries the pin must not propagate: inside the new namespace it would be a loop, which the kernel refuses.
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func makeNamespace(pin string) error {
 	return onEachProcessor(func() error { return pinFresh(pin) })
 }
 
-// onEachProcessor runs do until it answers something else than EINVAL: where the thread is first, then on each processor in turn.
+// onEachProcessor runs do until it returns something other than EINVAL, first on the current processor, then on each one.
 //
-// To keep pins from forming loops the kernel pins a mount namespace only in one with a lower number. Since Linux 6.18 each processor
-// hands out numbers of a batch of its own, so a namespace that is made later on another processor may have a lower number. On the
-// processor that this process's own namespace was made on it is always higher.
+// The kernel pins a mount namespace only in one with a lower number, to prevent loops. Since Linux 6.18 each processor hands out numbers
+// from its own batch. So a later namespace of another processor may have a lower number. On the processor of this process's own namespace
+// the number is always higher.
 func onEachProcessor(do func() error) error {
 	err := do()
 	if !errors.Is(err, unix.EINVAL) {
@@ -105,7 +105,7 @@ func onEachProcessor(do func() error) error {
 		one.Zero()
 		one.Set(processor)
 		if unix.SchedSetaffinity(0, &one) != nil {
-			continue // there is none of this number, or it is not ours to use
+			continue
 		}
 		if err = do(); !errors.Is(err, unix.EINVAL) {
 			return err
@@ -114,7 +114,7 @@ func onEachProcessor(do func() error) error {
 	return err
 }
 
-// pinFresh pins a namespace that a child has begun with; the child is only needed until then.
+// pinFresh pins a new namespace that a child process holds open until then.
 func pinFresh(pin string) error {
 	holder := exec.Command("/proc/self/exe", HoldCommand)
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
@@ -138,7 +138,7 @@ func pinFresh(pin string) error {
 	return unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", holder.Process.Pid), pin, "", unix.MS_BIND, "")
 }
 
-// Hold is what HoldCommand does. Mounts of the host still come in (and, what matters, unmounts do), nothing goes out.
+// Hold implements HoldCommand. Mounts and unmounts of the host propagate into the namespace; nothing propagates out.
 func Hold() error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return err
@@ -150,7 +150,7 @@ func Hold() error {
 	return err
 }
 
-// isInside believes the variable only when it names the namespace this process is in.
+// isInside trusts the variable only if it names this process's namespace.
 func isInside() (bool, error) {
 	told, ok := os.LookupEnv(insideVariable)
 	if !ok {
@@ -166,10 +166,10 @@ func isInside() (bool, error) {
 	return true, os.Unsetenv(insideVariable)
 }
 
-// enter moves this thread into the namespace and executes the program anew from it: the other threads of a Go process cannot follow.
+// enter moves this thread into the namespace and executes the program again, because the other threads of a Go process cannot follow.
 func enter(pin string, args []string) error {
 	runtime.LockOSThread()
-	directory, err := os.Getwd() // the new namespace begins at its root
+	directory, err := os.Getwd() // setns changes to the namespace's root
 	if err != nil {
 		return err
 	}

@@ -23,25 +23,26 @@ import (
 )
 
 const (
-	policyAcked    = 3 * time.Second  // a resolver that does not say in this time that it took a policy is ended
-	resolverAlone  = 20 * time.Second // how long a policy waits for the resolver of an earlier hostd to be gone
+	policyAcked    = 3 * time.Second  // a resolver that does not acknowledge a policy in this time is ended
+	resolverAlone  = 20 * time.Second // how long a policy waits for an earlier hostd's resolver to end
 	resolverGone   = 10 * time.Second
 	grantsTogether = 64
 
-	deniedNamesMax  = 256 // of one machine
+	deniedNamesMax  = 256 // per machine
 	deniedNamesKept = 24 * time.Hour
 	deniedNameBytes = 300
 )
 
-// names is what hostd and its resolver tell each other: what machines may ask for, and which addresses they get.
+// names is the state of the link between hostd and its resolver: policies to send, and addresses to grant.
 type names struct {
 	mu    sync.Mutex
 	link  *nameLink
-	alone chan struct{} // closed when no resolver of an earlier hostd can answer any more
+	alone chan struct{} // closed when no resolver of an earlier hostd can answer
 	once  sync.Once
 
 	denied map[netip.Addr]map[string]*deniedName
-	// isLetOut says whether a machine is at an address. The resolver tells of the last one there a moment longer.
+	// isLetOut reports whether a connected machine has the address. For a moment the resolver still reports denials of the previous
+	// machine there.
 	isLetOut func(netip.Addr) bool
 }
 
@@ -56,10 +57,9 @@ func newNames() *names {
 
 func (n *names) beAlone() { n.once.Do(func() { close(n.alone) }) }
 
-// nameLink is the way to one resolver.
 type nameLink struct {
 	conn net.Conn
-	end  func() // ends the process
+	end  func()
 	gone chan struct{}
 
 	send    sync.Mutex
@@ -68,8 +68,8 @@ type nameLink struct {
 	waiting map[uint64]chan struct{}
 }
 
-// begin makes a link the one that is told of policies. What `snapshot` says goes to the new resolver another way: whatever changes from then on
-// is told.
+// begin makes a link the target of policy changes. The lock is held while `snapshot` builds the set-up, so each change is in the set-up
+// or is sent.
 func (n *names) begin(link *nameLink, snapshot func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +77,6 @@ func (n *names) begin(link *nameLink, snapshot func() error) error {
 	return snapshot()
 }
 
-// over is called when the process has ended.
 func (n *names) over(link *nameLink) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,8 +87,8 @@ func (n *names) over(link *nameLink) {
 	close(link.gone)
 }
 
-// tell returns when no resolver answers the machine under an earlier policy. nil: it may ask for everything. The router has the policy
-// already, so that a resolver which starts meanwhile has it, too.
+// tell returns when no resolver answers the machine under an earlier policy. A nil policy allows all names. The router has the policy
+// already, so a resolver that starts now has it too.
 func (n *names) tell(ctx context.Context, machine netip.Addr, policy *wire.EgressPolicy) error {
 	ctx, cancel := context.WithTimeout(ctx, resolverAlone)
 	defer cancel()
@@ -155,19 +154,19 @@ func (l *nameLink) write(message resolver.FromHost) error {
 	return err
 }
 
-// forget is for a machine that is gone. It does not wait for the resolver: no other owner's machine is at the address for as long as the
-// resolver may still answer or tell of the last one.
+// forget drops a removed machine. It need not wait for the resolver: no other owner gets the address while the resolver may still use the
+// old state.
 func (n *names) forget(machine netip.Addr) {
 	n.mu.Lock()
 	link := n.link
 	delete(n.denied, machine)
 	n.mu.Unlock()
 	if link != nil {
-		_ = link.write(resolver.FromHost{Policies: map[netip.Addr]*wire.EgressPolicy{machine: nil}}) // it has ended: so it knows nothing
+		_ = link.write(resolver.FromHost{Policies: map[netip.Addr]*wire.EgressPolicy{machine: nil}}) // on failure the resolver has ended and knows nothing
 	}
 }
 
-// listen takes what the resolver says, which reads what hostile guests write: it is bounded, and checked.
+// listenToResolver reads messages of the resolver. The resolver parses input of hostile guests, so its messages are bounded and checked.
 func (h *Host) listenToResolver(link *nameLink) {
 	lines := bufio.NewScanner(link.conn)
 	lines.Buffer(make([]byte, 64<<10), resolver.LineBytesMax)
@@ -186,7 +185,7 @@ func (h *Host) listenToResolver(link *nameLink) {
 			together <- struct{}{}
 			go func() {
 				defer func() { <-together }()
-				_ = link.write(resolver.FromHost{ID: message.Grant.ID, Grant: true, Granted: h.grant(*message.Grant)}) // it has ended
+				_ = link.write(resolver.FromHost{ID: message.Grant.ID, Grant: true, Granted: h.grant(*message.Grant)}) // on failure the resolver has ended
 			}()
 		}
 	}
@@ -254,7 +253,7 @@ func (n *names) refusedTo(machine netip.Addr, now time.Time) (list []wire.Egress
 	return list
 }
 
-// linkPair is both ends of a way to a resolver: hostd's, and the process's.
+// linkPair returns both ends of a connection: hostd's and the child process's.
 func linkPair() (ours net.Conn, theirs *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

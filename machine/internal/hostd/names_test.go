@@ -18,7 +18,6 @@ import (
 
 var someMachine = netip.MustParseAddr("10.200.0.10")
 
-// linked is a link whose other end the test plays.
 func linked(t *testing.T, n *names) (link *nameLink, theirs net.Conn, ended chan struct{}) {
 	t.Helper()
 	ours, file, err := linkPair()
@@ -75,7 +74,7 @@ func TestAPolicyWaitsForTheResolverOfAnEarlierHostdToBeGone(t *testing.T) {
 		t.Error("an older resolver may answer still, and it was called in force")
 	}
 	n.beAlone()
-	must(t, n.tell(t.Context(), someMachine, denyAll())) // there is none: the next one begins with it
+	must(t, n.tell(t.Context(), someMachine, denyAll())) // no resolver runs: the next one starts with the policy
 }
 
 func TestAResolverThatTakesNoPolicyIsEndedAndThePolicyHoldsThen(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// withTmpInMemory is an agent as it was before /tmp lay on the disk (decision 254): its guests have the sandbox's /tmp, nothing is made
-// beside their tree, and the boot id is the kernel's.
+// withTmpInMemory builds an agent from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp, have no directories
+// next to their tree, and show the kernel's boot id.
 func (d *daemon) withTmpInMemory() string {
 	d.t.Helper()
 	const adopt = "../agent/spawn/adopt.go"
@@ -29,7 +29,7 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	if text := d.run(m, kind); text != "tmpfs" {
 		t.Fatalf("/tmp of the old agent is %s", text)
 	}
-	// A file, a directory that no one but its owner reads, and one that is open and has no name any more.
+	// A file, a directory that only its owner can read, and an open file without a name.
 	d.run(m, "echo kept > /tmp/file; mkdir -m 700 /tmp/own; echo deep > /tmp/own/file; ln -s file /tmp/link")
 	d.begin(m, "open", "exec 3<> /tmp/nameless; rm /tmp/nameless; echo open >&3; while :; do cat /proc/$$/fd/3 > /home/next; mv /home/next /home/open; sleep 0.05; done")
 	eventually(t, "the open file is read", func() bool { return d.run(m, "cat /home/open") == "open" })
@@ -45,7 +45,7 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 	const all = "cat /tmp/file /tmp/link /tmp/own/file; stat -c %a /tmp/own /tmp; echo $(" + kind + "); ls /tmp | wc -l"
 	const wanted = "kept\nkept\ndeep\n700\n1777\ntmpfs\n3"
-	for epoch := int64(2); epoch < 4; epoch++ { // the second checkpoint is one of this hostd
+	for epoch := int64(2); epoch < 4; epoch++ { // this hostd wrote the second checkpoint
 		m = d.restore(workspace, id, epoch)
 		if text := d.run(m, all); text != wanted {
 			t.Fatalf("in epoch %d /tmp has %q", epoch, text)
@@ -69,7 +69,7 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 	d.stop(forked)
 
-	// Without the memory it has what every other has: an empty /tmp on its disk, and a boot id of its own.
+	// Without the memory the machine is like any other: an empty /tmp on its disk, and its own boot id.
 	alone := wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
 	d.ok(d.call("POST", "/checkpoints/clone", alone, nil))
 	m = d.restore(workspace, alone.CheckpointID, 4)

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// policing lets one change of a machine's policy happen at a time. The release of its network is one of them: what is told of its address
-// afterwards would be told of the next machine there.
+// policing serializes the changes of a machine's policy and the release of its network. A change after the release would reach the next
+// machine at that address.
 type policing struct {
 	mu    sync.Mutex
-	turns map[string]*policingTurn // by slot
+	turns map[string]*policingTurn
 }
 
 type policingTurn struct {
@@ -45,7 +45,7 @@ func (p *policing) acquire(ctx context.Context, slot string) (release func(), er
 	}
 }
 
-// turn waits as long as it takes: whoever has the turn gives it back.
+// turn waits without a limit: every holder releases the lock.
 func (p *policing) turn(slot string) (end func()) {
 	end, _ = p.acquire(context.Background(), slot)
 	return end

@@ -11,15 +11,15 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// processor is what programs of a guest may have found out about the processor: they ask it themselves, and go on with what they found
-// after a restore. A checkpoint needs each of its features, and minds none that came since.
+// processor lists the CPU features that guest programs may have detected: they query them directly and keep using them after a restore. A
+// checkpoint needs all its features here; additional ones do no harm.
 type processor struct {
-	features []string // sorted; the vendor is one, because the state that a processor saves lies otherwise in another's
-	flags    string   // what releases before this one compared: a hash of all flags that the kernel shows, its own included
+	features []string // sorted; includes the vendor, because the layout of saved CPU state differs between vendors
+	flags    string   // hash of all flags in /proc/cpuinfo, which older releases compared
 }
 
-// notForPrograms are features that change nothing of what a program can execute: they are the kernel's or a hypervisor's, name what a
-// processor is safe from, or say what is fast. Microcode and kernels come and go with them.
+// notForPrograms lists feature prefixes that do not change what a program can execute. They belong to the kernel or a hypervisor, name
+// mitigations, or describe speed, and they change with microcode and kernels.
 var notForPrograms = []string{
 	"AVXSLOW", "BHI_", "CMPSB_", "CPBOOST", "CPPC", "EFER_", "ERMS", "FLUSH_", "FP128", "FP256", "FRED", "FSRM", "HRESET", "HTT", "HWA", "HYBRID_",
 	"HYPERVISOR", "IA32_", "IBPB", "IBRS", "IBS", "IDPRED_", "INT_WBINVD", "INVLPGB", "LBRVIRT", "MCAOVERFLOW", "MCDT_", "MD_CLEAR", "MOVSB_", "MOVU",
@@ -42,7 +42,7 @@ func thisProcessor() (processor, error) {
 	return processor{features: features, flags: flags}, nil
 }
 
-// has says whether the guest of a checkpoint finds here all that it may have found.
+// has reports whether this processor has every feature that the checkpoint's guest may use.
 func (p processor) has(m manifest) bool {
 	if len(m.Processor) == 0 {
 		return m.CPUFeatures == p.flags

@@ -9,12 +9,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// build is what the checkpoint restores under.
+// build returns the build that the checkpoint restores under.
 func (m manifest) build() engine.Build {
 	return engine.Build{Engine: m.Engine, SpecVersion: m.SpecVersion}
 }
 
-// engineKind is what its memory restores under, whatever its version: a manifest that does not say is of the time when there was one.
+// engineKind returns the kind of engine that the memory needs. Manifests without one are from a release with only gVisor.
 func (m manifest) engineKind() string {
 	if m.DiskOnly {
 		return ""
@@ -22,11 +22,11 @@ func (m manifest) engineKind() string {
 	return cmp.Or(m.EngineKind, wire.EngineGVisor)
 }
 
-// protocol is what the checkpoint's agent speaks: a manifest that does not say is of the time of the first.
+// protocol returns the agent's protocol version. Manifests without one are of version 1.
 func (m manifest) protocol() int { return max(m.Protocol, 1) }
 
-// refusesMemory says why the memory of a checkpoint cannot be restored here as things are, and what exactly is in the way: "" where it can be,
-// or where there is none.
+// refusesMemory returns why the memory cannot be restored here now, and the exact cause. why is "" if it can be restored or there is
+// none.
 func (h *Host) refusesMemory(m manifest) (why string, cause error) {
 	switch {
 	case m.DiskOnly:
@@ -56,24 +56,24 @@ var memoryRefusals = map[string]string{
 	wire.RefusedNotKept:        "The engine or the agent of the checkpoint is not on this computer",
 }
 
-// holdPrograms keeps what a checkpoint restores with for as long as a verb works with it, or refuses: nothing else restores it.
+// holdPrograms keeps the checkpoint's engine and agent from collection until release. It refuses if the memory cannot be restored here.
 func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	why, cause := h.refusesMemory(m)
 	if why == "" {
 		if release, cause = h.engine.Hold(m.Engine, m.AgentSHA256); cause == nil {
 			return release, nil
 		}
-		why = wire.RefusedNotKept // since it was looked for
+		why = wire.RefusedNotKept // removed since the check
 	}
 	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
 }
 
-// damaged adds to what is wrong with a checkpoint's content whether its disk can be booted from.
+// damaged returns a refusal for a corrupt checkpoint, which also says whether its disk can be booted.
 func (h *Host) damaged(m manifest, cause error) error {
 	return h.memoryRefusal("checkpoint_corrupt", "The checkpoint does not match its manifest", wire.RefusedDamaged, m, cause)
 }
 
-// missingFor names the features that are why a memory is refused; none where they are not why, or not known.
+// missingFor returns the missing CPU features if they are the reason for the refusal, else nil.
 func (h *Host) missingFor(m manifest, why string) []string {
 	if why != wire.RefusedProcessor {
 		return nil
@@ -90,17 +90,17 @@ func (h *Host) memoryRefusal(code, message, why string, m manifest, cause error)
 	return &refusal{code: code, message: message, cause: cause, details: details}
 }
 
-// EnginesButCurrent in engines_refused is every engine but the one that hostd starts machines with.
+// EnginesButCurrent in engines_refused means every engine except the one that hostd starts machines with.
 const EnginesButCurrent = "others"
 
-// refusesEngine says whether nothing is started or restored under an engine any more. What runs under it runs on.
+// refusesEngine reports whether nothing is started or restored under an engine. Machines that run under it go on.
 func (h *Host) refusesEngine(version string) bool {
 	refused := h.config.EnginesRefused
 	return slices.Contains(refused, version) || version != h.engine.Version() && slices.Contains(refused, EnginesButCurrent)
 }
 
-// collectPrograms removes the engines and agents of earlier versions that no machine runs on and no checkpoint names. It reads every
-// manifest, so it does so only where there is one to remove.
+// collectPrograms removes engines and agents of earlier versions that no machine or checkpoint uses. It reads every manifest, so it runs
+// only if there is a candidate.
 func (h *Host) collectPrograms() error {
 	if spare, err := h.engine.Spare(); err != nil || !spare {
 		return err

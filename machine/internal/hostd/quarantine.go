@@ -14,18 +14,18 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// What no row of the cell's database names, and nobody can prove to be garbage, is in quarantine: it stays as it is, and a file in its
-// workspace's directory says since when. The cell decides what is in it and when it goes; hostd only remembers.
+// quarantineName is a file in a workspace's directory. It lists objects that no database row names but that are not provably garbage, and
+// since when they are kept. The cell decides what is in quarantine and when it is deleted.
 const quarantineName = "quarantine.json"
 
-// quarantined names what is kept (by kind) and since when.
+// quarantined maps quarantined objects to the time since when they are kept.
 type quarantined struct {
-	Workspace   string            `json:"workspace,omitempty"` // all of it
+	Workspace   string            `json:"workspace,omitempty"` // since when the whole workspace is kept; "" if it is not
 	Disks       map[string]string `json:"disks,omitempty"`
 	Checkpoints map[string]string `json:"checkpoints,omitempty"`
 }
 
-// quarantine makes the request's list the whole list. What was in it before stays since then.
+// quarantine replaces the list. Objects that were listed before keep their time.
 func (h *Host) quarantine(_ context.Context, r wire.QuarantineRequest) (struct{}, error) {
 	var done struct{}
 	if !h.pool.HasWorkspace(r.Owner()) {
@@ -63,7 +63,7 @@ func since(before map[string]string, names []string, now string) map[string]stri
 	return after
 }
 
-// readQuarantine takes a file that cannot be read as an empty one: what it named is kept anew, from the next comparison on.
+// readQuarantine treats an unparsable file as empty: its objects are quarantined again at the cell's next comparison.
 func readQuarantine(path string) (quarantined, error) {
 	var found quarantined
 	text, err := readBounded(path, manifestBytes)
@@ -83,7 +83,7 @@ func (h *Host) quarantinePath(workspace string) string {
 	return filepath.Join(h.pool.WorkspaceDir(workspace), quarantineName)
 }
 
-// listQuarantined is the file as the inventory tells it.
+// listQuarantined returns the file's content in wire form.
 func (h *Host) listQuarantined(workspace string) ([]wire.Quarantined, error) {
 	found, err := readQuarantine(h.quarantinePath(workspace))
 	var list []wire.Quarantined

@@ -2,5 +2,4 @@
 
 package hostd
 
-// buildFlags are those with which the tests build hostd.
 var buildFlags = []string{"-race"}

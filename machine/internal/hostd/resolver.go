@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	resolverAsked    = 10 * time.Second // between two questions of ours
+	resolverAsked    = 10 * time.Second // interval of liveness probes
 	resolverAnswers  = 5 * time.Second
-	resolverSilences = 3 // after so many without an answer it is ended
+	resolverSilences = 3 // the resolver is ended after this many failed probes in a row
 )
 
 var resolverLimits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: resolver.MemoryBytesMax, Pids: 64}
 
-// resolverState is what is known of the process that answers machines' DNS questions.
+// resolverState is the observed state of the resolver process.
 type resolverState struct {
 	mu    sync.Mutex
 	known wire.Resolver
@@ -50,9 +50,8 @@ func (s *resolverState) ended() {
 	s.known.Serving = false
 }
 
-// keepResolver starts the process and starts it again whenever it dies or falls silent. It lives on when hostd ends, and answers until the next hostd has
-// started another. Without it guests have no names, but they run: hostd goes on and says so. What they ask meanwhile waits in the sockets,
-// which are hostd's.
+// keepResolver restarts the resolver whenever it dies or stops answering. The process outlives hostd and answers until the next hostd has
+// started its own. Without it guests have no DNS but run on. Their queries wait in the sockets, which hostd owns.
 func (h *Host) keepResolver(ctx context.Context) {
 	var sockets *network.NameSockets
 	h.keepRunning(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
@@ -61,7 +60,7 @@ func (h *Host) keepResolver(ctx context.Context) {
 	}
 }
 
-// runResolver returns when the process has ended or was ended because it answers no more, or when the context ends: then it lives on.
+// runResolver returns when the process has ended, or was ended because it stopped answering. If the context ends, the process lives on.
 func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) error {
 	if *sockets == nil {
 		made, err := h.router.ListenForNames()
@@ -101,12 +100,12 @@ func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) e
 			return nil
 		}
 		err = errors.Join(err, process.Process.Kill())
-		<-ended // killed: how it ended says nothing
+		<-ended // it was killed, so its exit status says nothing
 		return err
 	}
 }
 
-// untilSilent asks again and again, and returns when there was no answer resolverSilences times one after the other, or the context ends.
+// untilSilent probes until resolverSilences probes in a row fail, or the context ends.
 func untilSilent(ctx context.Context, pause time.Duration, ask func() error) error {
 	for silences := 0; ; {
 		wait(ctx, nil, pause)
@@ -125,7 +124,6 @@ func untilSilent(ctx context.Context, pause time.Duration, ask func() error) err
 	}
 }
 
-// startResolver returns when the process serves.
 func (h *Host) startResolver(sockets network.NameSockets) (*exec.Cmd, *nameLink, error) {
 	wanted := servant{
 		name:    "resolver",

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// blockedName is answered without asking anybody.
+// blockedName is answered without an upstream query.
 const blockedName = "4.3.2.10.in-addr.arpa."
 
 func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
@@ -36,7 +36,7 @@ func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
 	}
 
 	must(t, unix.Kill(first, unix.SIGKILL))
-	d.asksName(router) // what is asked while there is none waits for the next one
+	d.asksName(router) // a query without a running resolver waits for the next one
 	second := d.resolver()
 	eventually(t, "hostd counts two starts", func() bool { return d.inventory().Resolver.Starts == 2 && serving() })
 
@@ -54,7 +54,7 @@ func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
 	}
 }
 
-// openRouter is the network namespace of the daemon's router. The file outlives hostd, through which it is found.
+// openRouter opens the network namespace of the daemon's router. The file stays valid after hostd ends.
 func (d *daemon) openRouter() *os.File {
 	d.t.Helper()
 	file, err := os.Open(d.seenByHostd("run/net/netns/router"))
@@ -63,7 +63,6 @@ func (d *daemon) openRouter() *os.File {
 	return file
 }
 
-// resolver is the one process of the daemon's resolver.
 func (d *daemon) resolver() int {
 	d.t.Helper()
 	var found []int
@@ -83,7 +82,7 @@ func (d *daemon) resolver() int {
 	return found[0]
 }
 
-// asksName asks from inside the router, until there is an answer: a datagram that a dying process has taken is lost.
+// asksName queries from inside the router until there is an answer: a datagram that a dying process has read is lost.
 func (d *daemon) asksName(router *os.File) {
 	d.t.Helper()
 	network := d.config["machine_network"].(string)
@@ -110,7 +109,7 @@ func exchangeIn(namespace *os.File, nameserver string) (answer *dns.Msg, err err
 	return answer, err
 }
 
-// dialIn makes the socket on a thread that comes home.
+// dialIn makes the socket on a thread that enters the namespace and returns to its own.
 func dialIn(namespace *os.File, address string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {

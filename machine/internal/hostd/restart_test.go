@@ -60,7 +60,7 @@ func TestAMachineThatEndedWhileNobodyLookedIsNews(t *testing.T) {
 	}
 }
 
-// Each point of each verb: hostd dies there, its successor finds one of two states, and asking again succeeds.
+// hostd dies at each failpoint of each verb. Its successor finds one of two states, and a retry succeeds.
 func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	d := newDaemon(t, twoSlots)
 	d.other = d.otherTemplate()
@@ -68,7 +68,7 @@ func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	for _, point := range FailpointNames {
 		verb, _, _ := strings.Cut(point, ".")
 		if verb == "unpause" || verb == "fence" || verb == "fit" || strings.HasPrefix(verb, "volume") {
-			continue // two have one step, which TestAStepThatFails covers; fitting is no verb, and has a test of its own; for volumes see tests/acceptance
+			continue // unpause and fence have one step, which TestAStepThatFailsIsTakenBack covers; fit has its own test; volumes are in tests/acceptance
 		}
 		t.Run(point, func(t *testing.T) {
 			outer := d.t
@@ -82,7 +82,7 @@ func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	}
 }
 
-// preparedCheckpoint leaves a workspace with a checkpoint in which a counter runs.
+// preparedCheckpoint makes a workspace with a checkpoint in which a counter runs.
 func (d *daemon) preparedCheckpoint() (workspace, id string) {
 	d.t.Helper()
 	workspace, id = newID(), newID()
@@ -97,7 +97,7 @@ func (d *daemon) preparedCheckpoint() (workspace, id string) {
 func (d *daemon) dieAt(point, verb, source, id string) {
 	d.t.Helper()
 	switch verb {
-	case "start", "connect": // which is a start's last step, where it asks for it
+	case "start", "connect": // connect is the last step of a start that requests it
 		d.plainSlot()
 		d.dieInStart(point, d.other)
 	case "checkpoint":
@@ -236,7 +236,7 @@ func (d *daemon) dieInEnd(point, verb string) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 }
 
-// A step that fails in a hostd that lives on: start and restore leave nothing, a checkpoint leaves the guest running.
+// A step fails in a hostd that lives on: start and restore leave nothing, a checkpoint leaves the guest running.
 func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	d := newDaemon(t, nil)
 	source, id := d.preparedCheckpoint()
@@ -246,7 +246,7 @@ func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	for _, point := range FailpointNames {
 		verb, step, _ := strings.Cut(point, ".")
 		if step == "answer" {
-			continue // everything is done then: the answer is lost, as if hostd had died
+			continue // the verb is complete by then, and only its answer is lost
 		}
 		d.setFailpoints(Failpoints{point: "throw"})
 		switch verb {
@@ -280,11 +280,11 @@ func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	d.setFailpoints(Failpoints{})
 	eventually(t, "the slots are as many as wanted", func() bool {
 		entries, err := os.ReadDir(d.dir + "/data/slots")
-		return err == nil && len(entries) == 4 // two machines, a slot and a shell
+		return err == nil && len(entries) == 4 // two machines, one warm and one blank sandbox
 	})
 }
 
-// isEmpty looks below the mount namespace of hostd, since the pool is mounted nowhere else.
+// isEmpty reads through hostd's mount namespace, the only one with the pool mounted.
 func (d *daemon) isEmpty(point, dir string) {
 	d.t.Helper()
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", dir)

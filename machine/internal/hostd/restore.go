@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// restore continues a checkpoint on a fresh snapshot of its disk, or boots from it where there is no memory to continue. The machine's packets do not leave before connect. The checkpoint
-// itself is only read: whatever fails, it can be restored again.
+// restore continues a checkpoint on a new snapshot of its disk, or boots from the disk if the checkpoint has no memory. The machine's
+// packets do not leave before connect. The checkpoint is only read, so it can be restored again after any failure.
 func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -61,7 +61,7 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	return h.describe(s), h.points.at("restore.answer")
 }
 
-// sourceOf is whose checkpoint is restored. One that is deleted meanwhile makes the restore fail, and nothing of it is left.
+// sourceOf returns the owner of the checkpoint. If the checkpoint is deleted during the restore, the restore fails and leaves nothing.
 func sourceOf(r wire.RestoreRequest) string {
 	if r.Of == nil {
 		return r.Owner()
@@ -69,7 +69,7 @@ func sourceOf(r wire.RestoreRequest) string {
 	return r.Of.Owner()
 }
 
-// verifyForRestore refuses before anything is touched. The engine and the agent that it finds stay until they are let go.
+// verifyForRestore refuses before anything is changed. The engine and agent stay until letPrograms is called.
 func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest, m manifest) (letPrograms func(), err error) {
 	if letPrograms, err = h.holdPrograms(m); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// restoreSandbox returns the sandbox also when it fails after it has one.
+// restoreSandbox also returns the sandbox with an error, if it already has one.
 func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m manifest, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("restore.shell"); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	return s, h.awaitRestored(ctx, r, s, m)
 }
 
-// openImage prefers what lies in memory: the parts of a copy are what they were copied from, byte by byte.
+// openImage prefers files that are in the page cache: a copy's parts have the same bytes as their source.
 func (h *Host) openImage(dir string) ([]*os.File, error) {
 	if image := h.warm.take(dir); image != nil {
 		return image, nil
@@ -183,19 +183,19 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = m.protocol(), engine.Running })
 }
 
-// addressFor is the address that the guest knows as its own. A fork is somebody else: its source comes back to its address.
+// addressFor returns the address that the guest knows as its own. A fork gets another one: its source may come back to that address.
 func (m manifest) addressFor(r wire.RestoreRequest) netip.Addr {
 	if r.Of != nil {
 		return netip.Addr{}
 	}
 	address, err := netip.ParseAddr(m.Address)
-	if err != nil { // none, of an older release
+	if err != nil { // empty in manifests of older releases
 		return netip.Addr{}
 	}
 	return address
 }
 
-// pagesBytes is how much of the guest's memory the image holds: pages.img has no more than that, holes apart.
+// pagesBytes returns the guest memory that the image holds, without holes.
 func (m manifest) pagesBytes() int64 {
 	for _, p := range m.Parts {
 		if p.Name == "pages.img" {

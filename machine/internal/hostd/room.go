@@ -11,29 +11,28 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// rooms keeps the limits of running machines' disks where their users expect them. What a guest deletes gives its room back although a
-// checkpoint or a fork still holds it; the kernel tells nobody of a delete, and answers a write beyond the limit by itself. So the disks
-// that come near their limit are looked at, and those of which much has changed.
+// rooms adjusts the quota limits of running machines' disks, so that deleted files free capacity even if a checkpoint or fork still
+// refers to them. The kernel does not report deletes and rejects writes at the limit by itself. So a poller measures disks that are near
+// their limit or have changed much.
 type rooms struct {
-	mu   sync.Mutex // held while a limit is set: by a look only for the machine that runs, so that none is set late
+	mu   sync.Mutex // held while a limit is set; the poller then changes only the running machine's limit, so no limit is set late
 	seen map[*engine.Sandbox]*lastLook
 }
 
 type lastLook struct {
-	used int64     // as it counted then
-	next time.Time // not before
-	late time.Time // and not much later, near the limit
+	used int64     // bytes used, as counted then
+	next time.Time // no measurement before this time
+	late time.Time // near the limit, the next measurement is due by this time
 }
 
 const (
 	lookTime     = time.Second
-	lookTimeLate = 5 * time.Second // a commit may have hidden that something was changed
-	lookCost     = 20              // a look is followed by as many times its length without one
+	lookTimeLate = 5 * time.Second // a commit may have hidden a change
+	lookCost     = 20              // after a measurement, pause this many times its duration
 
-	blankRoomMin = 64 << 20 // a machine on a blank disk with less cannot do anything
+	blankRoomMin = 64 << 20 // a machine on a blank disk with less cannot work
 )
 
-// keepRooms looks until the context ends.
 func (h *Host) keepRooms(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait(ctx, nil, lookTime)
@@ -71,7 +70,7 @@ func (h *Host) lookAtRooms(ctx context.Context) {
 	}
 }
 
-// isRoomDue is cheap. A guest that stands still changes nothing.
+// isRoomDue is cheap. It skips machines that are paused or frozen: they change nothing.
 func (h *Host) isRoomDue(s *engine.Sandbox, look *lastLook, now time.Time) bool {
 	claim := s.Record().Claim
 	if claim.State != engine.Running || now.Before(look.next) {
@@ -110,7 +109,7 @@ func (h *Host) lookAt(s *engine.Sandbox, look *lastLook) {
 		h.log.Warn("the room of a disk cannot be found out", "workspace", claim.Owner, "error", err)
 	}
 	now := time.Now()
-	look.next = now.Add(lookCost * now.Sub(began)) // a disk with many files must not take a processor
+	look.next = now.Add(lookCost * now.Sub(began)) // a disk with many files must not occupy a CPU
 	look.late = now.Add(lookTimeLate)
 }
 
@@ -119,7 +118,7 @@ func (h *Host) setRoomOf(s *engine.Sandbox, room pool.Room) error {
 	defer h.rooms.mu.Unlock()
 	workspace := s.Record().Claim.Owner
 	if h.machine(workspace) != s {
-		return nil // another one may be in the making
+		return nil // another machine may be in the making
 	}
 	return h.pool.SetRoom(workspace, room)
 }
@@ -132,14 +131,14 @@ func (h *Host) measureRoom(workspace, disk string, diskGiB int) (pool.Room, erro
 	return h.pool.RoomFor(workspace, diskGiB, bytes)
 }
 
-// assemble makes room for what the service writes while it makes a machine.
+// assemble raises the limit for the data that the service writes while it makes a machine.
 func (h *Host) assemble(workspace string, diskGiB int) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()
 	return h.pool.AssembleWorkspace(workspace, diskGiB)
 }
 
-// allow sets the limit under which the guest is handed over. Bytes that are not known are measured.
+// allow sets the limit under which the guest runs. Unknown (nil) bytes are measured.
 func (h *Host) allow(workspace, disk string, diskGiB int, bytes *int64) error {
 	var room pool.Room
 	var err error
@@ -154,7 +153,7 @@ func (h *Host) allow(workspace, disk string, diskGiB int, bytes *int64) error {
 	return h.pool.SetRoom(workspace, room)
 }
 
-// roomForBlank refuses a blank disk that what the checkpoints keep would leave without room.
+// roomForBlank refuses a blank disk if the checkpoints of the workspace leave it too little capacity.
 func (h *Host) roomForBlank(workspace string, diskGiB int) error {
 	room, err := h.pool.RoomFor(workspace, diskGiB, 0)
 	if err != nil {

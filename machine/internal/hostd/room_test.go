@@ -9,12 +9,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// writeZeros is a command that writes so many MiB. head would write them in pieces of 8 KiB, each a call of the sandbox's kernel.
+// writeZeros returns a command that writes mib MiB. head would write pieces of 8 KiB, each a call into the sandbox's kernel.
 func writeZeros(path string, mib int) string {
 	return fmt.Sprintf("dd if=/dev/zero of=%s bs=1M count=%d 2>/dev/null", path, mib)
 }
 
-// fits says whether a file of so many MiB can be written; what could not be written whole is removed.
+// fits reports whether a file of mib MiB can be written; a partial file is removed.
 func (d *daemon) fits(m wire.Machine, name string, mib int) bool {
 	d.t.Helper()
 	path := "/home/" + name
@@ -40,14 +40,13 @@ func TestDeletedFilesGiveTheirRoomBackAlthoughASnapshotHoldsThem(t *testing.T) {
 	if d.fits(m, "b", 600) {
 		t.Fatal("1200 MiB fit on a disk of 1 GiB")
 	}
-	d.kill() // whoever comes after hostd knows as much
+	d.kill() // the next hostd enforces the same limit
 	d.start()
 	d.run(m, "rm /home/a")
 	d.soonFits(m, "b", 600)
 	if d.fits(m, "c", 600) {
 		t.Fatal("with a snapshot 1200 MiB fit on a disk of 1 GiB")
 	}
-	// A suspend and a resume change nothing of it.
 	id := newID()
 	d.checkpoint(m, id, "paused")
 	d.stop(m)
@@ -125,7 +124,7 @@ func TestAResetThatWouldLeaveNoRoomIsRefusedAndTheGuestRunsOn(t *testing.T) {
 	if text := d.run(m, "rm /home/small1; echo runs"); text != "runs" {
 		t.Errorf("the guest says %q", text)
 	}
-	d.checkpoint(m, newID(), "paused") // a suspend is none
+	d.checkpoint(m, newID(), "paused") // a suspend is no reset
 	d.stop(m)
 	d.refused(d.call("POST", "/machines/start", d.startRequest(m.Owner(), 3), nil), "disk_full")
 	d.ok(d.call("POST", "/checkpoints/delete", wire.DeleteRequest{Fence: d.fence(m.Owner(), 3), Names: []string{request.CheckpointID}}, nil))
@@ -161,7 +160,7 @@ func TestTheDiskOfADeadMachineIsCapturedAndRestored(t *testing.T) {
 	d.refused(d.call("POST", "/machines/checkpoint", missing, nil), "not_found")
 }
 
-// roomShown is what the guest is told of its disk, in MiB: size and what is free.
+// roomShown returns size and free space of the disk in MiB, as the guest sees them.
 func (d *daemon) roomShown(m wire.Machine) (size, free int) {
 	d.t.Helper()
 	text := d.run(m, "stat -f -c '%b %a %S' /home")
@@ -184,7 +183,7 @@ func TestAGuestIsToldTheSizeOfItsDiskAndWhatIsLeftOfIt(t *testing.T) {
 		t.Fatalf("a blank disk of 1 GiB: size %d, free %d", size, free)
 	}
 	d.run(m, writeZeros("/home/a", 300))
-	if !is(m, 700, 724) { // written out or not
+	if !is(m, 700, 724) {
 		size, free := d.roomShown(m)
 		t.Fatalf("with 300 MiB: size %d, free %d", size, free)
 	}

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	proxyAcked = 3 * time.Second // a proxy that does not say in this time that it took what it is told is ended
+	proxyAcked = 3 * time.Second // a proxy that does not acknowledge a change in this time is ended
 	proxyGone  = 10 * time.Second
-	proxyAlone = 20 * time.Second // how long a change waits for the proxy of an earlier hostd to be gone
+	proxyAlone = 20 * time.Second // how long a change waits for an earlier hostd's proxy to end
 )
 
-// secretLinks is the way to the proxy that puts secrets in, whichever it is.
+// secretLinks is the connection to the current secret proxy.
 type secretLinks struct {
 	enabled bool
 
 	mu    sync.Mutex
 	link  *secretLink
-	told  map[netip.Addr]bool // machines that a proxy may have heard of
-	alone chan struct{}       // closed when no proxy of an earlier hostd serves any more
+	told  map[netip.Addr]bool // machines that a proxy may know
+	alone chan struct{}       // closed when no proxy of an earlier hostd serves
 	once  sync.Once
 }
 
@@ -36,7 +36,6 @@ func newSecretLinks(enabled bool) *secretLinks {
 	return &secretLinks{enabled: enabled, told: map[netip.Addr]bool{}, alone: make(chan struct{})}
 }
 
-// secretLink is the way to one process.
 type secretLink struct {
 	conn net.Conn
 	end  func()
@@ -51,7 +50,7 @@ func newSecretLink(conn net.Conn, end func()) *secretLink {
 	return &secretLink{conn: conn, end: end, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}}
 }
 
-// secretsOf is a machine by what the cell knows it by; nil: none of its ports is led to the proxy.
+// secretsOf returns workspace and epoch of a machine; nil if no port of it is redirected to the proxy.
 func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
 	claim := s.Record().Claim
 	if len(policy.SecretPorts) == 0 || policy.Mode == wire.EgressDenyAll || claim == nil {
@@ -61,7 +60,7 @@ func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
 	return &wire.SecretsOf{WorkspaceID: subject.ID, Epoch: claim.Epoch}
 }
 
-// adopt takes over the machines that an earlier hostd has told a proxy of.
+// adopt takes over the machines that an earlier hostd sent to a proxy.
 func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,8 +71,8 @@ func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 
 func (l *secretLinks) beAlone() { l.once.Do(func() { close(l.alone) }) }
 
-// begin makes a link the one that changes go to. `snapshot` takes the state that the new process starts with. The lock is held meanwhile,
-// so that no change falls between the two.
+// begin makes a link the target of changes. It holds the lock while `snapshot` takes the initial state of the new process, so that no
+// change is lost between the two.
 func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +80,6 @@ func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
 	return snapshot()
 }
 
-// over is called when the process has ended.
 func (l *secretLinks) over(link *secretLink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,8 +90,8 @@ func (l *secretLinks) over(link *secretLink) {
 	close(link.gone)
 }
 
-// tell returns when no proxy carries a connection that the machine had open before. `of` is nil where the machine has no secrets any more.
-// The caller has changed the router already, so a proxy that starts meanwhile has the change, too.
+// tell returns when no proxy relays a connection that the machine had opened before the change. `of` is nil if the machine has no
+// secrets. The router has the change already, so a proxy that starts now has it too.
 func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.SecretsOf) error {
 	l.mu.Lock()
 	known := l.told[machine]
@@ -126,9 +124,9 @@ func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.Sec
 	}
 }
 
-// forget is for a machine that is gone, before another one may get its address.
+// forget drops a removed machine, before another machine may get its address.
 func (l *secretLinks) forget(machine netip.Addr) {
-	_ = l.tell(context.Background(), machine, nil) // one that did not take it is ended, and its successor reads what is there
+	_ = l.tell(context.Background(), machine, nil) // a proxy that does not acknowledge is ended, and its successor reads the router's state
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.told, machine)
@@ -160,13 +158,13 @@ func (l *secretLink) tell(machine netip.Addr, of *wire.SecretsOf) error {
 	case <-acked:
 		return nil
 	case <-l.gone:
-		return nil // whoever follows has read the change
+		return nil // the next proxy starts with the change
 	case <-time.After(proxyAcked):
 		return context.DeadlineExceeded
 	}
 }
 
-// listen takes acknowledgements. The process reads what hostile guests write: whatever else it says ends it.
+// listen reads acknowledgements. The process parses input of hostile guests, so any other message ends it.
 func (l *secretLink) listen() {
 	lines := bufio.NewScanner(l.conn)
 	for lines.Scan() {

@@ -15,12 +15,12 @@ import (
 
 var proxyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: secretproxy.MemoryBytesMax, Pids: 64}
 
-// proxySockets are where the proxy is reached: by machines, inside the router, and by the cell. They are hostd's, so that what comes while
-// it is started again waits.
+// proxySockets are the sockets of the secret proxy: requests from machines, inside the router, and answers from the cell. hostd owns
+// them, so that connections wait during a restart of the proxy.
 type proxySockets struct{ requests, answers *os.File }
 
-// keepSecretProxy starts the process and starts it again whenever it dies. It lives on when hostd ends, and serves until the next hostd has started
-// another. Without it no connection to a port of a machine's secrets is made, with or without a secret.
+// keepSecretProxy restarts the proxy whenever it dies. The process outlives hostd and serves until the next hostd has started its own.
+// Without it, connections to a machine's secret ports fail, with or without a secret.
 func (h *Host) keepSecretProxy(ctx context.Context) {
 	if h.config.SecretsSocket == "" {
 		return
@@ -33,7 +33,7 @@ func (h *Host) keepSecretProxy(ctx context.Context) {
 	}
 }
 
-// runSecretProxy returns when the process has ended, or when the context ends: then it lives on.
+// runSecretProxy returns when the process has ended. If the context ends, the process lives on.
 func (h *Host) runSecretProxy(ctx context.Context, sockets **proxySockets) error {
 	if *sockets == nil {
 		made, err := h.listenForSecrets()
@@ -79,7 +79,7 @@ func (h *Host) listenForSecrets() (*proxySockets, error) {
 	return &proxySockets{requests, answers}, nil
 }
 
-// listenForAnswers makes a socket that only the cell's user connects to: the kernel asks for its right to write there, and the proxy for its id.
+// listenForAnswers makes a socket for the cell's user only: the kernel checks write permission, and the proxy checks the peer's uid.
 func (h *Host) listenForAnswers() (*os.File, error) {
 	path := h.config.SecretsSocket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -97,7 +97,6 @@ func (h *Host) listenForAnswers() (*os.File, error) {
 	return listener.(*net.UnixListener).File()
 }
 
-// startSecretProxy returns when the process serves.
 func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, error) {
 	roots, err := h.extraRoots()
 	if err != nil {
@@ -106,7 +105,7 @@ func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, e
 	wanted := servant{
 		name:    "secrets",
 		command: secretproxy.Command,
-		trace:   "none", // what a trace shows may be a secret
+		trace:   "none", // a stack trace may show a secret
 		uid:     h.config.SecretProxyUID,
 		gid:     h.config.SecretProxyGID,
 		group:   h.groups.SecretProxy(),
@@ -134,7 +133,7 @@ func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, e
 	return process, link, nil
 }
 
-// extraRoots are the authorities that the proxy believes beside the system's.
+// extraRoots returns the PEM certificates that the proxy trusts in addition to the system's.
 func (h *Host) extraRoots() (string, error) {
 	if h.config.SecretsCA == "" {
 		return "", nil

@@ -17,25 +17,25 @@ import (
 const (
 	servantPauseMin = 100 * time.Millisecond
 	servantPauseMax = 10 * time.Second
-	servantSteady   = time.Minute // one that ran so long is started again at once
+	servantSteady   = time.Minute // a process that ran this long is restarted with the shortest pause
 	servantReady    = time.Minute
 )
 
-// servant is a process that does for machines what hostd, which is root, must not. Its program is this one, and its rights are those of a user
-// that owns nothing. It lives on when hostd ends.
+// servant is an unprivileged child process of hostd. It runs this same binary as a user that owns nothing, for work that root must not
+// do, and it outlives hostd.
 type servant struct {
-	name     string // how it is called in a list of processes
+	name     string
 	command  string
 	trace    string // GOTRACEBACK
 	uid, gid int
 	group    *cgroup.Group
 	limits   cgroup.Limits
-	sockets  []*os.File // where it serves. They are hostd's, so that what comes while it is started again waits
-	ready    string     // what it says when it serves
+	sockets  []*os.File // listening sockets, owned by hostd so that connections wait during a restart
+	ready    string     // the message with which it reports that it serves
 	where    func(start func() error) error
 }
 
-// keepRunning runs it again whenever it ends, until the context ends.
+// keepRunning calls run again whenever it returns, until the context ends.
 func (h *Host) keepRunning(ctx context.Context, what string, run func() error) {
 	pause := servantPauseMin
 	for ctx.Err() == nil {
@@ -53,8 +53,8 @@ func (h *Host) keepRunning(ctx context.Context, what string, run func() error) {
 	}
 }
 
-// start returns when the process serves. `begin` is asked for its set-up, a line of JSON, with the connection to it and with what ends it, when the process is
-// in its group: nothing of it runs outside. From then on the connection is the caller's, also after an error.
+// start returns when the process serves. Once the process is in its cgroup, start calls `begin` with the connection and a kill function.
+// `begin` returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
 func (s servant) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {
@@ -84,7 +84,7 @@ func (s servant) start(instance string, begin func(conn net.Conn, end func()) ([
 	if err := errors.Join(s.group.SetLimits(s.limits), s.group.Add(process.Process.Pid)); err != nil {
 		return nil, errors.Join(err, process.Process.Kill(), process.Wait(), ours.Close())
 	}
-	wanted, err := begin(ours, func() { _ = process.Process.Kill() }) // it has ended
+	wanted, err := begin(ours, func() { _ = process.Process.Kill() }) // an error means that it has ended
 	if err == nil {
 		err = s.tell(wanted, send, receive)
 	}
@@ -94,7 +94,6 @@ func (s servant) start(instance string, begin func(conn net.Conn, end func()) ([
 	return process, nil
 }
 
-// tell gives it its set-up, and returns when it serves.
 func (s servant) tell(setup []byte, send, receive *os.File) error {
 	if err := send.SetWriteDeadline(time.Now().Add(servantReady)); err != nil {
 		return err

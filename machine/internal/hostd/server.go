@@ -13,13 +13,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// request is any body that says for whom it speaks.
+// request is a body with a command header.
 type request interface{ Caller() wire.Fence }
 
-// Handler answers the verbs of wire/hostd.go.
+// Handler serves the verbs of wire/hostd.go.
 func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
-	// These make something new: a repetition gets the first answer. The others can be done twice.
+	// These verbs make new objects: a repeat gets the first answer. The others are idempotent.
 	mux.Handle("POST /machines/start", remembered(h, "start", checkStart, h.start))
 	mux.Handle("POST /machines/restore", remembered(h, "restore", checkRestore, h.restore))
 	mux.Handle("POST /machines/checkpoint", remembered(h, "checkpoint", checkCheckpoint, h.checkpoint))
@@ -88,7 +88,7 @@ func handle[R request, A any](h *Host, name string, remember bool, check func(R)
 	})
 }
 
-// handleCall is for a verb that says itself what joins it, and whom it waits for.
+// handleCall serves a verb with its own rule for joining and queueing.
 func handleCall[R request, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error), name func(R) call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
@@ -119,7 +119,7 @@ func handleCall[R request, A any](h *Host, check func(R) error, do func(context.
 	})
 }
 
-// othersOf names what else a verb changes: a fork's checkpoint goes straight into its target.
+// othersOf returns the other subjects that a verb changes: a fork's checkpoint goes directly to its target.
 func othersOf(body any) map[string]int64 {
 	if r, ok := body.(wire.CheckpointRequest); ok && r.Into != nil {
 		return map[string]int64{r.Into.Owner(): r.IntoFence}
@@ -138,7 +138,7 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 	})
 }
 
-// unfenced is for a change of what belongs to no subject: the installation whose the pool is may make it.
+// unfenced serves a change of objects without a subject. Only the installation that owns the pool may call it.
 func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
 	inner := asked(h, check, do)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,7 +150,7 @@ func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R
 	})
 }
 
-// asked is for a question with a body: it changes nothing that a fence would guard.
+// asked serves a query with a body: it changes nothing that a fencing token guards.
 func asked[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
@@ -194,11 +194,11 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A caller that hung up does not read; it asks again.
+	// A caller that disconnected reads nothing and asks again.
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Listen makes the socket and accepts only root and the configured user, whatever the file's mode says.
+// Listen makes the socket. It accepts only root and the configured user, whatever the file's mode.
 func (h *Host) Listen() (net.Listener, error) {
 	path := h.config.Socket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -208,7 +208,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A successor may have its own socket there when this one is closed.
+	// A successor may already have its own socket there when this one closes.
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chown(path, 0, h.config.SocketGID), os.Chmod(path, 0o660)); err != nil {
 		listener.Close()
@@ -217,7 +217,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	return &peerListener{Listener: listener, uid: uint32(h.config.SocketUID)}, nil
 }
 
-// Serve answers until the context ends, then lets what runs come to its end. Machines run on.
+// Serve answers until the context ends, then drains running verbs. Machines run on.
 func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -239,7 +239,7 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 		drain, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
 		h.jobs.wait(drain)
-		stop() // streams end
+		stop() // ends the event streams
 		if err := server.Shutdown(drain); err != nil {
 			server.Close()
 		}

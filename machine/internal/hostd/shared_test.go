@@ -17,12 +17,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// What the tests that need the real engine are given. They run as root, and say what they miss otherwise.
+// Environment variables for tests that need the real engine. The tests run as root; a missing variable is reported.
 const (
 	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
 	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
 	layerVariable = "BERTH_TEST_LAYER" // path of an EROFS image with a small Debian
-	hostdVariable = "BERTH_TEST_HOSTD" // path of this version's hostd; it is built where there is none
+	hostdVariable = "BERTH_TEST_HOSTD" // path of this version's hostd; built if unset
 )
 
 const (
@@ -30,10 +30,10 @@ const (
 	configName   = "config.json"
 )
 
-// sharedDir is what all daemons of these tests use: hostd's binary, and the layer.
+// sharedDir holds hostd's binary and the layer for all daemons of these tests.
 var sharedDir string
 
-// daemons counts them, from a number that other runs on this computer hardly have.
+// daemons numbers the daemons, from a random start that hardly collides with other test runs.
 var daemons atomic.Uint32
 
 func TestMain(m *testing.M) {
@@ -45,14 +45,14 @@ func TestMain(m *testing.M) {
 	}
 	daemons.Store(rand.Uint32())
 	if os.Getuid() != 0 {
-		os.Exit(m.Run()) // what needs root is skipped
+		os.Exit(m.Run())
 	}
 	testns.TakeDown = takeDown
 	testns.Finish = removeTogether
 	os.Exit(testns.Run(m, 0, makeSharedDir))
 }
 
-// removeTogether cleans the hostd that tests share, and says what it found wrong.
+// removeTogether removes the shared hostd and returns the problems that it found.
 func removeTogether() (failed error) {
 	if together.running == nil {
 		return nil
@@ -68,7 +68,7 @@ func makeSharedDir() (err error) {
 	return err
 }
 
-// takeDown has hostd clean what the daemons of ended tests left in the kernel.
+// takeDown makes hostd remove the kernel objects that daemons of ended tests left.
 func takeDown(folder string) (failed error) {
 	binary := os.Getenv(hostdVariable)
 	if built, _ := filepath.Glob(filepath.Join(folder, sharedPrefix+"*", "hostd")); len(built) > 0 {
@@ -83,7 +83,7 @@ func takeDown(folder string) (failed error) {
 	return failed
 }
 
-// hostdBinary is the one that is given, or one that is built. Where races are looked for, they are looked for in it.
+// hostdBinary returns the given binary, or builds one. With the race detector it always builds one.
 var hostdBinary = sync.OnceValues(func() (string, error) {
 	if given := os.Getenv(hostdVariable); given != "" && len(buildFlags) == 0 {
 		return given, nil
@@ -99,8 +99,8 @@ var hostdBinary = sync.OnceValues(func() (string, error) {
 
 const verifiedName = "verified.json"
 
-// sharedLayer is the digest of the template's image, of which all daemons have one copy. The product reads it once, and its note of
-// that holds for whoever sees the same file.
+// sharedLayer returns the digest of the template's image, of which all daemons share one copy. hostd verifies it once; the note of that
+// is valid for every daemon that sees the same file.
 var sharedLayer = sync.OnceValues(func() (digest string, err error) {
 	if digest, err = copyLayer(os.Getenv(layerVariable), sharedDir); err != nil {
 		return "", err
@@ -112,7 +112,6 @@ var sharedLayer = sync.OnceValues(func() (digest string, err error) {
 	return digest, unix.Unmount(point, 0)
 })
 
-// copyLayer puts an image where hostd looks for it by its digest.
 func copyLayer(image, dir string) (digest string, err error) {
 	sum, err := exec.Command("sha256sum", image).Output()
 	if err != nil {
@@ -124,7 +123,7 @@ func copyLayer(image, dir string) (digest string, err error) {
 
 func layerPath(dir, digest string) string { return filepath.Join(dir, digest+".erofs") }
 
-// addSharedLayer shows the one copy to this daemon. A link would change the file's times, for which every daemon would read it anew.
+// addSharedLayer mounts the shared copy for this daemon. A link would change the file's ctime, and every daemon would verify it again.
 func (d *daemon) addSharedLayer() (digest string) {
 	d.t.Helper()
 	digest, err := sharedLayer()
@@ -145,14 +144,14 @@ func (d *running) removeSharedLayer() error {
 	return unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0)
 }
 
-// together is the hostd of all tests that neither end it nor look at what is not theirs.
+// together is the hostd for all tests that neither end it nor look at other tests' objects.
 var together struct {
 	once sync.Once
 	*running
 	answers bool
 }
 
-// withOthers is the one hostd that tests share: starting and removing one takes longer than most of them. What the test has asked for is
+// withOthers returns the shared hostd: starting and removing one takes longer than most tests. The subjects that the test used are
 // deleted after it.
 func withOthers(t *testing.T) *daemon {
 	t.Helper()

@@ -42,7 +42,7 @@ func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 func TestAMachinePastItsMemoryIsReportedAsOutOfMemory(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
-	// Far below what the guest was told, so that its agent sees no reason to end anybody first.
+	// Far below the guest's memory, so that its agent ends no process first.
 	must(t, os.WriteFile(d.controlFile(m, "memory.limit_in_bytes", "memory.max"), []byte("120000000"), 0))
 	d.begin(m, "eater", "head -c 200M /dev/zero > /dev/shm/a; head -c 100M /dev/zero > /tmp/b")
 	event := d.nextEvent(0)
@@ -51,7 +51,7 @@ func TestAMachinePastItsMemoryIsReportedAsOutOfMemory(t *testing.T) {
 	}
 }
 
-// controlFile is a file of the machine's cgroup, by its name on v1 and v2.
+// controlFile returns a file of the machine's cgroup, by its name on v1 and v2.
 func (d *daemon) controlFile(m wire.Machine, v1, v2 string) string {
 	dir := filepath.Dir(m.FreezerFile)
 	if strings.HasSuffix(m.FreezerFile, "cgroup.freeze") {
@@ -129,7 +129,7 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	d.counts(d.restore(m.Owner(), id, 2), at)
 }
 
-// prepared makes sure that sandboxes have done ahead what a restore needs: their filters are part of it, and can be seen.
+// prepared checks that sandboxes prepared for a restore: their seccomp filters, which are part of that, are visible.
 func (d *daemon) prepared(slots []string) {
 	d.t.Helper()
 	for _, slot := range slots {
@@ -143,7 +143,7 @@ func (d *daemon) prepared(slots []string) {
 	}
 }
 
-// waitingSlots are the slots and shells that no workspace has.
+// waitingSlots returns the warm and blank sandboxes that belong to no workspace.
 func (d *daemon) waitingSlots() []string {
 	all, err := os.ReadDir(d.seenByHostd("data/slots"))
 	must(d.t, err)
@@ -215,7 +215,7 @@ func TestACheckpointOutlivesTheAgentItWasWrittenWithAndRefusesAnotherEngine(t *t
 	}
 }
 
-// reseal writes what an hostd of another version would have written.
+// reseal writes a manifest as another version of hostd would.
 func (d *daemon) reseal(path string, change func(*manifest)) {
 	d.t.Helper()
 	key, err := os.ReadFile(d.dir + "/data/keys/host.key")
@@ -240,7 +240,7 @@ func TestOnlyRootAndTheConfiguredUserAreAnswered(t *testing.T) {
 	if got := d.askAs(65534); got != "200" {
 		t.Errorf("the configured user gets %q", got)
 	}
-	// The file's mode would keep this one out already; the kernel's word about the peer has to do alone.
+	// The file's mode already excludes this user; here the peer's uid alone must suffice.
 	must(t, os.Chmod(d.dir+"/hostd.sock", 0o666))
 	if got := d.askAs(65533); got == "200" {
 		t.Error("a stranger is answered")

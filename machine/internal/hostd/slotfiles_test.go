@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// agentOf is the file that a slot's sandbox has as its first program.
+// agentOf returns the path of the binary that a sandbox runs as its first program.
 func (d *daemon) agentOf(slot string) string {
 	return filepath.Join(d.dir, "data/slots", slot, "tree/agent")
 }
@@ -54,13 +54,13 @@ func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *test
 	}
 }
 
-// checkMounts looks at what hostd mounted for a slot: copies of these mounts are the sandbox's.
+// checkMounts checks hostd's mounts for a slot, which the sandbox gets copies of.
 func (d *daemon) checkMounts(slot string) {
 	d.t.Helper()
 	file, err := os.Open("/proc/" + itoa(d.process.Process.Pid) + "/mountinfo")
 	must(d.t, err)
 	defer file.Close()
-	// The disk, and beside it the agent's records, lie under the quota of the workspace.
+	// The disk and the agent's records next to it count for the workspace's quota.
 	writable := map[string]bool{"root/claim/root": true, "root/claim/state": true}
 	looked := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -93,7 +93,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	before, err := os.Stat(kept[0])
 	must(t, err)
 
-	// A slot of an earlier release has the very file, and its guest wrote to it.
+	// Slots of an earlier release had a hard link of the file, and its guest could write to it.
 	link := d.dir + "/linked"
 	must(t, os.Link(kept[0], link))
 	must(t, os.Chmod(link, 0o755))
@@ -112,7 +112,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 		t.Errorf("the kept agent has %d links", links)
 	}
 
-	// One that was not altered is parted from the slot, and stays what checkpoints restore with.
+	// An unaltered file is separated from the slot, and checkpoints still restore with it.
 	d.kill()
 	must(t, os.WriteFile(kept[0], whole, 0o755))
 	must(t, os.Chtimes(kept[0], before.ModTime(), before.ModTime()))
@@ -124,7 +124,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	}
 	d.counts(d.restore(workspace, checkpoint, 2), 0)
 
-	// Of an earlier agent there is no other copy: what was altered is refused.
+	// An earlier agent has no other copy, so an altered one is refused.
 	d.kill()
 	newer := d.dir + "/agent"
 	must(t, os.WriteFile(newer, append(whole, "another build"...), 0o755))

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// start claims a waiting slot for a workspace: its disk is mounted into a sandbox that already runs. The disk is a fresh one of this
-// attempt, so a guest that ran before its caller committed has changed nothing that counts.
+// start assigns a warm sandbox to a workspace and mounts its disk into it. The disk is new for this attempt, so a guest that runs before
+// the caller commits changes nothing permanent.
 func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -22,10 +22,10 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 	return h.boot(ctx, bootRequest{StartRequest: r})
 }
 
-// bootRequest is a start, or a restore of what holds no memory.
+// bootRequest is a start, or a restore of a checkpoint without memory.
 type bootRequest struct {
 	wire.StartRequest
-	checkpoint    *manifest // its disk is what the machine begins with
+	checkpoint    *manifest // the machine begins with this checkpoint's disk
 	renewIdentity bool
 }
 
@@ -64,7 +64,8 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	return h.describe(s), h.points.at("start.answer")
 }
 
-// takeFitted gives a slot that has the disk which the workspace would begin with: nil when none waits, or it begins with another.
+// takeFitted returns a warm sandbox with the disk that the workspace would begin with. It returns nil if there is none, or if the
+// workspace begins with another disk.
 func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
 	if r.checkpoint != nil || r.FullCopy || r.Tree != "" || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
@@ -76,7 +77,8 @@ func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, 
 	return h.stock.takeFitted(ctx, sizeOf(r.Resources), r.Layers), nil
 }
 
-// claimSlot makes the machine of a fitted slot, or of any slot and a disk. It returns the sandbox also when it fails after it has one.
+// claimSlot makes the machine from a prepared sandbox, or from any warm sandbox and a disk. It also returns the sandbox with an error, if
+// it already has one.
 func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("start.slot"); err != nil {
 		return s, err
@@ -120,7 +122,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	if err := h.handOver(s); err != nil {
 		return s, err
 	}
-	if !fitted { // which has its limit with the disk
+	if !fitted { // a prepared disk already has its limit
 		if err := h.allow(r.Owner(), disk, r.Resources.DiskGiB, r.knownBytes()); err != nil {
 			return s, err
 		}
@@ -133,7 +135,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	return s, s.Update(func(record *engine.Record) { record.Claim.State, record.Claim.Connected = engine.Running, r.Connect })
 }
 
-// alreadyMade finds the machine of this very attempt, made by a hostd that died before it answered. Any other one is in the way.
+// alreadyMade finds the machine of this same attempt, made by a hostd that died before it answered. Any other machine is refused.
 func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, error) {
 	if s := h.machine(f.Owner()); s != nil {
 		claim := s.Record().Claim
@@ -142,7 +144,7 @@ func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, 
 		}
 		return nil, refuse("already_running", "The workspace has a machine here")
 	}
-	// A disk is not read while a machine is made of it.
+	// A disk must not be read while a machine is made from it.
 	return nil, errors.Join(h.endDiskReader(f.Owner()), h.clearDead(ctx, f.Owner()))
 }
 
@@ -153,7 +155,7 @@ func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
 	return h.describe(s), nil
 }
 
-// layersBelow are those that stay below the disk: of a full copy none, in its checkpoints neither.
+// layersBelow returns the layers that stay mounted below the disk: none for a full copy or its checkpoints.
 func layersBelow(r wire.StartRequest) []string {
 	if r.FullCopy {
 		return []string{}
@@ -161,7 +163,7 @@ func layersBelow(r wire.StartRequest) []string {
 	return r.Layers
 }
 
-// mountLayers gives the mount points topmost first, as an overlay takes them: of no layers an empty directory.
+// mountLayers returns the mount points topmost first, as an overlay expects; an empty directory without layers.
 func (h *Host) mountLayers(digests []string) ([]string, error) {
 	if len(digests) == 0 {
 		return []string{h.reads.starter.Empty()}, nil
@@ -186,7 +188,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 		return err
 	}
 	path := h.pool.DiskPath(r.Owner(), disk)
-	// One of this name can only be what an attempt left that was cut short.
+	// A disk of this name can only be left by an interrupted attempt.
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
@@ -215,7 +217,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// discard takes back a machine that was not finished, and the disk of its attempt. It may not be cut short by the caller's deadline.
+// discard removes an unfinished machine and the disk of its attempt. It ignores the caller's deadline.
 func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -233,7 +235,7 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(workspace, disk))
 }
 
-// knownBytes is what a tree has: to measure its copy would cost what it has of files.
+// knownBytes returns a tree's size; nil for other disks. Measuring the copy would read every file.
 func (r bootRequest) knownBytes() *int64 {
 	if r.Tree == "" {
 		return nil
@@ -259,7 +261,7 @@ func (h *Host) oomKills(s *engine.Sandbox) int64 {
 	return kills
 }
 
-// attemptDisk names the disk of one attempt; no two attempts share a fence.
+// attemptDisk names the disk of one attempt; no two attempts share a fencing token.
 func attemptDisk(f wire.Fence) string { return fmt.Sprintf("e%d.%d", f.Epoch, f.Fence) }
 
 func sizeOf(r wire.Resources) engine.Size {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// stock is what waits ahead of need: slots for starts, some of them fitted, and shells for restores. It is filled in the background, one
-// at a time, and only while no verb runs: a slot of tomorrow must not slow down a call of today.
+// stock holds the warm pool: warm sandboxes for starts, some with a disk, and blank sandboxes for restores. It is filled in the
+// background, one at a time, and only while no verb runs, so that it does not slow down calls.
 type stock struct {
 	host   *Host
 	mu     sync.Mutex
@@ -23,17 +23,17 @@ type stock struct {
 	recent recentStarts
 	verbs  int
 	wake   chan struct{}
-	fixed  atomic.Bool // the engine cannot tell a sandbox of other memory
+	fixed  atomic.Bool // the engine cannot change a sandbox's memory
 
-	busySince time.Time // of the filling loop alone
+	busySince time.Time // used only by the filling loop
 }
 
 const (
-	quietTime    = 150 * time.Millisecond // after a verb, before a slot is started: the machine it made is being used right now
+	quietTime    = 150 * time.Millisecond // pause after a verb before a sandbox is started: the verb's machine is probably in use
 	patienceTime = 2 * time.Second
 	fillRetry    = 5 * time.Second
-	slotLife     = 60 * time.Second // to start one
-	cpusVisible  = 2                // at least: fewer make programs leave out their locks
+	slotLife     = 60 * time.Second // time limit to start one
+	cpusVisible  = 2                // minimum: with fewer CPUs programs leave out their locks
 )
 
 func (k *stock) init(h *Host) {
@@ -41,7 +41,7 @@ func (k *stock) init(h *Host) {
 	k.wake = make(chan struct{}, 1)
 }
 
-// began and ended count the verbs that keep the filling back.
+// began and ended count running verbs, which delay the filling.
 func (k *stock) began() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +62,7 @@ func (k *stock) poke() {
 	}
 }
 
-// takeSlot gives a waiting slot that fits and has no disk; none left means the slow path, never an error.
+// takeSlot returns a warm sandbox of a fitting size without a disk. If there is none, it starts one, which is slower.
 func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
 	if s := k.takeWaiting(ctx, size, nil); s != nil {
 		return s, nil
@@ -73,14 +73,14 @@ func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox
 	return k.host.engine.StartSlot(ctx, size)
 }
 
-// takeWaiting gives a slot that is fitted for the layers, of none one without a disk; nil when none waits.
+// takeWaiting returns a warm sandbox that has a disk over the layers, or without a disk if digests is nil; nil if there is none.
 func (k *stock) takeWaiting(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
 		return slices.Equal(s.Record().Fitted, digests) && seesAsMany(s, size)
 	})
 }
 
-// startShell makes a slot of a shell that waits for a restore: one that comes before the next is there would wait as long.
+// startShell turns a blank sandbox into a warm one. A restore that comes before it is replaced has to wait as long.
 func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbox {
 	current := func(s *engine.Sandbox) bool {
 		return s.Record().Build() == k.host.engine.Current() && seesAsMany(s, size)
@@ -97,8 +97,8 @@ func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbo
 	return s
 }
 
-// takeShell gives a shell of the right build: those that wait are of the current one. One that has the wanted address is taken first. How
-// many processors the guest sees comes from the checkpoint.
+// takeShell returns a blank sandbox of the build, preferably with the wanted address. Those in the pool are of the current build. The
+// guest's CPU count comes from the checkpoint.
 func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
 	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.Address.String() }
@@ -110,7 +110,7 @@ func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Bu
 	return k.host.engine.CreateShell(ctx, size, build, wanted)
 }
 
-// takeSized prefers one of the very size. Another is told of its memory, as far as the engine can.
+// takeSized prefers a sandbox of exactly this memory size. It changes the memory of another one if the engine can.
 func (k *stock) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
 	exact := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB && fits(s) }
 	if s := k.take(from, exact); s != nil || k.fixed.Load() {
@@ -143,7 +143,6 @@ func (k *stock) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *
 	return nil
 }
 
-// put adds one that is ready; it goes again when it ends by itself.
 func (k *stock) put(s *engine.Sandbox) {
 	k.mu.Lock()
 	if s.Record().Kind == engine.KindShell {
@@ -158,12 +157,11 @@ func (k *stock) put(s *engine.Sandbox) {
 	}()
 }
 
-// putBack adds a slot that was taken for a while.
 func (k *stock) putBack(s *engine.Sandbox) {
 	k.mu.Lock()
 	k.slots = append(k.slots, s)
 	k.mu.Unlock()
-	if s.Ended() { // while it was nobody's
+	if s.Ended() { // it ended while it was in no list
 		k.lost(s)
 	}
 }
@@ -174,13 +172,13 @@ func (k *stock) lost(s *engine.Sandbox) {
 	k.slots, k.shells = without(k.slots, s), without(k.shells, s)
 	k.mu.Unlock()
 	if !waiting {
-		return // whoever took it deals with its end
+		return // the taker handles its end
 	}
 	k.remove(s)
 	k.poke()
 }
 
-// remove takes away what nobody has claimed. What cannot be is left to the sweep of strays.
+// remove deletes an unclaimed sandbox. On failure it is left to the orphan sweep.
 func (k *stock) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
@@ -200,13 +198,12 @@ func (k *stock) counts() (slots, shells int) {
 	return len(k.slots), len(k.shells)
 }
 
-// What there may be to do ahead of need, beside making slots and shells.
+// Tasks of the filling loop, in addition to making sandboxes.
 const (
 	toFit  = "fit"
 	toDrop = "drop"
 )
 
-// fill runs until the context ends.
 func (k *stock) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		kind := k.missing()
@@ -224,8 +221,8 @@ func (k *stock) fill(ctx context.Context) {
 	}
 }
 
-// holdBack waits for a moment of quiet and says whether something came instead. When a kind has run out, quiet is not waited for, and
-// not even a verb that never seems to end keeps it from being made: the slow path of the next start would cost as much.
+// holdBack waits for a quiet moment and returns true if a verb came in between. If a kind has run out, it waits only for running verbs,
+// and at most patienceTime: the next start would take as long.
 func (k *stock) holdBack(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()
 	out := slots == 0 && kind == engine.KindSlot || shells == 0 && kind == engine.KindShell
@@ -270,11 +267,11 @@ func (k *stock) add(ctx context.Context, kind string) error {
 	return err
 }
 
-// missing says what is short, slots and shells in turn so that neither waits for all of the other. Where neither has run out, what is
-// there is fitted first: that is the shortest.
+// missing returns the next task. Warm and blank sandboxes alternate, so that neither kind waits for all of the other. While neither has
+// run out, disks are prepared first, because that is shortest.
 func (k *stock) missing() string {
 	if k.host.refusesEngine(k.host.engine.Version()) {
-		return "" // nobody could be given what is made
+		return "" // a refused engine's sandboxes could not be used
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -300,7 +297,7 @@ func (k *stock) busy() bool {
 	return k.verbs > 0
 }
 
-// seesAsMany: the guest would see as many processors as one of the size does.
+// seesAsMany reports whether the guest sees as many CPUs as one of this size.
 func seesAsMany(s *engine.Sandbox, size engine.Size) bool {
 	return visibleCPUs(s.Record().Size) == visibleCPUs(size)
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// stop ends a workspace's machine: no process of it runs another instruction. Its memory, and what was around it, go behind the caller's
-// back; the next verb that needs them gone waits for that. Its disk stays. No machine is no error.
+// stop ends a workspace's machine: no process of it runs another instruction. Memory and kernel objects are released after the answer;
+// the next verb that needs them gone waits for that. The disk stays. A missing machine is no error.
 func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error) {
 	var done wire.Ended
 	s := h.machine(r.Owner())
 	if s != nil && r.MachineEpoch != 0 && s.Record().Claim.Epoch != r.MachineEpoch {
-		return done, nil // it came late: the machine it meant is gone
+		return done, nil // a late stop: the machine it meant is gone
 	}
 	if err := h.points.at("stop.kill"); err != nil {
 		return done, err
@@ -30,11 +30,11 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error)
 		return done, err
 	}
 	done.Counters = h.last.of(r.Owner())
-	// clearAfter waits for this verb's turn to end.
+	// clearAfter waits for this verb to leave the queue.
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
-// endMachine is repeated by whoever comes next if it fails half-way: the sandbox is in the list of dead ones then.
+// endMachine can fail half-way: the sandbox is then in the list of dead machines, and the next verb cleans up.
 func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	if err := h.killMachine(workspace); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	return h.clearDead(ctx, workspace)
 }
 
-// killMachine returns when every process of it is condemned; clearDead waits until they are gone.
+// killMachine returns when every process is killed; clearDead waits until they are gone.
 func (h *Host) killMachine(workspace string) error {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -53,7 +53,7 @@ func (h *Host) killMachine(workspace string) error {
 	if s == nil {
 		return nil
 	}
-	held, _ := h.countersOf(s) // where this fails, noteLast says so
+	held, _ := h.countersOf(s) // noteLast reports a failure
 	err := h.engine.Condemn(s)
 	if err == nil {
 		h.noteLast(s, held)
@@ -66,7 +66,7 @@ func (h *Host) killMachine(workspace string) error {
 	}
 	h.mu.Unlock()
 	if err != nil && s.Ended() {
-		h.noticeEnd(s) // nobody could while it was marked
+		h.noticeEnd(s) // noticeEnd skipped it while it was in h.stopping
 	}
 	return err
 }
@@ -82,7 +82,6 @@ func (h *Host) connect(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, s.Update(func(record *engine.Record) { record.Claim.Connected = true })
 }
 
-// letOut lets a machine's packets leave.
 func (h *Host) letOut(s *engine.Sandbox) error {
 	if err := h.points.at("connect.network"); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (h *Host) unpause(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	if err := h.points.at("unpause.resume"); err != nil {
 		return struct{}{}, err
 	}
-	// A frozen sandbox answers nobody, its control socket included.
+	// A frozen sandbox answers no request, not even on its control socket.
 	if err := h.groups.Get(s.Slot).Thaw(); err != nil {
 		return struct{}{}, err
 	}
@@ -114,7 +113,7 @@ func (h *Host) freeze(_ context.Context, r wire.Fenced) (struct{}, error) {
 	if err := group.Freeze(); err != nil {
 		return struct{}{}, err
 	}
-	go func() { // compressing takes its time, and nobody waits for it
+	go func() { // compression is slow, and no caller waits for it
 		if err := group.OfferMemory(); err != nil && !s.Ended() {
 			h.log.Warn("the memory of a frozen machine could not be offered", "slot", s.Slot, "error", err)
 		}
@@ -130,14 +129,14 @@ func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.groups.Get(s.Slot).Thaw()
 }
 
-// fence has done its work before it gets its turn: the fence is raised, and what ran has ended.
+// fence needs no further work: before it leaves the queue, the token is raised and earlier verbs have ended.
 func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
 
 func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{}, error) {
 	s := h.machine(r.Owner())
-	if err := h.clearDead(ctx, r.Owner()); err != nil { // a dead machine's disk may be mounted still
+	if err := h.clearDead(ctx, r.Owner()); err != nil { // a dead machine may still have a disk mounted
 		return struct{}{}, err
 	}
 	for _, name := range r.Names {
@@ -162,7 +161,7 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 	return struct{}{}, nil
 }
 
-// removeCheckpoint takes the manifest first: from then on the rest is a leftover that any later start of hostd removes.
+// removeCheckpoint removes the manifest first. The rest is then an orphan that any later start of hostd removes.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
 	h.warm.drop(dir)

@@ -13,15 +13,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// sweeper remembers what the last look found. A stray is removed at the second look that finds it: between its first trace and its
-// place in hostd's books nothing takes that long.
+// sweeper remembers the orphans of the last sweep. An orphan is removed when two sweeps in a row find it: no object takes that long from
+// its first trace until hostd registers it.
 type sweeper struct {
 	mu      sync.Mutex
 	seen    map[string]bool
 	removed int64
 }
 
-// collectSweeps is how many looks for strays lie between two collections, which read every manifest.
+// collectSweeps is the number of sweeps between two collections, which read every manifest.
 const collectSweeps = 10
 
 type stray struct {
@@ -29,7 +29,7 @@ type stray struct {
 	remove func(context.Context) error
 }
 
-// strays is everything that carries this instance's name and belongs to nothing that hostd knows.
+// strays returns all objects that carry this instance's name and that hostd does not know.
 func (h *Host) strays() ([]stray, error) {
 	slots, err := h.engine.Strays()
 	if err != nil {
@@ -64,7 +64,7 @@ func (h *Host) strays() ([]stray, error) {
 	return found, nil
 }
 
-// straySpares are the disks of slots that are gone.
+// straySpares returns spare disks whose sandbox is gone.
 func (h *Host) straySpares() (found []stray, err error) {
 	names, err := h.pool.ListSpares()
 	for _, name := range names {
@@ -75,7 +75,8 @@ func (h *Host) straySpares() (found []stray, err error) {
 	return found, err
 }
 
-// ownsLoop: the pool's image and the layers' are attached for as long as they are mounted, and detach themselves.
+// ownsLoop reports whether the file is the pool's image or a layer. Their loop devices stay while they are mounted, and detach
+// themselves.
 func (h *Host) ownsLoop(file string) bool {
 	file = strings.TrimSuffix(file, " (deleted)")
 	return file == h.config.Pool.Image || filepath.Dir(file) == filepath.Clean(h.config.LayersDir)
@@ -93,7 +94,6 @@ func (h *Host) leftovers(context.Context) (wire.Leftovers, error) {
 	return answer, err
 }
 
-// sweepStrays looks until the context ends.
 func (h *Host) sweepStrays(ctx context.Context) {
 	for sweep := 1; ctx.Err() == nil; sweep++ {
 		wait(ctx, nil, time.Duration(h.config.SweepSeconds)*time.Second)

@@ -20,7 +20,7 @@ func (d *daemon) leftoversOf() wire.Leftovers {
 	return answer
 }
 
-// inHostd runs a command where hostd's mounts and pins are.
+// inHostd runs a command in hostd's mount namespace.
 func (d *daemon) inHostd(command ...string) {
 	d.t.Helper()
 	enter := append([]string{"--target", itoa(d.process.Process.Pid), "--mount"}, command...)
@@ -31,10 +31,10 @@ func (d *daemon) inHostd(command ...string) {
 }
 
 func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T) {
-	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 8 }) // what is left is not removed before all of it is looked at
+	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 8 }) // long enough to list all orphans before one is removed
 	m := d.startMachine(newID(), 1)
 	d.ok(d.call("POST", "/machines/connect", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
-	// What is being made is on its way into hostd's books.
+	// Objects in the making are not registered by hostd yet.
 	eventually(t, "a slot and a shell are ready", func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 })
 	if found := d.leftoversOf().Found; len(found) != 0 {
 		t.Fatalf("strays before there are any: %v", found)
@@ -53,7 +53,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	for _, group := range groups {
 		must(t, os.MkdirAll(group+"/0badc1", 0o755))
 	}
-	// The network of these tests has room for 256 links: no machine can have the number of one made here.
+	// The network of these tests has 256 links: no machine can have the number used here.
 	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m256", "type", "veth", "peer", "name", "x"+instance)...)
 	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
 	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")
@@ -85,7 +85,6 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	d.stop(m)
 }
 
-// workspaceGroups are the quota groups of workspaces in the pool.
 func (d *daemon) workspaceGroups() []string {
 	d.t.Helper()
 	root, err := os.Open(d.seenByHostd("pool"))
@@ -109,12 +108,12 @@ func TestNothingOfDeletedWorkspacesIsLeftAfterTheNextSweep(t *testing.T) {
 	fence := filepath.Join(d.dir, "data", "fences", old)
 	longAgo := time.Now().Add(-2 * fenceKept)
 	must(t, os.Chtimes(fence, longAgo, longAgo))
-	must(t, os.MkdirAll(d.seenByHostd("pool", "trash", "grave", "checkpoints"), 0o700)) // as a deletion that failed half-way
+	must(t, os.MkdirAll(d.seenByHostd("pool", "trash", "grave", "checkpoints"), 0o700)) // as after a deletion that failed half-way
 	eventually(t, "the deleted workspaces' quota groups, old fences and graves are gone", func() bool {
 		d.inHostd("btrfs", "filesystem", "sync", d.dir+"/pool") // wakes the kernel's cleaner, which has no event to wait for
 		graves, err := os.ReadDir(d.seenByHostd("pool", "trash"))
 		must(t, err)
 		_, err = os.Stat(fence)
-		return len(d.workspaceGroups()) == len(d.spares()) && len(graves) == 0 && os.IsNotExist(err) // a disk that waits for its workspace has a group
+		return len(d.workspaceGroups()) == len(d.spares()) && len(graves) == 0 && os.IsNotExist(err) // a spare disk has a quota group
 	})
 }

@@ -9,10 +9,9 @@ import (
 
 const (
 	eventsHeartbeat = 15 * time.Second
-	writeTime       = 10 * time.Second // a reader that takes nothing for so long is cut off, and reads again from where it was
+	writeTime       = 10 * time.Second // a reader that takes nothing for this long is cut off and can resume from its last event
 )
 
-// streamEvents sends what happened after a number, and goes on.
 func (h *Host) streamEvents(w http.ResponseWriter, r *http.Request) {
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	if err != nil || after < 0 {
@@ -54,7 +53,6 @@ func (h *Host) streamEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// getFailpoints names what has not fired yet. Both exist only where a test started hostd with its switch.
 func (h *Host) getFailpoints(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, h.points.waiting())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// pin puts a file that nobody can remove into a slot's directory; the answer lets go of it.
+// pin puts an immutable file into a slot's directory; release makes it removable.
 func (d *daemon) pin(slot string) (release func()) {
 	d.t.Helper()
 	file := filepath.Join(d.dir, "data", "slots", slot, "pinned")
@@ -30,7 +30,7 @@ func (d *daemon) hasSlot(slot string) bool {
 func TestAMachineThatCouldNotBeStoppedIsClearedAwayWhenItEnds(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
-	d.inHostd("mount", "--bind", "/proc/version", m.FreezerFile) // no thaw can be written
+	d.inHostd("mount", "--bind", "/proc/version", m.FreezerFile) // writing the thaw fails
 	d.refused(d.call("POST", "/machines/stop", wire.StopRequest{Fence: d.fence(m.Owner(), 1)}, nil), "internal")
 	d.inHostd("umount", m.FreezerFile)
 	if d.machineOf(m.Owner()) == nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A subject that runs commands on a tree of files has a copy of the tree, a disk like any other: a machine begins with a snapshot of it, so
-// that the tree and what the machine writes lie on one subvolume. Nothing of the copy is ever mounted, and it may go at any time.
+// A subject that runs commands on a tree of files keeps a copy of the tree on a disk. A machine begins with a snapshot of that disk, so
+// the tree and the machine's writes share a subvolume. The copy itself is never mounted and may be deleted at any time.
 //
-//	disks/tree/tree.json          which tree it is; gone while it is being changed
-//	disks/tree/tree/home/user/    its files
-//	disks/tree/upper work state   empty
+//   disks/tree/tree.json          digest of the tree; missing while it is being changed
+//   disks/tree/tree/home/user/    its files
+//   disks/tree/upper work state   empty
 
 const (
 	treeDisk   = "tree"
 	treeRecord = "tree.json"
 	treeDir    = "tree"
-	treeUserID = 1000 // where no layer has a /home/user
+	treeUserID = 1000 // used if no layer has /home/user
 )
 
-// keptTree is what tree.json says. What was not synced before the computer went down may be missing from the copy.
+// keptTree is the content of tree.json. The copy is not synced, so it is valid only until the computer restarts.
 type keptTree struct {
 	Digest     string `json:"digest"`
 	HostBootID string `json:"host_boot_id"`
 }
 
-// treeOn reads which tree a disk holds; "" where it is none, or in doubt.
+// treeOn returns the digest of the tree on a disk; "" if there is none or it may be incomplete.
 func (h *Host) treeOn(disk string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(disk, treeRecord))
 	if errors.Is(err, os.ErrNotExist) {
@@ -52,7 +52,7 @@ func (h *Host) treeOn(disk string) (string, error) {
 	return kept.Digest, nil
 }
 
-// checkTree refuses another tree than the one that is kept.
+// checkTree refuses if another tree is kept, and reports its digest.
 func (h *Host) checkTree(owner, wanted string) error {
 	kept, err := h.treeOn(h.pool.DiskPath(owner, treeDisk))
 	if err != nil || kept == wanted {
@@ -61,7 +61,6 @@ func (h *Host) checkTree(owner, wanted string) error {
 	return &refusal{code: "tree_stale", message: "Another tree is kept here", details: map[string]any{"digest": kept}}
 }
 
-// diskFromTree makes the disk of an attempt.
 func (h *Host) diskFromTree(owner, wanted, path string) error {
 	if err := h.checkTree(owner, wanted); err != nil {
 		return err
@@ -69,12 +68,10 @@ func (h *Host) diskFromTree(owner, wanted, path string) error {
 	return h.pool.SnapshotDisk(h.pool.DiskPath(owner, treeDisk), owner, path, false)
 }
 
-// underTree puts the tree of a disk over the layers.
 func underTree(disk string, lower []string) []string {
 	return append([]string{filepath.Join(disk, treeDir)}, lower...)
 }
 
-// handleApplyTree is a verb whose body goes on after its request.
 func (h *Host) handleApplyTree() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := bufio.NewReaderSize(r.Body, treefiles.StreamBytes)
@@ -108,7 +105,7 @@ func (h *Host) handleApplyTree() http.Handler {
 
 func (h *Host) applyTree(r wire.TreeApplyRequest, body *bufio.Reader) error {
 	owner := r.Owner()
-	// The copy and what it is moved on to are there side by side until the kernel has committed.
+	// Old and new blocks both count until btrfs commits: reserve twice the size.
 	if err := h.assemble(owner, 2*r.DiskGiB); err != nil {
 		return err
 	}
@@ -167,7 +164,7 @@ func (h *Host) newTree(owner, disk string) error {
 	return nil
 }
 
-// ownerOfHome is whose /home/user is in the template.
+// ownerOfHome returns the owner of /home/user in the template.
 func (h *Host) ownerOfHome(digests []string) (treefiles.Owner, error) {
 	lower, err := h.mountLayers(digests)
 	if err != nil {
@@ -181,7 +178,7 @@ func (h *Host) ownerOfHome(digests []string) (treefiles.Owner, error) {
 	return treefiles.Owner{UID: treeUserID, GID: treeUserID}, nil
 }
 
-// ownerIn follows no link: a template's /home may lead anywhere on the host.
+// ownerIn follows no link: a template's /home may point anywhere on the host.
 func ownerIn(layer string) (owner treefiles.Owner, ok bool) {
 	home, err := unix.Open(filepath.Join(layer, "home"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -193,7 +190,7 @@ func ownerIn(layer string) (owner treefiles.Owner, ok bool) {
 	return treefiles.Owner{UID: int(stat.Uid), GID: int(stat.Gid)}, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// handleTreeChanges answers with the entries themselves. It has the subject's turn while it does.
+// handleTreeChanges streams the entries while it holds the subject's queue.
 func (h *Host) handleTreeChanges() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request wire.TreeChangesRequest
@@ -217,7 +214,7 @@ func (h *Host) handleTreeChanges() http.Handler {
 	})
 }
 
-// tellChanges returns what went wrong before the first byte; later the stream ends without its end.
+// tellChanges returns errors from before the first byte; a later error truncates the stream.
 func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.TreeChangesRequest) error {
 	owner := request.Owner()
 	if err := h.standStill(r.Context(), request); err != nil {
@@ -240,7 +237,7 @@ func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.
 		lower = underTree(disk, lower)
 	}
 	merged := func() (*os.File, error) {
-		// The upper directory of a root that is mounted is nobody's lower one.
+		// A mounted overlay's upper directory must not be used as a lower one.
 		if err := h.endMachine(r.Context(), owner); err != nil {
 			return nil, err
 		}
@@ -255,8 +252,8 @@ func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.
 	return nil
 }
 
-// standStill sees to it that nobody writes to a disk. Its machine is frozen for good: it is its caller's to stop. Waiting until all that a
-// machine was is gone took 18 to 55 ms, and freezing it takes 1 to 3.
+// standStill makes sure that nothing writes to the disk. It freezes the machine; the caller stops it later. Waiting for the machine's end
+// took 18 to 55 ms, freezing takes 1 to 3.
 func (h *Host) standStill(ctx context.Context, request wire.TreeChangesRequest) error {
 	s := h.machine(request.Owner())
 	if s == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// applyTree sends the request and a tree of one file.
 func (d *daemon) applyTree(r wire.TreeApplyRequest, content string) *wire.HostError {
 	d.t.Helper()
 	var body []byte
@@ -54,7 +53,7 @@ func (d *daemon) treeRequest(owner, from, to string) wire.TreeApplyRequest {
 	return wire.TreeApplyRequest{Fence: d.fence(owner, 1), From: from, To: treeDigest(to), Layers: []string{d.layer}, DiskGiB: 1}
 }
 
-// dieInTreeApply: a copy whose change was cut short is no copy of any tree, and is made anew.
+// dieInTreeApply checks that an interrupted change leaves no valid copy, and that the next apply makes a new one.
 func (d *daemon) dieInTreeApply(point string) {
 	d.t.Helper()
 	owner := newID()

@@ -137,7 +137,7 @@ func TestALowerFenceIsRefusedAlsoWhileItWaitsAndAfterARestart(t *testing.T) {
 		_, err := j.run(context.Background(), testCall("w", 1, "b", func() (any, error) { t.Error("a fenced step ran"); return nil, nil }))
 		waiting <- err
 	}()
-	for { // until it is queued
+	for {
 		j.mu.Lock()
 		queued := len(j.workspaces["w"].known) == 2
 		j.mu.Unlock()
@@ -286,7 +286,6 @@ func TestFailpointsOutsideOfTestsAreRefused(t *testing.T) {
 }
 
 func TestTheIoctlNumberIsTheKernels(t *testing.T) {
-	// _IOR(0x94, 60, 504 bytes)
 	if want := uintptr(2<<30 | subvolumeInfoBytes<<16 | 0x94<<8 | 60); getSubvolumeInfo != want {
 		t.Errorf("%x, not %x", getSubvolumeInfo, want)
 	}

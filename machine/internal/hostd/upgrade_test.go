@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// otherEngine is the engine's binary under another version: the same code, and to gVisor, which compares versions, another build.
+// otherEngine returns a copy of the engine's binary with another version: gVisor compares versions and treats it as another build.
 func (d *daemon) otherEngine(version string) (path, other string) {
 	d.t.Helper()
 	binary, err := os.ReadFile(os.Getenv(runscVariable))
@@ -33,7 +33,6 @@ func (d *daemon) otherEngine(version string) (path, other string) {
 	return path, other
 }
 
-// givenEngine lets hostd start with a copy of the engine that the test can take away.
 func givenEngine(t *testing.T, config map[string]any) {
 	binary, err := os.ReadFile(os.Getenv(runscVariable))
 	must(t, err)
@@ -80,7 +79,7 @@ func TestACheckpointGoesOnUnderTheEngineThatWroteItWhenHostdHasAnother(t *testin
 	d.start()
 	d.counts(d.restore(asleep, next, 3), at)
 
-	// One that ran through the upgrade is as good: captured into a fork, which lives under the same engine.
+	// A machine that ran through the upgrade can be forked, and the fork runs under the same engine.
 	child := newID()
 	capture := wire.CheckpointRequest{Fence: d.fence(awake.Owner(), 1), CheckpointID: newID(), Into: into(child), IntoFence: 1, Then: "running"}
 	d.ok(d.call("POST", "/machines/checkpoint", capture, nil))
@@ -124,10 +123,10 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 	d.counts(d.restore(workspace, id, 3), 0)
 }
 
-// edit is of a source file, below the folder of this test. What it replaces must stand there once.
+// edit replaces text in a source file, relative to this test's folder. The old text must occur once.
 type edit struct{ file, old, new string }
 
-// builtAs builds a program of this module as a version would be that speaks other protocols with the agent.
+// builtAs builds a program of this module as a version with other agent protocols.
 func (d *daemon) builtAs(program, oldest, newest string) string {
 	d.t.Helper()
 	const file = "../wire/agent.go"
@@ -136,7 +135,6 @@ func (d *daemon) builtAs(program, oldest, newest string) string {
 		edit{file, fmt.Sprintf("AgentProtocolMin = %d", wire.AgentProtocolMin), "AgentProtocolMin = " + oldest})
 }
 
-// built builds a program of this module from changed sources.
 func (d *daemon) built(program, name string, edits ...edit) string {
 	d.t.Helper()
 	replaced := map[string]string{}
@@ -193,10 +191,10 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 		t.Fatalf("after another suspend the agent speaks %d", resumed.Protocol)
 	}
 	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", ancient, "checkpoints", ancientID, manifestName)
-	d.reseal(path, func(m *manifest) { m.Protocol = 0 }) // of the time when a manifest did not say: 1
+	d.reseal(path, func(m *manifest) { m.Protocol = 0 }) // as in manifests without a protocol, which means 1
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(ancient, ancientID, 2), nil), "checkpoint_incompatible")
 
-	// An agent that is newer than its hostd is never put into a slot.
+	// An agent newer than its hostd is never put into a sandbox.
 	d.deleteWorkspace(workspace)
 	d.deleteWorkspace(fresh.Owner())
 	d.kill()
@@ -210,10 +208,10 @@ func (d *daemon) deleteWorkspace(workspace string) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 9)}, nil))
 }
 
-// sweeps waits until programs that nothing needs were looked for once more: one that is put there for it is gone then.
+// sweeps waits for another collection of unneeded programs, by planting one and waiting for its removal.
 func (d *daemon) sweeps() {
 	d.t.Helper()
-	for range 2 { // a look that had begun before may have missed what came after
+	for range 2 { // a collection that had already begun may have missed later changes
 		marker := d.dir + "/data/engines/unneeded"
 		must(d.t, os.Mkdir(marker, 0o700))
 		eventually(d.t, "what nothing needs is collected", func() bool { _, err := os.Stat(marker); return os.IsNotExist(err) })

@@ -29,8 +29,8 @@ func checkVolumes(r wire.VolumesRequest) error {
 	return cmp.Or(checkFence(r.Fence), checkMounts(r.Volumes))
 }
 
-// checkMounts: places, volumes and paths are different from each other. What paths are good for is for the caller to say; the guest's own
-// kernel resolves them.
+// checkMounts requires distinct mount slots, volumes and paths. The caller decides which paths are allowed; the guest's own kernel
+// resolves them.
 func checkMounts(volumes []wire.Volume) error {
 	places, ids, paths := map[int]bool{}, map[string]bool{}, map[string]bool{}
 	for _, v := range volumes {

@@ -13,21 +13,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// storage is what keeps volumes: the pool of this computer. One that several computers share would stand in its place.
+// storage keeps volumes: this computer's pool. A store shared by several computers could replace it.
 type storage interface {
 	CreateVolume(id string, quotaGiB int) error
 	DeleteVolume(id string) error
 	HasVolume(id string) bool
-	// VolumePath is a directory that can be mounted into any number of machines at once.
+	// VolumePath is a directory that can be mounted into several machines at once.
 	VolumePath(id string) string
 	VolumeBytes(id string) (int64, error)
 	ListVolumes() ([]string, error)
-	// KeepVolume remembers since when a volume is kept that nobody names; "": somebody does.
+	// KeepVolume records since when an orphan volume is kept; "": it is no orphan.
 	KeepVolume(id, since string) error
 	VolumeKeptSince(id string) (string, error)
 }
 
-// volumes has the lock that makes a volume's deletion and its mounts one after another: what a machine mounts is there as long as it does.
+// volumes serializes the deletion of volumes and their mounts, so that a mounted volume cannot be deleted at the same time.
 type volumes struct {
 	storage
 	mu sync.Mutex
@@ -43,8 +43,8 @@ func (h *Host) createVolume(_ context.Context, r wire.VolumeRequest) (struct{}, 
 	return struct{}{}, h.points.at("volume_create.answer")
 }
 
-// deleteVolume takes the volume from every machine first: whoever uses it there is ended, and a guest that does not let go keeps what it had
-// opened of a volume that is nobody's any more.
+// deleteVolume takes the volume from every machine first and ends the processes that use it. A guest that does not unmount it keeps its
+// open files of the deleted volume.
 func (h *Host) deleteVolume(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
@@ -85,8 +85,8 @@ func (h *Host) takeAway(ctx context.Context, s *engine.Sandbox, id string) error
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes = left })
 }
 
-// giveVolumes mounts what a machine that is being made begins with. One that is not here is left out: nothing that became of a volume keeps a
-// workspace from its own disk.
+// giveVolumes mounts the volumes of a machine that is being made. It omits missing ones: a lost volume must not keep a workspace from its
+// own disk.
 func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	if len(wanted) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	return nil
 }
 
-// setVolumes changes what a running machine has. Whatever fails, it has what it had.
+// setVolumes changes the volumes of a running machine. After a failure the machine has its previous volumes.
 func (h *Host) setVolumes(ctx context.Context, r wire.VolumesRequest) (struct{}, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *Host) setVolumes(ctx context.Context, r wire.VolumesRequest) (struct{},
 	if err != nil {
 		return struct{}{}, err
 	}
-	if frozen { // its agent answers nobody
+	if frozen { // its agent does not answer while frozen
 		if err := group.Thaw(); err != nil {
 			return struct{}{}, err
 		}
@@ -143,7 +143,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
 	claim := s.Record().Claim
-	// A hostd that was about to mount what the record names may have died before it did.
+	// An earlier hostd may have died before it mounted the recorded volumes.
 	had := slices.DeleteFunc(slices.Clone(claim.Volumes), func(v wire.Volume) bool { return !h.engine.HasVolume(s, v.Place) })
 	gone := missingFrom(had, wanted)
 	fresh := missingFrom(wanted, had)
@@ -170,7 +170,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes, record.Claim.RefusedVolumes = wanted, nil })
 }
 
-// mountFresh notes what it is about to mount: a hostd that dies here leaves mounts that its successor knows of.
+// mountFresh records the volumes before it mounts them, so that the next hostd knows about the mounts if this one dies.
 func (h *Host) mountFresh(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	for _, v := range fresh {
 		if !h.volumes.HasVolume(v.VolumeID) {
@@ -184,7 +184,6 @@ func (h *Host) mountFresh(s *engine.Sandbox, had, fresh []wire.Volume) error {
 		return err
 	}
 	for _, v := range fresh {
-		// An earlier attempt that was cut short may have left it.
 		err := h.engine.UnmountVolume(s, v.Place)
 		if err == nil {
 			err = h.engine.MountVolume(s, v, h.volumes.VolumePath(v.VolumeID))
@@ -209,7 +208,7 @@ func (h *Host) unmountGone(s *engine.Sandbox, gone []wire.Volume) error {
 	return nil
 }
 
-// giveBack makes everything as it was, as far as the guest lets it.
+// giveBack restores the previous volumes, as far as the guest allows.
 func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone []wire.Volume) error {
 	var err error
 	for _, v := range gone {
@@ -226,7 +225,7 @@ func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone
 	return errors.Join(err, h.unmountAll(s, had, fresh))
 }
 
-// unmountAll takes back what was mounted in vain. The guest was told of none of it, or has been asked to unmount it.
+// unmountAll removes mounts of a failed change. The guest was not told of them, or was asked to unmount them.
 func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	var err error
 	for _, v := range fresh {
@@ -235,7 +234,8 @@ func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	return errors.Join(err, s.Update(func(record *engine.Record) { record.Claim.Volumes = had }))
 }
 
-// noteRefused remembers what the guest of a machine that begins could not mount. Of its words only those that are known.
+// noteRefused records the volumes that a new machine's guest could not mount. It keeps only known reasons: the answer comes from the
+// guest.
 func noteRefused(s *engine.Sandbox, refused []wire.RefusedVolume) error {
 	if len(refused) == 0 {
 		return nil
@@ -261,7 +261,7 @@ func refusedBy(answer wire.GuestVolumes) error {
 	return nil
 }
 
-// mountRefused says of the guest's own words only those that are known.
+// mountRefused reports only known reasons, because they come from the guest.
 func mountRefused(why string, cause error) error {
 	return &refusal{code: "mount_refused", message: "The volume cannot be mounted there", cause: cause, details: map[string]any{"why": knownWhy(why)}}
 }
@@ -273,12 +273,10 @@ func knownWhy(why string) string {
 	return wire.WhyMount
 }
 
-// missingFrom is what the first list has and the second has not.
 func missingFrom(list, other []wire.Volume) []wire.Volume {
 	return slices.DeleteFunc(slices.Clone(list), func(v wire.Volume) bool { return slices.Contains(other, v) })
 }
 
-// measureVolumes leaves out what is not here.
 func (h *Host) measureVolumes(_ context.Context, r wire.VolumeMeasureRequest) (wire.VolumeMeasures, error) {
 	measures := wire.VolumeMeasures{Volumes: []wire.VolumeMeasure{}}
 	for _, id := range r.VolumeIDs {

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// A copy is expected to be restored within warmTime. Until then it holds what it was copied from, and so its space.
+	// warmTime is how soon after a clone its restore is expected. Until then the source's files stay open, and so keep their space.
 	warmTime = 20 * time.Second
-	// warmMax bounds the descriptors, three for each.
+	// warmMax bounds the open files, three for each image.
 	warmMax = 32
 )
 
-// warmImages remembers (decision 275), of an image that was copied just now, the files that it was copied from. A copy shares their blocks, but nothing of
-// them is in memory under its name: a restore of it would read from the disk what lies in memory beside. It is known for a while, by the
-// directory of the copy.
+// warmImages holds the open source files of recent image copies (decision 275). A copy shares their blocks, but not their page cache: a
+// restore of it would read from the disk. Entries are keyed by the copy's directory and expire after warmTime.
 type warmImages struct {
 	mu    sync.Mutex
 	known map[string]*warmImage
@@ -32,7 +31,7 @@ type warmImage struct {
 	timer *time.Timer
 }
 
-// keep is about a copy that is whole. What it cannot do makes a restore slower, nothing else.
+// keep registers a complete copy. A failure only makes a restore slower.
 func (w *warmImages) keep(target, source string) {
 	image := &warmImage{}
 	for _, name := range engine.ImageFiles {
@@ -62,8 +61,7 @@ func (w *warmImages) keep(target, source string) {
 	w.known[target] = image
 }
 
-// take hands the files to the one who restores the copy, and who closes them. It is nil where there are none, or where somebody has written
-// to one since.
+// take returns the open files, which the caller closes. It returns nil if there are none, or if one was written to since.
 func (w *warmImages) take(target string) []*os.File {
 	image := w.remove(target)
 	if image == nil {
@@ -71,7 +69,7 @@ func (w *warmImages) take(target string) []*os.File {
 	}
 	for i, file := range image.files {
 		var st unix.Stat_t
-		// Not the time of the last change: it is another when the original has lost its name.
+		// The ctime is not compared: it also changes when the original is unlinked.
 		if err := unix.Fstat(int(file.Fd()), &st); err != nil || st.Size != image.seen[i].Size || st.Mtim != image.seen[i].Mtim {
 			image.close()
 			return nil

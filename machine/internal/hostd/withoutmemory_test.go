@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// suspended is a workspace with a file on its disk, one in its memory and a command that ran.
 func (d *daemon) suspended() (workspace, id string) {
 	d.t.Helper()
 	m := d.startMachine(newID(), 1)
@@ -22,14 +21,14 @@ func (d *daemon) suspended() (workspace, id string) {
 	return m.Owner(), id
 }
 
-// isTold says whether a detail is the subject of that name, as JSON has it.
+// isTold reports whether a JSON detail is the subject of that owner.
 func isTold(detail any, owner string) bool {
 	told, _ := detail.(map[string]any)
 	subject := wire.SubjectOf(owner)
 	return told["kind"] == subject.Kind && told["id"] == subject.ID
 }
 
-// refusedMemory asks for a restore that is refused, and checks what is told beside the code.
+// refusedMemory requests a restore that is refused, and checks the details of the refusal.
 func (d *daemon) refusedMemory(workspace, id, code, why string) {
 	d.t.Helper()
 	refusal := d.call("POST", "/machines/restore", d.restoreRequest(workspace, id, 2), nil)
@@ -51,7 +50,6 @@ func (d *daemon) refusedInInventory(workspace, id string) string {
 	return ""
 }
 
-// boots copies a checkpoint without its memory and restores the copy: the disk is as it was captured, and nothing runs.
 func (d *daemon) boots(workspace, id string, epoch int64) wire.Machine {
 	d.t.Helper()
 	clone := wire.CloneRequest{Fence: d.fence(workspace, epoch), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
@@ -97,7 +95,7 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	d.ok(d.call("POST", "/checkpoints/clone", snapshot, nil))
 	d.stop(d.boots(workspace, id, 2))
 
-	// What it needed is back: nothing of the memory is lost.
+	// Once the processor has the features again, the memory restores.
 	d.reseal(filepath.Join(path, manifestName), func(m *manifest) {
 		m.Processor = slices.DeleteFunc(m.Processor, func(one string) bool { return one == "another" })
 	})
@@ -105,7 +103,7 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	d.counts(restored, 0)
 	d.stop(restored)
 
-	// A damaged image is as good a reason, and as little a loss.
+	// A damaged image is refused too, and its disk still boots.
 	image := filepath.Join(path, "pages.img")
 	bytes, err := os.ReadFile(image)
 	must(t, err)
@@ -156,7 +154,7 @@ func TestNothingStartsUnderAnEngineThatIsRefusedAndWhatRunsRunsOn(t *testing.T) 
 	}
 	at = d.counts(awake, at)
 	last := newID()
-	d.checkpoint(awake, last, "paused") // a suspend saves it all the same
+	d.checkpoint(awake, last, "paused") // a suspend still saves the machine
 	d.stop(awake)
 	if why := d.refusedInInventory(awake.Owner(), last); why != wire.RefusedEngine {
 		t.Fatalf("the memory of the refused engine is %q", why)
