@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// GiveAddress has a shell take the address that its guest knows as its own, where that is free and the engine can tell the sandbox. Otherwise
-// the shell keeps what it has. After a failure it is good for nothing, and a hostd that finds it must not take it for one that waits.
+// GiveAddress moves a blank sandbox to the address that its guest knows, if that is free and the engine supports it. Otherwise the
+// sandbox keeps its address. After an error the sandbox is unusable, and a later hostd must not treat it as waiting.
 func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
-	// One of an older build was made for this restore, at the address where it was free.
+	// A sandbox of an older build was made for this restore, at that address if it was free.
 	if err != nil || !wanted.Address.IsValid() || had == wanted.Address || record.Build() != e.Current() {
 		return err
 	}
@@ -33,7 +33,8 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
-// canTellAddresses asks once, by telling a shell the address that it has: one that it had left for the question could be another's by the answer.
+// canTellAddresses asks the engine once, by setting the address that the sandbox has. A test with another address could collide with a
+// machine that takes it meanwhile.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil
@@ -54,7 +55,7 @@ func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Add
 	return able, nil
 }
 
-// tellAddress needs no socket: the sandbox has it since it was created.
+// tellAddress sends no socket: the sandbox has one since its creation.
 func (e *Engine) tellAddress(ctx context.Context, s *Sandbox, at network.Place) error {
 	change := sandboxNetwork{
 		FDBasedLinks:     []sandboxLink{{Name: at.Name, Addresses: addressesOf(at), Routes: routesOf(at)}},

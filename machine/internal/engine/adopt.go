@@ -13,15 +13,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Leftover is a slot that does not run any more, or was never finished, with what its record said.
+// Leftover is a slot that does not run or was never finished, with its record.
 type Leftover struct {
-	Record Record   // zero when it could not be read
-	Ended  bool     // it had been a running machine: its end is news
-	Stuck  *Sandbox // of a machine that could not be removed: it is in hand, and to be removed before its workspace gets another
+	Record Record   // zero if unreadable
+	Ended  bool     // it was a running machine: its end is news
+	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }
 
-// Adopt looks at what is really there: processes, cgroups, directories. It returns the sandboxes that run and may go on, and
-// removes everything else that carries this instance's name. A slot that cannot be removed keeps nothing from going on.
+// Adopt inspects processes, cgroups and directories. It returns the running sandboxes that may go on, and removes everything else with
+// this instance's name. A slot that cannot be removed does not stop the adoption of others.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) Leftover {
 	return left
 }
 
-// everySlot names each slot that left a trace anywhere: a directory, a cgroup, a network, a file of runsc.
+// everySlot returns each slot that left any trace: a directory, a cgroup, a network, a file of runsc.
 func (e *Engine) everySlot() ([]string, error) {
 	found := map[string]bool{}
 	directories, err := os.ReadDir(e.slotsDir())
@@ -94,7 +94,7 @@ func (e *Engine) runscSlots() []string {
 	return slots
 }
 
-// adoptSlot returns the slot as it is, and why it cannot go on.
+// adoptSlot returns the slot, and an error if it cannot go on.
 func (e *Engine) adoptSlot(slot string) (*Sandbox, error) {
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
 	record, err := readRecord(s.Dir)
@@ -102,7 +102,7 @@ func (e *Engine) adoptSlot(slot string) (*Sandbox, error) {
 		return s, err
 	}
 	if record.Claim != nil && record.Claim.State == Paused {
-		record.Claim.State = Pausing // true when it was written; the sandbox knows whether it still is
+		record.Claim.State = Pausing // it was paused when this was written; only the sandbox knows whether it still is
 	}
 	s.record = record
 	if err := e.isSandboxOf(record.Sandbox, slot); err != nil {
@@ -132,8 +132,8 @@ func (e *Engine) mayGoOn(record Record) error {
 	return nil
 }
 
-// isSandboxOf makes sure that a process is the sandbox of a slot: by its start time, its name, its arguments and its cgroup. runsc's
-// own files are hearsay.
+// isSandboxOf verifies that a process is the sandbox of a slot, by its start time, name, arguments and cgroup. runsc's own files are not
+// trusted.
 func (e *Engine) isSandboxOf(process Process, slot string) error {
 	if process.PID == 0 || !process.Alive() {
 		return errGone
@@ -161,7 +161,7 @@ func sortedKeys(set map[string]bool) []string {
 	return keys
 }
 
-// RemoveAll ends and removes every sandbox of the instance, whatever it is.
+// RemoveAll ends and removes every sandbox of the instance.
 func (e *Engine) RemoveAll(ctx context.Context) error {
 	slots, err := e.everySlot()
 	if err != nil {

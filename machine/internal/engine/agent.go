@@ -17,28 +17,28 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// agentAnswerMax bounds an answer of the agent: it comes from inside a hostile machine.
+// agentAnswerMax bounds an agent's answer, which comes from a hostile machine.
 const agentAnswerMax = 64 << 10
 
-// newAgentClient gives each sandbox connections of its own: a slot's claim comes over the one that its start has made, and none of them
-// ever reaches another sandbox that has the address later.
+// newAgentClient gives each sandbox its own connections. A claim reuses the connection of the start, and no connection reaches another
+// sandbox that gets the address later.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:         dialAnew,
 		MaxIdleConnsPerHost: 1,
-		// One answer of the agent is JSON of a few hundred bytes.
+		// An answer is JSON of a few hundred bytes.
 		MaxResponseHeaderBytes: 16 << 10,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Of a connection: each attempt, and all of them.
+// Time limits of one connection attempt, and of all attempts.
 const (
 	dialTime    = 100 * time.Millisecond
 	dialTimeAll = 5 * time.Second
 )
 
-// dialAnew connects. A lost first packet would be sent again after a whole second, so a connection that does not come at once is tried
-// anew. On a busy computer the sandbox may not have come to answer the first either.
+// dialAnew connects. The kernel repeats a lost first packet only after a second, so an attempt that takes longer than dialTime is
+// replaced by a new one. On a busy computer the sandbox may also be late with its first answer.
 func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeAll)
 	defer cancel()
@@ -53,7 +53,7 @@ func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 }
 
 // WriteIncarnation writes the file that tells the agent whose machine it is from this epoch on. The agent must not have looked for it
-// before: gVisor remembers for good that a file of an exclusive mount was not there.
+// before: gVisor caches the absence of a file in an exclusive mount.
 func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) error {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -68,7 +68,7 @@ func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) erro
 	return os.Rename(path+".tmp", path)
 }
 
-// ClaimAgent tells a slot's agent that its disk is mounted and whose it is. The agent says which volumes it could not mount.
+// ClaimAgent tells an agent that its disk is mounted and whose it is. It returns the volumes that the agent could not mount.
 func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) ([]wire.RefusedVolume, error) {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -76,7 +76,7 @@ func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.In
 	if err != nil {
 		return nil, err
 	}
-	defer s.closeAgent() // hostd has nothing more to ask, and a checkpoint should not find its connection
+	defer s.closeAgent() // hostd has no more questions, and a checkpoint should not find an open connection
 	answer, err := e.askAgent(ctx, s, http.MethodPost, "/claim", 0, body)
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -84,16 +84,15 @@ func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.In
 	return answer.RefusedVolumes, answer.matches(incarnation.WorkspaceID, incarnation.Epoch)
 }
 
-// Fitting is what a slot is fitted for.
 type Fitting struct {
 	Layers []string // digests, the lowest first
 	Limits wire.GuestLimits
 }
 
-// Fit mounts a blank disk over the layers into a slot that waits, and has its agent adopt it ahead of the claim. On failure the slot is
-// good for nothing.
+// Fit mounts a blank disk over the layers into a warm sandbox, and lets its agent adopt it before the claim. After an error the sandbox
+// is unusable.
 func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, counters string, fitting Fitting) error {
-	// On disk before it happens: what is not ready is thrown away by the next hostd.
+	// Written first: the next hostd removes a sandbox that is not ready.
 	if err := s.Update(func(r *Record) { r.Ready = false }); err != nil {
 		return err
 	}
@@ -111,10 +110,10 @@ func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, coun
 	return s.Update(func(r *Record) { r.Ready, r.Fitted = true, fitting.Layers })
 }
 
-// CanFit: the agent speaks the protocol that has it.
+// CanFit reports whether the agent's protocol supports Fit.
 func (s *Sandbox) CanFit() bool { return s.Record().AgentProtocol() >= wire.ProtocolFit }
 
-// WaitForAgent asks until the agent answers as the given epoch, the sandbox ends, or time is up.
+// WaitForAgent polls until the agent answers with the given epoch, the sandbox ends, or time is up.
 func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -136,8 +135,7 @@ func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wir
 	}
 }
 
-// noteProtocol remembers what the agent speaks. One of another hostd's time may speak an older protocol, and nobody asks one that speaks
-// none of ours.
+// noteProtocol records the agent's protocol version. An agent of an earlier hostd may speak an older one; an unsupported one is an error.
 func (e *Engine) noteProtocol(s *Sandbox, answer wire.Incarnation) error {
 	if !wire.SpeaksTo(answer.Protocol) {
 		return fmt.Errorf("the agent speaks protocol %d, not %d to %d", answer.Protocol, wire.AgentProtocolMin, wire.AgentProtocol)
@@ -196,7 +194,7 @@ func (s *Sandbox) agentClient() *http.Client {
 
 func (s *Sandbox) closeAgent() { s.agentClient().CloseIdleConnections() }
 
-// AgentAddress is where the machine's agent listens.
+// AgentAddress returns host:port of the machine's agent.
 func (s *Sandbox) AgentAddress() string {
 	return net.JoinHostPort(s.Record().Address, strconv.Itoa(wire.AgentPort))
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// program is a binary of the agent that nothing can change any more. Slots get copies of it, and hostd runs it for disk reads: no
-// sandbox ever sees the inode.
+// program is a sealed copy of the agent's binary. Sandboxes get copies of it, and hostd runs it for disk reads; no sandbox ever sees the
+// inode.
 type program struct {
 	file     *os.File
 	text     []byte // the file, mapped
 	modified time.Time
 }
 
-// sealProgram reads an agent from the keep and checks that it is what its name says.
+// sealProgram reads a kept agent and checks its digest.
 func (e *Engine) sealProgram(digest string) (*program, error) {
 	path := e.agents.path(digest)
 	text, err := os.ReadFile(path)
@@ -60,8 +60,8 @@ func digestOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storeAgent keeps a copy of an agent's binary under its digest. One that is there already, unaltered, is not written again: a disk
-// without room must not keep a hostd from starting that brings nothing new.
+// storeAgent keeps a copy of an agent's binary under its digest. It does not rewrite an unaltered copy: a full disk must not stop a hostd
+// that brings the same agent.
 func (e *Engine) storeAgent(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -83,8 +83,8 @@ func (e *Engine) replaceAgent(digest string, text []byte, modified time.Time) er
 	return copied.become(digest, modified)
 }
 
-// partAgents gives each kept agent an inode of its own where a slot has it as a hard link: slots of earlier releases do, and a guest
-// could write to it there. One that was altered that way is left as it is, and refused when it is asked for.
+// partAgents gives each kept agent its own inode if a slot has a hard link to it. Slots of earlier releases do, and their guests could
+// write to it. An altered agent stays and is refused when it is needed.
 func (e *Engine) partAgents() error {
 	names, err := e.agents.names()
 	if err != nil {
@@ -113,8 +113,8 @@ func (e *Engine) partAgents() error {
 	return nil
 }
 
-// giveAgent makes /agent of a slot a copy of the binary of a digest. A restore compares size and modification time with what they were
-// at the checkpoint, so the copy has those of the kept file.
+// giveAgent copies the binary to /agent of a slot. A restore compares size and modification time with those at the checkpoint, so the
+// copy keeps both.
 func (e *Engine) giveAgent(s *Sandbox, digest string) error {
 	from := e.program
 	if digest != e.agent {
@@ -129,12 +129,12 @@ func (e *Engine) giveAgent(s *Sandbox, digest string) error {
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Without a Sync: a computer that lost its power has no slot left.
+	// No sync: after a power cut no slot is left.
 	if err := os.WriteFile(target, from.text, 0o555); err != nil {
 		return err
 	}
 	return os.Chtimes(target, from.modified, from.modified)
 }
 
-// Agent is the binary that new slots run, sealed: what is executed from it is what was checked.
+// Agent returns the sealed binary that new sandboxes run.
 func (e *Engine) Agent() *os.File { return e.program.file }

@@ -6,20 +6,20 @@ import (
 	"regexp"
 )
 
-// Build is what a checkpoint restores under, and under nothing else: a sandbox begins and ends its life under one.
+// Build is the engine version and specification that a checkpoint needs. A sandbox stays with one build for its life.
 type Build struct {
-	Engine      string // what `runsc --version` says
+	Engine      string // the output of `runsc --version`
 	SpecVersion int
 }
 
-// versionPattern is what can be the name of a directory; a colon or a backslash would mean something in an overlay's options.
+// versionPattern allows safe directory names; a colon or backslash has a meaning in overlay options.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$`)
 
-// IsVersion says whether a text can be the version of an engine.
+// IsVersion reports whether a text can be the version of an engine.
 func IsVersion(text string) bool { return versionPattern.MatchString(text) }
 
-// storeBuild keeps a copy of the engine's binary under its version for as long as a machine or a checkpoint needs it, whatever becomes
-// of the original. One that says the same version and is another file replaces it: to gVisor they are the same.
+// storeBuild keeps a copy of the engine's binary under its version, as long as a machine or checkpoint needs it. Another binary with the
+// same version replaces it: gVisor treats them as equal.
 func (e *Engine) storeBuild(path, version string) error {
 	if !versionPattern.MatchString(version) {
 		return fmt.Errorf("the version that %s says, %q, cannot name a directory", path, version)
@@ -45,13 +45,13 @@ func (e *Engine) storeBuild(path, version string) error {
 	return copied.become(version, info.ModTime())
 }
 
-// Current is the build of everything that is started anew.
+// Current returns the build of new sandboxes.
 func (e *Engine) Current() Build { return Build{Engine: e.version, SpecVersion: SpecVersion} }
 
-// Builds names the engines that are kept here: a checkpoint of another one cannot be restored.
+// Builds returns the engine versions that are kept here.
 func (e *Engine) Builds() ([]string, error) { return e.builds.names() }
 
-// Hold keeps the engine and the agent that a checkpoint or a machine names from being collected until release, or says what is missing.
+// Hold keeps an engine and an agent from collection until release. It returns an error if one is missing.
 func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 	letBuild, ok := e.builds.hold(engine)
 	if !ok {
@@ -65,7 +65,7 @@ func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 	return func() { letBuild(); letAgent() }, nil
 }
 
-// Keeps says what is missing of the engine and the agent that a checkpoint names. Only Hold keeps them.
+// Keeps returns an error if the engine or agent is missing. Unlike Hold it does not protect them.
 func (e *Engine) Keeps(engine, agent string) (missing error) {
 	if !e.builds.has(engine) {
 		return fmt.Errorf("the engine %s is not kept here", engine)
@@ -76,10 +76,10 @@ func (e *Engine) Keeps(engine, agent string) (missing error) {
 	return nil
 }
 
-// Needed are the programs that somebody needs, by version and by digest.
+// Needed holds the programs in use, engines by version and agents by digest.
 type Needed struct{ Engines, Agents map[string]bool }
 
-// Spare says whether anything is kept beside what new machines start with.
+// Spare reports whether other programs than those of new machines are kept.
 func (e *Engine) Spare() (bool, error) {
 	for name, k := range map[string]*keep{e.version: e.builds, e.agent: e.agents} {
 		entries, err := os.ReadDir(k.dir)
@@ -95,8 +95,7 @@ func (e *Engine) Spare() (bool, error) {
 	return false, nil
 }
 
-// Collect removes the engines and agents that nobody needs. Who does is looked for in find, so that what a verb takes in hand meanwhile
-// stays.
+// Collect removes unneeded engines and agents. find determines the needed ones; programs that a verb takes meanwhile also stay.
 func (e *Engine) Collect(find func(Needed) error) error {
 	e.builds.look()
 	e.agents.look()

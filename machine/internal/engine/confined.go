@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capabilitiesMax are the most that the processes of a sandbox may have, as a mask, in a user namespace of their own: what the engine
-// needs to show a guest files of every owner, and nothing that changes a mount, a network or the kernel. The processes that run the
-// guest's instructions are children of the first and have what it has, behind a filter of their own.
+// capabilitiesMax are the largest capability masks of a sandbox's processes, in their own user namespace. They let the engine show files
+// of every owner, but not change mounts, networks or the kernel. The processes that run the guest's instructions are children of the
+// first and have another filter.
 var capabilitiesMax = map[string]uint64{
 	"runsc-sandbox": files | 1<<unix.CAP_SYS_PTRACE,
 	"runsc-gofer":   files | 1<<unix.CAP_SYS_CHROOT,
@@ -20,10 +20,10 @@ var capabilitiesMax = map[string]uint64{
 
 const files = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 
-// namespacesOwn are those that no process of a sandbox shares with the host.
+// namespacesOwn are never shared with the host.
 var namespacesOwn = []string{"user", "mnt", "net", "pid", "ipc", "uts"}
 
-// confined makes sure that a sandbox and its gofer are shut in as they should be.
+// confined checks the confinement of a sandbox and its gofer.
 func (e *Engine) confined(s *Sandbox) error {
 	members, err := e.groups.Get(s.Slot).Procs()
 	if err != nil {
@@ -75,7 +75,7 @@ func isConfined(pid int, most uint64) error {
 	return nil
 }
 
-// checkStatus reads a /proc/PID/status: system calls are filtered, no privilege can be gained, and none is held beyond the most.
+// checkStatus checks a /proc/PID/status: system calls are filtered, privileges cannot be gained, and capabilities do not exceed most.
 func checkStatus(status string, most uint64) error {
 	said := map[string]string{}
 	for line := range strings.Lines(status) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What a sandbox in order answers within milliseconds, and a save that reads and writes all of a guest's memory.
+// Time limits of an ordinary answer, which takes milliseconds, and of a save, which transfers all memory of a guest.
 const (
 	answerBound = 30 * time.Second
 	saveBound   = 10 * time.Minute
@@ -20,7 +20,7 @@ const (
 // ImageFiles are the parts of an image, in the order in which the sandbox takes them: state, index of pages, pages.
 var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 
-// Pause stops every task of the guest. The sandbox counts pauses, so one that is paused is left as it is.
+// Pause stops every task of the guest. The sandbox counts pauses, so a paused one is not paused again.
 func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State == Paused {
 		return nil
 	}
-	// On disk before it happens: a hostd that finds this after a restart asks the sandbox.
+	// Written first: a hostd that finds this state after a restart asks the sandbox.
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Unpause lets a paused guest go on. One Resume too many would end the sandbox, so it is asked first where there is doubt.
+// Unpause lets a paused guest go on. One Resume too many would end the sandbox, so an uncertain state is settled first.
 func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Settle replaces the doubt that a cut-short pause or unpause left by what the sandbox says.
+// Settle replaces the uncertain state after an interrupted pause or unpause with the sandbox's real one.
 func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State != Pausing {
 		return nil
@@ -72,8 +72,8 @@ func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Save writes the image of a paused guest. `Resume` means that the sandbox lives on, whether the save fails or not; the guest
-// itself stays paused as long as our own pause holds.
+// Save writes the image of a paused guest. `Resume` keeps the sandbox alive even if the save fails; the guest stays paused through our
+// own pause.
 func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
 	files, err := createImage(dir)
 	defer closeAll(files)
@@ -109,8 +109,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// IsPaused looks where the guest's tasks stand: every one of a paused guest waits in doStop. The sandbox has no question for it, and
-// the agent's silence could be the guest's doing.
+// IsPaused inspects the stacks of the guest's tasks: in a paused guest each one waits in doStop. The sandbox has no call for it, and the
+// guest could forge the agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
 	result, err := e.ask(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func allStopped(stacks string) (bool, error) {
 	return true, nil
 }
 
-// noteState cannot fail: a full disk must not keep a guest paused. A file that still says paused only makes the next hostd ask.
+// noteState only logs a failure: a full disk must not keep a guest paused. A stale record only makes the next hostd ask the sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
 		e.log.Error("the record of a slot is old", "slot", s.Slot, "state", state, "error", err)

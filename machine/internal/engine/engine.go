@@ -1,5 +1,5 @@
-// Package engine runs machines on gVisor: sandboxes started ahead of need, claims, checkpoints and restores. It knows slots and
-// directories; what a workspace is, and who may ask for what, is hostd's.
+// Package engine runs machines on gVisor: it pre-provisions sandboxes, claims, checkpoints and restores them. It knows slots and
+// directories; workspaces and permissions are hostd's.
 package engine
 
 import (
@@ -22,17 +22,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ongoing"
 )
 
-// Config is where things are and how large machines may grow beyond what they are told.
 type Config struct {
 	Instance      string
-	Runsc         string // what is started anew runs under; a copy is kept
+	Runsc         string // engine of new sandboxes; a copy is kept
 	Agent         string // path of the agent's binary
 	DataDir       string
 	RunDir        string
-	HeadroomBytes int64 // above the told memory, for the sandbox's own needs, until SetHeadroom says otherwise
+	HeadroomBytes int64 // memory above the guest's, for the sandbox itself, until SetHeadroom changes it
 }
 
-// Size is what is fixed when a sandbox starts.
+// Size is the size of a machine.
 type Size struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -40,32 +39,31 @@ type Size struct {
 
 func (s Size) memoryBytes() int64 { return int64(s.MemoryMiB) << 20 }
 
-// Engine is the sandboxes of one instance on this computer.
+// Engine manages the sandboxes of one instance on this computer.
 type Engine struct {
 	config   Config
 	groups   *cgroup.Tree
 	router   *network.Router
 	spawn    *spawner
 	version  string
-	agent    string // SHA-256 of the agent that new slots run
+	agent    string // SHA-256 of the agent that new sandboxes run
 	program  *program
 	builds   *keep // engines by version
 	agents   *keep // by SHA-256
 	key      []byte
 	log      *slog.Logger
-	releases ongoing.Group // of networks
+	releases ongoing.Group // network releases in the background
 	headroom atomic.Int64  // bytes
 
-	tellsAddresses atomic.Pointer[bool] // the engine can tell a shell another address: one that machine/runsc built; nil: nobody has asked
+	tellsAddresses atomic.Pointer[bool] // whether the engine can change a sandbox's address (builds of machine/runsc can); nil: not yet known
 
 	mu   sync.Mutex
-	held map[string]bool // slots that this process has in hand: all others are strays
+	held map[string]bool // slots that this process owns; all others are orphans
 }
 
-// stderrBytes bounds what all sandboxes together may write to their stderr.
+// stderrBytes bounds the stderr of all sandboxes together.
 const stderrBytes = "67108864"
 
-// Open prepares the engine.
 func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, key []byte, log *slog.Logger) (*Engine, error) {
 	e, err := OpenToRemove(ctx, config, groups, router, log)
 	if err != nil {
@@ -83,7 +81,7 @@ func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *netwo
 	return e, e.openPrograms(ctx)
 }
 
-// openPrograms keeps what this hostd was given, beside what earlier ones were.
+// openPrograms keeps this hostd's engine and agent next to those of earlier ones.
 func (e *Engine) openPrograms(ctx context.Context) error {
 	var err error
 	if e.builds, err = openKeep(filepath.Join(e.config.DataDir, "engines"), "runsc"); err != nil {
@@ -108,8 +106,8 @@ func (e *Engine) openPrograms(ctx context.Context) error {
 	return err
 }
 
-// OpenToRemove is enough for RemoveAll: it needs neither runsc nor an agent. Command-line runs of runsc that an earlier hostd left
-// behind end here, before anybody looks at what is there.
+// OpenToRemove suffices for RemoveAll and needs neither runsc nor an agent. It first ends runs of runsc that an earlier hostd left, so
+// that they change nothing during the removal.
 func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, log *slog.Logger) (*Engine, error) {
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
@@ -119,10 +117,10 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	return e, nil
 }
 
-// Version is the full version of the engine that is started anew: a checkpoint restores under the one that wrote it.
+// Version returns the full version of the current engine. A checkpoint restores only under the version that wrote it.
 func (e *Engine) Version() string { return e.version }
 
-// AgentKey is the key of one incarnation of a slot. It follows from the host's key, so nothing is stored.
+// AgentKey derives the key of one incarnation from the host's key, so nothing is stored.
 func (e *Engine) AgentKey(slot string, epoch int64) string {
 	mac := hmac.New(sha256.New, e.key)
 	mac.Write([]byte("agent|" + slot + "|" + strconv.FormatInt(epoch, 10)))
@@ -143,5 +141,5 @@ func mountLogs(dir string) error {
 	return nil
 }
 
-// Wait returns when no network is being released any more.
+// Wait returns when no network release is running.
 func (e *Engine) Wait() { <-e.releases.Idle() }

@@ -42,7 +42,7 @@ func TestAProcessIsKnownByItsStartAndItsEndIsSeen(t *testing.T) {
 	}
 	command.Process.Kill()
 	select {
-	case <-done: // before anybody reaped it
+	case <-done: // the process is not reaped yet
 	case <-time.After(testns.Patience(time.Minute)):
 		t.Fatal("the end was not seen")
 	}

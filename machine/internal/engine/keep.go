@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// keep is a directory of programs of which a checkpoint may need an old one: each below a name of its own, whole or not there at all.
+// keep is a directory of program versions that checkpoints may need. Each lies under its own name, complete or not at all.
 type keep struct {
 	dir, file string
 
 	mu     sync.Mutex
-	inHand map[string]int  // by verbs under way
-	seen   map[string]bool // in hand at some time since the last look began
+	inHand map[string]int  // use counts of running verbs
+	seen   map[string]bool // used by a verb since the last look began
 }
 
 func openKeep(dir, file string) (*keep, error) {
@@ -43,7 +43,7 @@ func (k *keep) names() ([]string, error) {
 	return names, nil
 }
 
-// hold keeps a program from being collected for as long as a verb works with it, or says that it is not here.
+// hold keeps a program from collection while a verb uses it; ok is false if it is not here.
 func (k *keep) hold(name string) (release func(), ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,14 +64,14 @@ func (k *keep) letGo(name string) {
 	}
 }
 
-// look begins to find out who needs what: whatever a verb has in hand from here on is not collected at the look's end.
+// look begins a collection: collect spares every program that a verb uses from now on.
 func (k *keep) look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.seen)
 }
 
-// collect removes what nobody needs. The caller has looked for who does since look.
+// collect removes programs that are not needed. The caller determined `needed` after look.
 func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,7 +92,7 @@ func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
 	return removed, nil
 }
 
-// staged is a copy of a program that has no name yet. Without one it is gone after discard, or with the first collection.
+// staged is a copy of a program without its final name. discard or the next collection removes it.
 type staged struct {
 	keep *keep
 	file *os.File
@@ -113,10 +113,10 @@ func (k *keep) stage(source io.Reader) (*staged, error) {
 
 func (s *staged) discard() {
 	s.file.Close()
-	os.Remove(s.file.Name()) // renamed: it is not there any more
+	os.Remove(s.file.Name()) // fails harmlessly after become renamed the file
 }
 
-// become gives it its name, in one step and for good, a power cut included.
+// become gives the copy its final name, atomically and durably.
 func (s *staged) become(name string, modified time.Time) error {
 	path := s.keep.path(name)
 	if err := errors.Join(s.file.Chmod(0o555), os.Chtimes(s.file.Name(), modified, modified), s.file.Sync(), os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {

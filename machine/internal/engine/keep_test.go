@@ -54,11 +54,11 @@ func TestOnlyWhatNobodyNeedsAndNobodyHasInHandIsCollected(t *testing.T) {
 	}
 	k.look()
 	release()
-	release() // once more changes nothing
+	release() // a second release has no effect
 	if _, err := k.collect(needed); err != nil {
 		t.Fatal(err)
 	}
-	k.expect(t, "current", "held", "named") // let go after the look began: what it was held for may have come too late to be seen
+	k.expect(t, "current", "held", "named") // released after the look began: its user may have been missed by the look
 	k.look()
 	if _, err := k.collect(needed); err != nil {
 		t.Fatal(err)

@@ -19,10 +19,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// answerTime bounds the wait for an agent's first answer. A fresh sandbox takes 70-105 ms, eight at once on two cores a second.
+// answerTime bounds the wait for an agent's first answer. A new sandbox takes 70-105 ms, eight at once on two cores a second.
 const answerTime = 30 * time.Second
 
-// StartSlot starts a sandbox of the current build whose agent waits to be claimed.
+// StartSlot starts a warm sandbox of the current build.
 func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindSlot, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -32,13 +32,13 @@ func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateShell creates a sandbox that a checkpoint of a build can be restored into. Its size is the size of the machine it will be, and
-// its address is the wanted one where that is free.
+// CreateShell creates a blank sandbox for a restore of a checkpoint of the build. It has the size of the future machine, and the wanted
+// address if that is free.
 func (e *Engine) CreateShell(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	return e.launch(ctx, KindShell, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
-// CreateShellAhead creates one of the current build that nobody waits for yet, and has it take what its restore will need.
+// CreateShellAhead creates a blank sandbox of the current build for the pool, and lets it allocate what a restore needs.
 func (e *Engine) CreateShellAhead(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindShell, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -48,10 +48,10 @@ func (e *Engine) CreateShellAhead(ctx context.Context, size Size) (*Sandbox, err
 	})
 }
 
-// StartShell makes a slot of a shell of the current build: the longer half of a slot's start is done. After a failure it is good for
-// nothing.
+// StartShell turns a blank sandbox of the current build into a warm one, which saves the longer half of a start. After an error it is
+// unusable.
 func (e *Engine) StartShell(ctx context.Context, s *Sandbox) error {
-	// On disk before it happens: nothing can be restored into it any more, and what is not ready is thrown away by the next hostd.
+	// Written first: it can no longer be restored into, and the next hostd removes a sandbox that is not ready.
 	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindSlot, false }); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (e *Engine) create(ctx context.Context, s *Sandbox) error {
 	return e.giveNetwork(ctx, s)
 }
 
-// begin is `runsc start` without the command's own start, and waits for the agent.
+// begin does what `runsc start` does, without the cost of a process, and waits for the agent.
 func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 	return s, nil
 }
 
-// prepare makes everything that a sandbox needs around it. What it returns with an error still has to be removed.
+// prepare makes a sandbox's directory, cgroup, network and bundle. On an error the caller must remove the returned sandbox.
 func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
@@ -117,7 +117,7 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	if err := e.layOut(s); err != nil {
 		return s, err
 	}
-	// The sandbox reads the guest's memory from the limit it finds here; headroom is added once it runs.
+	// The sandbox takes the guest's memory size from this limit; headroom is added once it runs.
 	group, err := e.groups.Create(slot, cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes(), Pids: pidsMax})
 	if err != nil {
 		return s, err
@@ -132,24 +132,24 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	return s, s.Update(func(r *Record) { r.Address, r.Nameserver = net.Address.String(), net.Nameserver.String() })
 }
 
-// slotLayout counts the ways in which a slot's directory was laid out. One that waits in another is thrown away.
+// slotLayout is the version of a slot directory's layout. Waiting sandboxes of another version are removed.
 const slotLayout = 4
 
-// slotDirectories are a slot's own. The sandbox mounts over those of its root, which it cannot make itself.
+// slotDirectories are the directories of a slot. The sandbox mounts over those of its root, which it cannot make itself.
 var slotDirectories = []string{
 	"tree/claim/root", "tree/claim/state", "tree/claim/quota", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
 	"root", "volumes", "layers/upper", "layers/template",
 }
 
-// layOut makes a slot's directory and its mounts. No file of the host can be written from inside: the root, the base of the volumes and
-// the layers are read-only mounts. A disk is mounted below them later, with rights of its own.
+// layOut makes a slot's directory and its mounts. The guest cannot write to a host file: root, volumes base and layers are read-only
+// mounts. A disk is mounted below them later with its own permissions.
 func (e *Engine) layOut(s *Sandbox) error {
 	for _, dir := range slotDirectories {
 		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
 			return err
 		}
 	}
-	// The guest's processes leave this root before they start, but its own path has to be passable for the agent's children.
+	// The guest's processes leave this root before they start, but the agent's children must be able to traverse it.
 	if err := errors.Join(os.Chmod(s.tree(), 0o755), s.Update(func(*Record) {}), e.giveAgent(s, e.agent)); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (e *Engine) layOut(s *Sandbox) error {
 	return errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "layers")))
 }
 
-// track finds the sandbox process that a run of runsc left, and watches it.
+// track finds and watches the sandbox process that runsc started.
 func (e *Engine) track(s *Sandbox) error {
 	text, err := os.ReadFile(s.pidFile())
 	if err != nil {
@@ -185,12 +185,12 @@ func (e *Engine) track(s *Sandbox) error {
 	return errors.Join(e.offer(s), s.Update(func(r *Record) { r.Sandbox = process }))
 }
 
-// Resize sets what a machine may use; the guest's own idea of its memory stays what it was at its start.
+// Resize sets the limits of a machine; the guest's view of its memory does not change.
 func (e *Engine) Resize(s *Sandbox, size Size) error {
 	return keepsMemory(e.groups.Get(s.Slot).SetLimits(e.limits(size)))
 }
 
-// keepsMemory: a machine that uses more than its limit would be keeps the limit it had, until LimitMemory comes again.
+// keepsMemory ignores EBUSY: a machine that uses more than the new limit keeps its old one until the next LimitMemory.
 func keepsMemory(err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return nil
@@ -198,10 +198,10 @@ func keepsMemory(err error) error {
 	return err
 }
 
-// SetHeadroom says what a machine may use beyond its told memory from now on: Resize and LimitMemory go by it.
+// SetHeadroom sets the memory beyond the guest's that Resize and LimitMemory allow from now on.
 func (e *Engine) SetHeadroom(bytes int64) { e.headroom.Store(bytes) }
 
-// LimitMemory has the present headroom hold for a machine. EBUSY: it uses more, and keeps what it had.
+// LimitMemory applies the current headroom to a machine. EBUSY means that it uses more and keeps its old limit.
 func (e *Engine) LimitMemory(s *Sandbox) error {
 	return e.groups.Get(s.Slot).SetMemory(e.limits(s.Record().Size).MemoryBytes)
 }
@@ -210,12 +210,11 @@ func (e *Engine) limits(size Size) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.headroom.Load(), Pids: pidsMax}
 }
 
-// boostPercent leaves half of the machines' share of the processors to a save beside twenty guests that never rest.
+// boostPercent gives a save half of the machines' CPU share next to twenty busy guests.
 const boostPercent = 2000
 
-// Boost lifts the processor limit while no task of the guest runs: what the sandbox itself does then, saving or loading the guest's
-// memory, is work of the service, and a small machine, or one among busy ones, would stand still for long otherwise. Resize sets the
-// limit again.
+// Boost lifts the CPU limit while the guest is stopped. Saving and loading its memory is work of the service, and would take long under a
+// small machine's limit. Resize sets the limit again.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
@@ -224,7 +223,7 @@ func (e *Engine) Boost(s *Sandbox, size Size) error {
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }
 
-// newSlotName is short, because it becomes part of an interface's name, and random, because a slot is never used twice.
+// newSlotName is short, because it becomes part of an interface's name, and random, because a slot is never reused.
 func newSlotName() string {
 	var random [3]byte
 	rand.Read(random[:])

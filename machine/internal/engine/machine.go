@@ -21,9 +21,9 @@ const (
 	killTime   = 20 * time.Second
 )
 
-// MountDisk puts a disk into the claim of a slot or shell: the workspace's overlay and, beside it and outside the guest's root, the
-// agent's state directory, what the kernel counts of it ("": it does not tell), and what the agent compares to list changes. Propagation
-// carries all of them into the sandbox.
+// MountDisk mounts a disk into a warm or blank sandbox: the workspace's overlay and, outside the guest's root, the agent's state
+// directory, the kernel's quota counters ("" for none), and the layers for listing changes. Mount propagation brings them into the
+// sandbox.
 func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) error {
 	if err := layers.Overlay(lower, disk, filepath.Join(s.root(), "claim", "root")); err != nil {
 		return fmt.Errorf("overlay: %w", err)
@@ -42,10 +42,10 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) er
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
 }
 
-// OpenDisk gives a mount of the disk that a machine runs on, for one who only reads, attached nowhere. It is the machine's own overlay: a
-// second one over the same directories would have caches of its own, and not see what the guest changes.
+// OpenDisk returns a detached read-only mount of a machine's disk. It clones the machine's own overlay: a second overlay over the same
+// directories would have its own caches and miss the guest's changes.
 func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
-	// Private: the machine's mount is shared with the sandbox, and what its reader mounts on it would appear there.
+	// Private, so that mounts which the reader makes on it do not propagate to the sandbox.
 	tree, err := cloneMount(filepath.Join(s.root(), "claim", "root"), unix.MountAttr{Propagation: unix.MS_PRIVATE,
 		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 	if err != nil {
@@ -54,7 +54,7 @@ func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
 	return os.NewFile(uintptr(tree), "disk"), nil
 }
 
-// TellDisk says how large the guest's disk is to be called. Without it the guest is told of the whole pool.
+// TellDisk sets the disk size that the guest sees. Without it the guest sees the size of the whole pool.
 func (e *Engine) TellDisk(s *Sandbox, bytes int64) error {
 	path := filepath.Join(s.tree(), "inc", "disk_bytes")
 	if err := os.WriteFile(path+".tmp", strconv.AppendInt(nil, bytes, 10), 0o600); err != nil {
@@ -63,7 +63,7 @@ func (e *Engine) TellDisk(s *Sandbox, bytes int64) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// RestoreInto continues a checkpoint in a shell whose disk is mounted.
+// RestoreInto continues a checkpoint in a blank sandbox whose disk is mounted. It closes the image.
 func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, agent string) error {
 	defer closeAll(image)
 	if err := e.giveAgent(s, agent); err != nil {
@@ -81,11 +81,11 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, 
 	return e.confined(s)
 }
 
-// ErrFixedMemory is of an engine that was not built by machine/runsc: its sandboxes keep the memory that they started with.
+// ErrFixedMemory is returned for an engine not built by machine/runsc: its sandboxes cannot change their memory.
 var ErrFixedMemory = errors.New("the engine cannot tell a sandbox of other memory")
 
-// TellMemory changes what the guest of a slot or shell is told of its memory. The record says so first: hostd throws away what waits
-// with another size than it is configured to.
+// TellMemory changes the memory size that a waiting sandbox's guest sees. The record changes first: hostd removes waiting sandboxes whose
+// recorded size is not the configured one.
 func (e *Engine) TellMemory(ctx context.Context, s *Sandbox, size Size) error {
 	if err := s.Update(func(r *Record) { r.Size.MemoryMiB = size.MemoryMiB }); err != nil {
 		return err
@@ -97,23 +97,23 @@ func (e *Engine) TellMemory(ctx context.Context, s *Sandbox, size Size) error {
 	return err
 }
 
-// isUnknownMethod goes by what gVisor's pkg/urpc says.
+// isUnknownMethod recognizes the error text of gVisor's pkg/urpc.
 func isUnknownMethod(err error) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "unknown method")
 }
 
-// Condemn kills every process of a sandbox without waiting for the end: what is killed runs no instruction of its own any more, but the
-// kernel takes 10 ms, or 250 for a large guest, to take its memory back.
+// Condemn kills every process of a sandbox without waiting. They run no further instruction, but the kernel takes 10 ms, or 250 for a
+// large guest, to release the memory.
 func (e *Engine) Condemn(s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
 		return nil
 	}
-	// A frozen task of cgroup v1 does not die before it thaws, and runs no further than to its end then.
+	// A frozen task of cgroup v1 dies only after a thaw, and runs no instruction in between.
 	return errors.Join(group.Condemn(), group.Thaw())
 }
 
-// Kill ends a sandbox and waits until nothing of it is left in its cgroup.
+// Kill ends a sandbox and waits until its cgroup is empty.
 func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
@@ -121,15 +121,15 @@ func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	// A frozen task of cgroup v1 does not even die.
+	// A frozen task of cgroup v1 does not die before a thaw.
 	if err := group.Thaw(); err != nil {
 		return err
 	}
 	return group.Kill(ctx)
 }
 
-// Remove ends a sandbox and takes away all that was around it, except its network, which takes 36-52 ms and is released
-// behind the caller's back. It is safe to call again after a failure. What is mounted still is an error, and is not walked into.
+// Remove ends a sandbox and removes everything around it. Its network takes 36-52 ms and is released in the background. Remove can be
+// called again after a failure. A remaining mount is an error and is not descended into.
 func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	if err := e.Kill(ctx, s); err != nil {
 		return err
@@ -148,7 +148,8 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// ownerOf is whose machine ran in the slot. It may be a machine's slot where there is no record: then it rests from every machine.
+// ownerOf returns the owner of the machine in the slot. Without a record there may have been a machine: its address is then withheld from
+// all owners.
 func ownerOf(r Record) string {
 	switch {
 	case r.Claim != nil:

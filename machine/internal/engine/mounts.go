@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
-// shareSelf binds a directory onto itself, read-only, and makes it a shared mount: what is mounted below it later appears, with rights
-// of its own, in every namespace that took a slave of it, the gofer's for one.
+// shareSelf binds a directory onto itself, read-only and shared. Later mounts below it appear, with their own permissions, in every slave
+// namespace, such as the gofer's.
 func shareSelf(dir string) error {
 	if err := bindReadOnly(dir, dir); err != nil {
 		return err
@@ -29,8 +29,8 @@ func share(dir string) error {
 	return nil
 }
 
-// mountEmpty makes a directory the shared, read-only base of what is mounted below it later. It is a file system of its own, and that
-// is read-only as a whole from before anybody else sees it: whoever holds a descriptor of it, with whatever rights, cannot write.
+// mountEmpty makes a directory the shared, read-only base of later mounts. It is its own file system and read-only as a whole before any
+// other process sees it, so no descriptor of it permits writes.
 func mountEmpty(dir string, fill func(dir string) error) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "mode=755,size=4096"); err != nil {
@@ -45,8 +45,8 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	return share(dir)
 }
 
-// bindReadOnly mounts a directory at another place where nobody can write to it. The mount is read-only before it is attached: copies
-// of it in other namespaces keep the rights that it comes with.
+// bindReadOnly bind-mounts a directory read-only. It sets read-only before attaching the mount, because copies in other namespaces keep
+// the permissions that it has then.
 func bindReadOnly(source, target string) error {
 	return bindWith(source, target, unix.MOUNT_ATTR_RDONLY)
 }
@@ -63,7 +63,7 @@ func bindWith(source, target string, attributes uint64) error {
 	return nil
 }
 
-// cloneMount gives a descriptor of a mount of the same files, which is attached nowhere.
+// cloneMount returns a descriptor of a detached mount of the same files.
 func cloneMount(source string, attributes unix.MountAttr) (int, error) {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -75,7 +75,7 @@ func cloneMount(source string, attributes unix.MountAttr) (int, error) {
 	return tree, nil
 }
 
-// bind mounts a directory at another place. No device of a guest's disk is ever usable on the host.
+// bind mounts a directory at another path.
 func bind(source, target string) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", target, err)
@@ -83,7 +83,7 @@ func bind(source, target string) error {
 	return nil
 }
 
-// UnmountBelow unmounts everything at or below a path, the last first. Nothing there is not an error.
+// UnmountBelow unmounts everything at or below a path, the last first. It is no error if nothing is mounted.
 func UnmountBelow(path string) error {
 	points, err := MountsBelow(path)
 	if err != nil {
@@ -97,8 +97,8 @@ func UnmountBelow(path string) error {
 	return nil
 }
 
-// unmount is not lazy at first: a disk whose unmount returned is written and free. A mount that stays busy (a sandbox that is
-// just ending) is detached after a second, since a machine that cannot be removed would be worse.
+// unmount is not lazy at first: after a normal unmount the disk is written and free. A mount that stays busy, as of an ending sandbox, is
+// detached after a second, so that the machine can be removed.
 func unmount(point string) error {
 	for attempt := 0; attempt < 50; attempt++ {
 		err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW)

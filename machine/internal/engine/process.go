@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process names one process for good: a pid alone is reused.
+// Process identifies one process by pid and start time: a pid alone is reused.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
@@ -20,7 +20,7 @@ type Process struct {
 
 var errGone = errors.New("the process is gone")
 
-// FindProcess reads who has a pid at this moment.
+// FindProcess returns the process that has the pid now.
 func FindProcess(pid int) (Process, error) {
 	start, err := startTime(pid)
 	if err != nil {
@@ -29,13 +29,13 @@ func FindProcess(pid int) (Process, error) {
 	return Process{PID: pid, Start: start}, nil
 }
 
-// Alive says whether this very process runs. A zombie does not: it holds neither memory nor mounts any more.
+// Alive reports whether this process runs. A zombie does not count: it holds neither memory nor mounts.
 func (p Process) Alive() bool {
 	start, err := startTime(p.PID)
 	return err == nil && start == p.Start
 }
 
-// open gives a pidfd of this very process: looked at before and after, so that a reused pid cannot slip in.
+// open returns a pidfd of this process. It checks the start time before and after, so that a reused pid is noticed.
 func (p Process) open() (*os.File, error) {
 	if !p.Alive() {
 		return nil, errGone
@@ -51,7 +51,7 @@ func (p Process) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
 
-// watch closes the channel it returns when the process ends, within milliseconds and without a thread: a pidfd becomes readable.
+// watch returns a channel that closes when the process ends. It needs no thread, because a pidfd becomes readable then.
 func (p Process) watch() (<-chan struct{}, error) {
 	file, err := p.open()
 	if err != nil {
@@ -66,7 +66,7 @@ func (p Process) watch() (<-chan struct{}, error) {
 	go func() {
 		defer close(done)
 		defer file.Close()
-		// An error here would mean that the runtime cannot poll the descriptor; the process is then looked at, not forgotten.
+		// An error means that the runtime cannot poll the descriptor; the process is then polled by its pid.
 		if err := raw.Read(func(fd uintptr) bool { return readable(int(fd)) }); err != nil {
 			waitByPolling(p)
 		}
@@ -85,7 +85,7 @@ func startTime(pid int) (uint64, error) {
 	if err != nil {
 		return 0, errGone
 	}
-	// The command's name is in parentheses and may hold anything, parentheses included.
+	// The command's name is in parentheses and may itself contain parentheses.
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
 		return 0, fmt.Errorf("unexpected stat of process %d", pid)
@@ -100,7 +100,7 @@ func startTime(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// arguments are the command line of a process; empty when it is gone.
+// arguments returns the command line of a process; nil if it is gone.
 func arguments(pid int) []string {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil || len(line) == 0 {

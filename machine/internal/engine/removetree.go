@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree is os.RemoveAll that walks into no mount: a slot's directory has workspaces' disks mounted in it, and a list of mounts that
-// missed one must not cost its files. A mount point is an error, and so is what it lies in.
+// removeTree is os.RemoveAll that crosses no mount: a slot's directory has workspaces' disks mounted in it, and a missed mount must not
+// cost its files. A mount point and its parents are errors.
 func removeTree(path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -23,7 +23,6 @@ func removeTree(path string) error {
 	return removeAt(parent, path)
 }
 
-// removeAt removes what parent holds under the last part of path.
 func removeAt(parent int, path string) error {
 	name := filepath.Base(path)
 	err := unix.Unlinkat(parent, name, 0)

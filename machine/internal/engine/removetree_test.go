@@ -46,7 +46,7 @@ func TestAMountThatTheListMissedIsNotWalkedInto(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, groups.Remove()) })
 	real, link := t.TempDir(), filepath.Join(t.TempDir(), "data")
-	must(t, os.Symlink(real, link)) // the kernel lists no mount by this name
+	must(t, os.Symlink(real, link)) // mountinfo does not list the mount under this name
 	file := slotWithDisk(t, filepath.Join(real, "slots", "abc123"))
 	e, err := OpenToRemove(context.Background(), Config{DataDir: link, RunDir: t.TempDir()}, groups, nil, slog.Default())
 	must(t, err)
@@ -64,7 +64,7 @@ func TestATreeGoesWithItsLinksAndNotWhatTheyName(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "a", "b", "file"), nil, 0o600))
 	must(t, os.Symlink(filepath.Dir(kept), filepath.Join(dir, "a", "link")))
-	for range 2 { // the second time there is nothing
+	for range 2 { // the second removal finds nothing
 		must(t, removeTree(dir))
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {

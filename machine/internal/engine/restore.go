@@ -12,9 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// A restore by the control socket is `runsc restore` without the command's own start of 15 ms, and its network is there ahead of need.
-// The fields are spelled as gVisor's runsc/boot/network.go and controller.go do; another gVisor may spell them differently, which the
-// tests that restore a machine and talk to it show.
+// A restore through the control socket saves the 15 ms that `runsc restore` needs to start, and uses a prepared network. The field names
+// follow gVisor's runsc/boot/network.go and controller.go. If another gVisor changes them, the tests that restore a machine fail.
 
 type sandboxNetwork struct {
 	LoopbackLinks    []sandboxLink
@@ -52,7 +51,7 @@ type sandboxGateway struct {
 
 const queueFIFO = 1
 
-// giveNetwork hands the machine's link to a sandbox that is created and not started.
+// giveNetwork passes the machine's network link to a created sandbox before its start.
 func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 	link, err := e.router.HandOut(s.Slot)
 	if err != nil {
@@ -63,7 +62,7 @@ func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 	return err
 }
 
-// networkOf is what runsc would find in the namespace and make of it.
+// networkOf returns the network configuration that runsc would derive from the namespace.
 func networkOf(link *network.Handout) sandboxNetwork {
 	loopback := net.IPNet{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}
 	return sandboxNetwork{
@@ -111,17 +110,18 @@ func OpenImage(image string) ([]*os.File, error) {
 	return files, nil
 }
 
-// restoreImage answers when every page is there: a sandbox that loads pages in the background dies of a bad one after it was called running.
+// restoreImage returns when every page is loaded: a sandbox that loads in the background would die of a bad page after it was reported as
+// running.
 func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
 	_, err := e.ask(ctx, s, commandTime, "containerManager.Restore", options, files...)
 	return err
 }
 
-// spareSpaces is for how many processes of a guest a shell is prepared: its agent, a program or two, and the first command.
+// spareSpaces is the number of guest processes that a blank sandbox prepares for: agent, one or two programs, and the first command.
 const spareSpaces = 4
 
-// takeAhead has a shell take what its restore will need. An engine that was not built by machine/runsc cannot, and restores as it is.
+// takeAhead lets a blank sandbox allocate ahead what a restore needs. An engine not built by machine/runsc cannot, and skips it.
 func (e *Engine) takeAhead(ctx context.Context, s *Sandbox) error {
 	_, err := e.ask(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
 	if isUnknownMethod(err) {
@@ -130,14 +130,14 @@ func (e *Engine) takeAhead(ctx context.Context, s *Sandbox) error {
 	return err
 }
 
-// What a container's file of runsc says of one that was created, and of one that runs: of one length, so that one write turns one into
-// the other.
+// Status in runsc's container file before and after the start. Both have the same length, so one can overwrite the other in place.
 const (
 	statusCreated = `"status":"created"`
 	statusRunning = `"status":"running"`
 )
 
-// noteRunning lets runsc's own commands know what was done behind their back; hostd uses none of them on a machine.
+// noteRunning updates runsc's container file, which the control socket bypasses. Only runsc's commands read it; hostd runs none on a
+// machine.
 func (e *Engine) noteRunning(s *Sandbox) error {
 	id := e.containerID(s.Slot)
 	file, err := os.OpenFile(filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state"), os.O_RDWR, 0)

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	commandTime = 120 * time.Second // bounds one run of runsc. A restore reads its whole image within it
+	commandTime = 120 * time.Second // time limit of one run of runsc, including the read of an image
 	tailBytes   = 2048
 )
 
-// runsc runs one command of the engine for a slot, under the slot's own build: the flags here are those that every kept build knows.
-// Its standard streams go to the sandbox as well, so they are files, never a pipe.
+// runsc runs one command with the slot's own build, so all flags must be known to every kept build. The sandbox inherits the standard
+// streams, so they are files and never pipes.
 func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -45,7 +45,8 @@ func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) er
 	return nil
 }
 
-// runscVersion is the whole of `runsc --version`'s first line after the word "version": a checkpoint restores only under the very same.
+// runscVersion returns the text after "version" on the first line of `runsc --version`. A checkpoint restores only under exactly this
+// version.
 func runscVersion(ctx context.Context, binary string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -61,13 +62,13 @@ func runscVersion(ctx context.Context, binary string) (string, error) {
 	return version, nil
 }
 
-// lastWords are the last bytes a command wrote, for the log of hostd.
+// lastWords returns the end of a command's output, for hostd's log.
 func (e *Engine) lastWords(slot *Sandbox, log string) string {
 	words := append(tail(log), tail(e.stderrPath(slot.Slot))...)
 	return strings.TrimSpace(string(words))
 }
 
-// tail reads no more than it gives: what a sandbox wrote may be as long as stderrBytes.
+// tail reads only the end: the file may be as long as stderrBytes.
 func tail(path string) []byte {
 	file, err := os.Open(path)
 	if err != nil {
@@ -87,7 +88,7 @@ func tail(path string) []byte {
 
 func (e *Engine) runscRoot() string { return filepath.Join(e.config.RunDir, "runsc") }
 
-// stderrPath is in a small file system of its own: what a sandbox writes there is bounded, whatever the guest does.
+// stderrPath lies on a small file system that bounds the sandboxes' output.
 func (e *Engine) stderrPath(slot string) string { return filepath.Join(e.logsDir(), slot) }
 
 func (e *Engine) containerID(slot string) string { return "berth-" + e.config.Instance + "-" + slot }
@@ -96,7 +97,7 @@ func (e *Engine) controlSocket(slot string) string {
 	return filepath.Join(e.runscRoot(), "runsc-"+e.containerID(slot)+".sock")
 }
 
-// forget removes what runsc keeps about a sandbox that is gone. `runsc delete` does the same in 15 ms, and refuses what it forgot.
+// forget removes runsc's files of a removed sandbox. `runsc delete` takes 15 ms for that, and fails on a sandbox that it does not know.
 func (e *Engine) forget(slot string) error {
 	id := e.containerID(slot)
 	paths, err := filepath.Glob(filepath.Join(e.runscRoot(), "*"+id+"*"))

@@ -14,22 +14,22 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// What a sandbox is for.
+// Kinds of sandboxes.
 const (
-	KindSlot    = "slot"    // runs the agent, waits for a disk
-	KindShell   = "shell"   // created, not started: waits for a restore
+	KindSlot    = "slot"    // warm: runs the agent, waits for a claim
+	KindShell   = "shell"   // blank: created, not started, waits for a restore
 	KindMachine = "machine" // belongs to a workspace
 )
 
-// How far a machine is.
+// States of a machine.
 const (
-	Assembling = "assembling" // not answered to anybody yet: thrown away when hostd restarts
+	Assembling = "assembling" // not reported to a caller yet; removed when hostd restarts
 	Running    = "running"
 	Pausing    = "pausing" // about to be paused, or just unpaused: ask the sandbox
 	Paused     = "paused"
 )
 
-// Claim is what a machine belongs to, as far as it must survive a restart of hostd.
+// Claim describes a machine's owner and state, as far as it must survive a restart of hostd.
 type Claim struct {
 	Owner       string   `json:"workspace_id"` // names the subject: wire.SubjectOf
 	OperationID string   `json:"operation_id"`
@@ -42,38 +42,36 @@ type Claim struct {
 	StartedAt   string   `json:"started_at"`
 	Connected   bool     `json:"connected"`
 	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
-	// Volumes are those that may be mounted: written before they are, and after they are not.
+	// Volumes are those that may be mounted: recorded before the mount, dropped after the unmount.
 	Volumes []wire.Volume `json:"volumes,omitempty"`
-	// RefusedVolumes are those that its start or restore left out.
+	// RefusedVolumes were omitted by the start or restore.
 	RefusedVolumes []wire.RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// Record is the file beside a slot. It is a hint of what to look for, never a proof that something runs.
+// Record is the file next to a slot. It tells where to look, but does not prove that a sandbox runs.
 type Record struct {
 	Slot        string  `json:"slot"`
 	Kind        string  `json:"kind"`
-	Layout      int     `json:"layout"` // of its directory
-	Ready       bool    `json:"ready"`  // a slot that answered, a shell that is created
+	Layout      int     `json:"layout"` // slotLayout of its directory
+	Ready       bool    `json:"ready"`  // the agent answered, or the blank sandbox is created
 	Size        Size    `json:"size"`
 	Engine      string  `json:"engine"`
 	SpecVersion int     `json:"spec_version"`
 	AgentSHA256 string  `json:"agent_sha256"`
-	Protocol    int     `json:"agent_protocol,omitempty"` // what its agent said it speaks; 0 before it said anything
+	Protocol    int     `json:"agent_protocol,omitempty"` // the agent's protocol version; 0 before its first answer
 	Address     string  `json:"address"`                  // of the guest, without port
 	Nameserver  string  `json:"nameserver"`
 	Sandbox     Process `json:"sandbox"`
-	// Fitted are the layers below the blank disk that a slot has already, the lowest first; none: it has no disk yet.
+	// Fitted are the layers below a prepared blank disk, the lowest first; empty: no disk yet.
 	Fitted []string `json:"fitted,omitempty"`
 	Claim  *Claim   `json:"claim,omitempty"`
 }
 
-// AgentProtocol is what its agent speaks: a record that does not say is of the time of the first.
+// AgentProtocol returns the agent's protocol version: records without one are of version 1.
 func (r Record) AgentProtocol() int { return max(r.Protocol, 1) }
 
-// Build is what the sandbox was started under.
 func (r Record) Build() Build { return Build{Engine: r.Engine, SpecVersion: r.SpecVersion} }
 
-// Sandbox is one sandbox, whatever it is for.
 type Sandbox struct {
 	Dir  string
 	Slot string
@@ -81,10 +79,10 @@ type Sandbox struct {
 	mu     sync.Mutex
 	record Record
 	agent  *http.Client
-	done   <-chan struct{} // closed when the sandbox process ended; nil until it was seen
+	done   <-chan struct{} // closed when the sandbox process ended; nil before it was found
 }
 
-// Record is a copy of what the file says.
+// Record returns a copy of the record.
 func (s *Sandbox) Record() Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,10 +103,9 @@ func (s *Sandbox) Update(change func(*Record)) error {
 	return writeRecord(s.Dir, s.record)
 }
 
-// Done is closed when the sandbox has ended.
+// Done returns a channel that is closed when the sandbox has ended.
 func (s *Sandbox) Done() <-chan struct{} { return s.done }
 
-// Ended says whether the sandbox has ended.
 func (s *Sandbox) Ended() bool {
 	select {
 	case <-s.done:
@@ -118,14 +115,13 @@ func (s *Sandbox) Ended() bool {
 	}
 }
 
-// root is what the sandbox gets as its root: the tree, read-only. Nobody writes by this way, and nothing but what is mounted below it
-// can be written at all.
+// root is the sandbox's read-only root. Only mounts below it can be writable.
 func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
 
-// tree is the same directory as hostd alone reaches it.
+// tree is the same directory for hostd, writable.
 func (s *Sandbox) tree() string { return filepath.Join(s.Dir, "tree") }
 
-// writeRecord replaces the file in one step. It is not synced: a computer that lost its power has no sandbox left to describe.
+// writeRecord replaces the file in one step. It does not sync: after a power cut no sandbox is left.
 func writeRecord(dir string, record Record) error {
 	text, err := json.Marshal(record)
 	if err != nil {

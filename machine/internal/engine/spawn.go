@@ -14,12 +14,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 )
 
-// spawner starts every run of runsc in the commands' cgroup, from its first instruction on: runsc itself moves to the machine's
-// cgroup and starts the sandbox there, so that moving it from outside, later, would tear a sandbox apart over two groups.
+// spawner starts every run of runsc inside the commands' cgroup. runsc then moves itself to the machine's cgroup and starts the sandbox
+// there. Moving it later from outside would split a sandbox over two cgroups.
 //
-// It is one operating system thread that lives as long as hostd. The children ask to be killed when their parent *thread* ends, so
-// a kill of hostd takes them along; what survives even that is in the cgroup, which the next hostd empties. The sandboxes that a run
-// leaves behind inherit neither.
+// The spawner is one thread that lives as long as hostd. The children ask for a death signal of their parent *thread*, so they die with
+// hostd; the next hostd kills any survivor in the cgroup. The sandboxes inherit neither cgroup nor death signal.
 type spawner struct {
 	dir    string // of the cgroup
 	starts chan spawn
@@ -50,7 +49,7 @@ func (s *spawner) run() {
 	}
 }
 
-// startHere joins the group with this thread where a thread can (cgroup v1: its file of tasks), or has the kernel put the child there.
+// startHere moves this thread into the cgroup if the kernel allows it (cgroup v1), or else lets the kernel place the child there.
 func (s *spawner) startHere(command *exec.Cmd, joined *bool) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	tasks := filepath.Join(s.dir, "tasks")

@@ -7,26 +7,26 @@ import (
 	"slices"
 )
 
-// SpecVersion counts the meanings of the specification below. A restore compares arguments, working directory, mounts,
-// capabilities, rlimits and gVisor's annotations with the ones at the checkpoint and refuses a difference, so whoever changes one
-// of them raises this and keeps writing the older ones from SpecVersionMin on, because checkpoints of them are restored still. One
-// outside that range is refused with a reason before anything is touched.
+// SpecVersion is the version of the specification below. A restore compares arguments, working directory, mounts, capabilities, rlimits
+// and gVisor's annotations with those at the checkpoint and refuses a difference. A change of one of them needs a higher version. newSpec
+// must still write every version from SpecVersionMin on, for old checkpoints. Versions outside the range are refused before anything is
+// changed.
 const (
 	SpecVersion    = specVolumes
 	SpecVersionMin = 1
-	specLayers     = 2 // brought /layers
-	specVolumes    = 3 // the sandbox keeps nothing of /volumes open that its guest does not
+	specLayers     = 2 // added /layers
+	specVolumes    = 3 // the sandbox keeps files of /volumes open only while its guest does
 )
 
-// Sizes inside the guest that no caller sets.
+// Fixed sizes inside the guest.
 const (
 	shmBytes  = "134217728" // without a size a tmpfs may take half of the host's memory
-	tmpBytes  = "268435456" // of the sandbox's /tmp, which guests of older agents have: the others have one on their disk
+	tmpBytes  = "268435456" // of the sandbox's /tmp, for guests of older agents; newer ones have /tmp on their disk
 	openFiles = 65536
 	pidsMax   = 16384 // host threads: the sentry's own and the stubs of the guest's processes
 )
 
-// The runtime specification of the Open Container Initiative, as far as it is used.
+// The used part of the OCI runtime specification.
 type ociSpec struct {
 	Version  string     `json:"ociVersion"`
 	Process  ociProcess `json:"process"`
@@ -78,7 +78,6 @@ type ociLinux struct {
 	Namespaces  []ociNamespace `json:"namespaces"`
 }
 
-// writeSpec writes the bundle's config.json.
 func writeSpec(bundle string, version int, netns, cgroupsPath string, size Size) error {
 	text, err := json.Marshal(newSpec(bundle, version, netns, cgroupsPath, size))
 	if err != nil {
@@ -94,7 +93,7 @@ func newSpec(bundle string, version int, netns, cgroupsPath string, size Size) o
 			Args: []string{"/agent"},
 			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
 			Cwd:  "/",
-			// All of them: they are the user-space kernel's, and the guest's root needs what root needs.
+			// All capabilities: they apply inside the user-space kernel, where the guest's root needs them.
 			Capabilities: map[string]any{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
 			Rlimits:      []ociRlimit{{Type: "RLIMIT_NOFILE", Hard: openFiles, Soft: openFiles}},
 		},
@@ -123,12 +122,12 @@ func mounts(bundle string, version int) []ociMount {
 	if version < specLayers {
 		return list
 	}
-	// A mount of its own, because the engine looks at it anew each time: the guest changes the upper layer by another way.
+	// A separate mount, because the engine revalidates it: the guest changes the upper layer through another mount.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 
-// volumeOptions: a volume that the guest has let go of can be unmounted on the host. Files that the engine keeps open for their next use
-// would be in the way.
+// volumeOptions disables the engine's cache of open files, which would prevent an unmount on the host after the guest released the
+// volume.
 func volumeOptions(version int) []string {
 	if version < specVolumes {
 		return []string{"rbind", "rw"}
@@ -136,7 +135,7 @@ func volumeOptions(version int) []string {
 	return []string{"rbind", "rw", "dcache=0"}
 }
 
-// Capabilities are those that the guest's first process begins with.
+// Capabilities returns those of the guest's first process.
 func Capabilities() []string { return slices.Clone(capabilities) }
 
 var capabilities = []string{

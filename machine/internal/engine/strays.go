@@ -20,18 +20,18 @@ func (e *Engine) letGo(slot string) {
 	delete(e.held, slot)
 }
 
-// Abandon leaves a sandbox that could not be removed to whoever asks for Strays.
+// Abandon gives up a sandbox that could not be removed, so that Strays finds it.
 func (e *Engine) Abandon(s *Sandbox) { e.letGo(s.Slot) }
 
-// Has says whether this process has a slot in hand.
+// Has reports whether this process owns a slot.
 func (e *Engine) Has(slot string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.held[slot]
 }
 
-// Strays names the slots that left a trace and that this process does not have in hand. A slot is in hand before its first trace is
-// made and until its last one is gone, so what is found first and not in hand afterwards belongs to nobody.
+// Strays returns slots with a trace that this process does not own. A slot is owned from before its first trace until its last is gone.
+// So a slot that is found first and not owned afterwards is an orphan.
 func (e *Engine) Strays() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {
@@ -48,7 +48,7 @@ func (e *Engine) Strays() ([]string, error) {
 	return strays, nil
 }
 
-// RemoveStray takes away a slot that Strays named, whatever is left of it.
+// RemoveStray removes a slot that Strays returned.
 func (e *Engine) RemoveStray(ctx context.Context, slot string) error {
 	return e.Remove(ctx, &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)})
 }

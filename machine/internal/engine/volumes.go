@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Each place for a volume is a directory of the slot's read-only /volumes, there from the beginning: what is mounted on it appears in the
-// sandbox, and what the guest had mounted from it is found again by the restore of a checkpoint, whatever became of the volume meanwhile.
+// Each mount slot for a volume is a directory of the slot's read-only /volumes that always exists. A mount on it appears in the sandbox.
+// A restored guest finds its mounts from it again, even if the volume is gone.
 
 func makePlaces(dir string) error {
 	for place := range wire.VolumePlaces {
@@ -25,7 +25,7 @@ func makePlaces(dir string) error {
 			return err
 		}
 	}
-	// For files of a volume that are gone when the guest that had them open is restored
+	// Stand-ins for files of a volume that are gone when a guest that had them open is restored
 	// (machine/runsc/patches/correctness/shared-files-survive-their-removal.patch).
 	gone := filepath.Join(dir, ".gone")
 	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
@@ -38,7 +38,7 @@ func (s *Sandbox) place(place int) string {
 	return filepath.Join(s.Dir, "volumes", strconv.Itoa(place))
 }
 
-// MountVolume mounts a directory at a place. What may be done there is decided by the mount, before it is attached.
+// MountVolume mounts a directory at a mount slot. It sets the permissions before it attaches the mount.
 func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) error {
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if volume.ReadOnly {
@@ -47,18 +47,18 @@ func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) erro
 	return bindWith(source, s.place(volume.Place), attributes)
 }
 
-// ErrInUse: something of the guest holds the volume, or something in it.
+// ErrInUse means that a guest process holds the volume or a file in it.
 var ErrInUse = errors.New("the volume is in use")
 
-// volumeTries are 20 ms apart: the engine lets go of a file a moment after the guest has.
+// volumeTries are 20 ms apart: the engine closes a file a moment after the guest.
 const volumeTries = 50
 
-// UnmountVolume takes a volume from a place. Nothing there is no error. ErrInUse: it stays.
+// UnmountVolume unmounts a mount slot. An empty slot is no error. On ErrInUse the volume stays mounted.
 func (e *Engine) UnmountVolume(s *Sandbox, place int) error {
 	return unmountVolume(s.place(place), volumeTries)
 }
 
-// DetachVolume takes a volume from a place whoever uses it. What was opened by then stays open.
+// DetachVolume unmounts a mount slot even if it is in use. Open files stay open.
 func (e *Engine) DetachVolume(s *Sandbox, place int) error {
 	err := unmountVolume(s.place(place), 1)
 	if errors.Is(err, ErrInUse) {
@@ -87,7 +87,7 @@ func unmountVolume(point string, tries int) error {
 // volumesTime bounds how long a guest may take to mount and unmount.
 const volumesTime = 15 * time.Second
 
-// SetGuestVolumes has a running machine's agent mount what stands at the places where the guest is to see it, and unmount the rest.
+// SetGuestVolumes makes a running machine's agent mount exactly the requested volumes.
 func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, request wire.GuestVolumesRequest) (wire.GuestVolumes, error) {
 	ctx, cancel := context.WithTimeout(ctx, volumesTime)
 	defer cancel()
@@ -100,10 +100,10 @@ func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, r
 	return answer, err
 }
 
-// CanHaveVolumes: the agent speaks the protocol that has them.
+// CanHaveVolumes reports whether the agent's protocol supports volumes.
 func (s *Sandbox) CanHaveVolumes() bool { return s.Record().AgentProtocol() >= wire.ProtocolVolumes }
 
-// HasVolume says whether something is mounted at a place.
+// HasVolume reports whether a mount slot is in use.
 func (e *Engine) HasVolume(s *Sandbox, place int) bool {
 	points, err := MountsBelow(s.place(place))
 	return err == nil && len(points) > 0

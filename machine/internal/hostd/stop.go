@@ -129,7 +129,7 @@ func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.groups.Get(s.Slot).Thaw()
 }
 
-// fence needs no further work: before it leaves the queue, the token is raised and earlier verbs have ended.
+// fence has nothing left to do: when it runs, the token is raised and earlier verbs have ended.
 func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
