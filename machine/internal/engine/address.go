@@ -34,7 +34,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 }
 
 // canTellAddresses asks the engine once, by setting the address that the sandbox has. A test with another address could collide with a
-// machine that takes it meanwhile.
+// machine.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil

@@ -95,7 +95,7 @@ func (e *Engine) Spare() (bool, error) {
 	return false, nil
 }
 
-// Collect removes unneeded engines and agents. find determines the needed ones; programs that a verb takes meanwhile also stay.
+// Collect removes unneeded engines and agents. find determines the needed ones; programs that a verb takes during the search also stay.
 func (e *Engine) Collect(find func(Needed) error) error {
 	e.builds.look()
 	e.agents.look()

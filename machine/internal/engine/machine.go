@@ -21,9 +21,8 @@ const (
 	killTime   = 20 * time.Second
 )
 
-// MountDisk mounts a disk into a warm or blank sandbox: the workspace's overlay and, outside the guest's root, the agent's state
-// directory, the kernel's quota counters ("" for none), and the layers for listing changes. Mount propagation brings them into the
-// sandbox.
+// MountDisk mounts a disk into a warm or blank sandbox, through mount propagation. Outside the guest's root it adds the agent's state
+// directory, the kernel's quota counters ("" for none), and the layers for listing changes.
 func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) error {
 	if err := layers.Overlay(lower, disk, filepath.Join(s.root(), "claim", "root")); err != nil {
 		return fmt.Errorf("overlay: %w", err)

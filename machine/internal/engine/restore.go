@@ -110,8 +110,8 @@ func OpenImage(image string) ([]*os.File, error) {
 	return files, nil
 }
 
-// restoreImage returns when every page is loaded: a sandbox that loads in the background would die of a bad page after it was reported as
-// running.
+// restoreImage returns when every page is loaded. A sandbox that loads in the background would die of a bad page after hostd reported it
+// as running.
 func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
 	_, err := e.ask(ctx, s, commandTime, "containerManager.Restore", options, files...)

@@ -1,18 +1,18 @@
-// Package wire holds the words that cell, hostd and the agent exchange: nothing but shapes.
-// The TypeScript side of the same words is service/cell/links/.
+// Package wire defines the messages that cell, hostd and agent exchange. It contains only shapes. The TypeScript counterpart is
+// service/cell/links/.
 package wire
 
-// AgentPort is where the agent listens inside the machine's own network. The guest shares that network, so the
-// port alone protects nothing: every call carries the key of this incarnation.
+// AgentPort is where the agent listens in the machine's own network. The guest shares that network, so every call carries the key of this
+// incarnation.
 const AgentPort = 65100
 
-// AgentProtocol is the version of the calls below: whoever adds or changes one raises it and says here what it brought. A machine
-// restored from an old checkpoint runs an old agent, so hostd and cell go on speaking every version from AgentProtocolMin on
-// (service/cell/links/agent-protocol.ts says what the cell asks of which).
+// AgentProtocol is the version of the calls below. Every new or changed call raises it and is listed here. A machine restored from an old
+// checkpoint runs an old agent, so hostd and cell support every version from AgentProtocolMin on. service/cell/links/agent-protocol.ts
+// says what the cell asks of which.
 //
 //	1: exec, files, activity
 //	2: terminals, processes, git, browser, search, patch and changes; a start that is followed; keyed writes
-//	3: a slot is fitted with a disk before its claim
+//	3: a disk is prepared in a sandbox before its claim
 //	4: volumes
 //	5: directories as tars
 //	6: stdin that stays open
@@ -29,7 +29,7 @@ const (
 	ProtocolVolumes  = 4
 )
 
-// SpeaksTo says whether an agent of a version can be asked anything.
+// SpeaksTo reports whether an agent's protocol version is supported.
 func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protocol <= AgentProtocol }
 
 // Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. A key that the agent does not know makes
@@ -82,27 +82,27 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 // A refusal is AgentError with the HTTP status that the gateway will use. Sessions, output and their offsets outlive the
 // agent's own restart, a suspend, a resume and a fork: they live in the state directory of the workspace's disk.
 
-// Incarnation says who the agent believes it is. A file of this shape with Key set is what hostd writes for an epoch.
+// Incarnation is the identity of an agent. hostd writes a file of this shape, with Key set, for each epoch.
 type Incarnation struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	Protocol    int    `json:"protocol"`
-	// Key is in the file that hostd writes below the slot's root, and may be in a claim (without it the agent reads the file
-	// of the claim's epoch); never in an answer.
+	// Key is set in hostd's file and optionally in a claim; without it the agent reads the file of the claim's epoch. An answer never
+	// contains it.
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
-	// RenewIdentity is set after a fork: hostname, machine-id and boot id are made anew, SSH host keys removed.
+	// RenewIdentity is set after a fork: the agent makes a new hostname, machine-id and boot id, and removes SSH host keys.
 	RenewIdentity bool `json:"renew_identity,omitempty"`
-	// Nameserver goes into /etc/resolv.conf of the guest.
+	// Nameserver goes into the guest's /etc/resolv.conf.
 	Nameserver string `json:"nameserver,omitempty"`
-	// Volumes are all that the guest has from this incarnation on; what cannot be mounted is left out.
+	// Volumes are all volumes of the guest from this incarnation on; those that cannot be mounted are omitted.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// RefusedVolumes are those that were left out. In an answer alone.
+	// RefusedVolumes are the omitted volumes. Only in an answer.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// GuestLimits are what the agent enforces inside the guest.
+// GuestLimits are enforced by the agent inside the guest.
 type GuestLimits struct {
 	MemoryBytes int64 `json:"memory_bytes"`
 	Processes   int   `json:"processes"`
@@ -110,14 +110,14 @@ type GuestLimits struct {
 	OutputBytes int64 `json:"output_bytes"`
 }
 
-// FitRequest has a slot adopt a disk that nobody has yet, ahead of its claim. Of the incarnation only nameserver and limits count, and a
-// claim may still change these.
+// FitRequest makes a sandbox's agent adopt an unassigned disk before its claim. Only nameserver and limits of the incarnation count, and
+// the claim may change them.
 type FitRequest struct {
 	Incarnation
 }
 
-// ClaimRequest turns a slot into a workspace's machine: hostd has mounted the workspace's disk at claim/root
-// and its state directory at claim/state. The disk of a slot that was fitted is the workspace's from then on.
+// ClaimRequest turns a warm sandbox into a workspace's machine. hostd has mounted the workspace's disk at claim/root and its state
+// directory at claim/state. A disk that was prepared before belongs to the workspace from then on.
 type ClaimRequest struct {
 	Incarnation
 }
@@ -125,13 +125,13 @@ type ClaimRequest struct {
 // ExecRequest is one command. Env is the whole request part of the environment, already merged by the gateway.
 type ExecRequest struct {
 	SessionID   string            `json:"session_id"`
-	Fingerprint string            `json:"fingerprint"` // same id with another fingerprint is operation_id_reused
+	Fingerprint string            `json:"fingerprint"` // the same id with another fingerprint is operation_id_reused
 	Argv        []string          `json:"argv"`
 	Cwd         string            `json:"cwd"`
 	User        string            `json:"user"`
 	Env         map[string]string `json:"env"`
-	StdinBase64 string            `json:"stdin_base64,omitempty"` // 1 MiB decoded at most, then closed
-	StdinOpen   bool              `json:"stdin_open,omitempty"`   // not closed then: POST /exec/{id}/stdin brings more
+	StdinBase64 string            `json:"stdin_base64,omitempty"` // 1 MiB decoded at most, then stdin is closed
+	StdinOpen   bool              `json:"stdin_open,omitempty"`   // stdin stays open: POST /exec/{id}/stdin sends more
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`   // 0: none
 	KillGraceMS int64             `json:"kill_grace_ms,omitempty"`
 }
@@ -143,12 +143,12 @@ type ExecRecord struct {
 	Cwd       string   `json:"cwd"`
 	User      string   `json:"user"`
 	State     string   `json:"state"` // running, exited, failed_to_start, lost
-	PID       *int     `json:"pid"`   // as the guest sees it; null when it never ran
+	PID       *int     `json:"pid"`   // as the guest sees it; null if it never ran
 	ExitCode  *int     `json:"exit_code"`
-	// TermSignal is "SIGKILL" and so on, when a signal ended the command; ExitCode is -1 then.
+	// TermSignal is "SIGKILL" and so on if a signal ended the command; ExitCode is then -1.
 	TermSignal *string `json:"term_signal"`
 	TimedOut   bool    `json:"timed_out"`
-	// Reason is "out_of_memory" or "process_limit" where the agent ended a process of a command that then failed.
+	// Reason is "out_of_memory" or "process_limit" if the agent ended a process of a command that then failed.
 	Reason    *string `json:"reason,omitempty"`
 	StartedAt *string `json:"started_at"`
 	EndedAt   *string `json:"ended_at"`
@@ -158,11 +158,11 @@ type ExecRecord struct {
 	StderrBytes     int64 `json:"stderr_bytes"`
 	StdoutAvailable int64 `json:"stdout_available_from"`
 	StderrAvailable int64 `json:"stderr_available_from"`
-	// Stdin is there where the command was started with StdinOpen.
+	// Stdin is set for commands that were started with StdinOpen.
 	Stdin *Stdin `json:"stdin,omitempty"`
 }
 
-// ExecListed is what a list tells of a command: nothing that its record on the disk does not hold.
+// ExecListed is a command in a list, with data from its record on the disk only.
 type ExecListed struct {
 	SessionID     string   `json:"session_id"`
 	Argv          []string `json:"argv"`
@@ -177,7 +177,7 @@ type ExecListed struct {
 	Reason        *string  `json:"reason,omitempty"`
 	StartedAt     *string  `json:"started_at"`
 	EndedAt       *string  `json:"ended_at"`
-	Error         *string  `json:"error"` // its beginning, where it is long
+	Error         *string  `json:"error"` // only the beginning of a long error
 	StdoutBytes   int64    `json:"stdout_bytes"`
 	StderrBytes   int64    `json:"stderr_bytes"`
 	Stdin         *Stdin   `json:"stdin,omitempty"`
@@ -189,16 +189,16 @@ type ExecList struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// Stdin is how far a command's stdin came. Offset counts the bytes that its pipe has taken; the command may not have read them yet.
+// Stdin is the progress of a command's stdin. Offset counts the bytes in its pipe; the command may not have read them yet.
 type Stdin struct {
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
 }
 
-// StdinBytesMax is what one POST /exec/{id}/stdin brings at most.
+// StdinBytesMax bounds the body of one POST /exec/{id}/stdin.
 const StdinBytesMax = 1 << 20
 
-// PtyRequest is one terminal. No Argv is the user's login shell.
+// PtyRequest is one terminal. Without Argv it runs the user's login shell.
 type PtyRequest struct {
 	SessionID   string            `json:"session_id"`
 	Fingerprint string            `json:"fingerprint"` // as in ExecRequest
@@ -209,13 +209,13 @@ type PtyRequest struct {
 	PtySize
 }
 
-// PtySize is that of a terminal's window, in characters.
+// PtySize is the size of a terminal's window, in characters.
 type PtySize struct {
 	Cols uint16 `json:"cols"`
 	Rows uint16 `json:"rows"`
 }
 
-// PtyInput is what was typed, base64 on the wire, FrameDataMax bytes at most.
+// PtyInput is typed input, base64 on the wire, FrameDataMax bytes at most.
 type PtyInput struct {
 	Data []byte `json:"data"`
 }
@@ -223,7 +223,7 @@ type PtyInput struct {
 // PtyRecord is the state of one terminal: an ExecRecord with one stream and a size.
 type PtyRecord struct {
 	SessionID string   `json:"session_id"`
-	Argv      []string `json:"argv"` // the login shell, when none was asked for
+	Argv      []string `json:"argv"` // the login shell if the request had none
 	Cwd       string   `json:"cwd"`
 	User      string   `json:"user"`
 	State     string   `json:"state"`
@@ -238,7 +238,7 @@ type PtyRecord struct {
 	Available  int64   `json:"output_available_from"`
 }
 
-// PtyListed is what a list tells of a terminal.
+// PtyListed is a terminal in a list.
 type PtyListed struct {
 	SessionID     string   `json:"session_id"`
 	Argv          []string `json:"argv"`
@@ -256,47 +256,46 @@ type PtyListed struct {
 	Bytes      int64   `json:"output_bytes"`
 }
 
-// PtyList is one page.
 type PtyList struct {
 	Terminals  []PtyListed `json:"terminals"`
 	NextCursor *string     `json:"next_cursor"`
 }
 
-// Output is a stream of frames, each: kind (1 byte), reserved (3 bytes, zero), length (uint32, big endian),
-// offset (uint64, big endian), then `length` bytes. A frame holds 64 KiB of data at most.
+// Output is a stream of frames, each: kind (1 byte), reserved (3 bytes, zero), length (uint32, big endian), offset (uint64, big endian),
+// then `length` bytes. A frame holds 64 KiB of data at most.
 const (
 	FrameStdout    = 1 // offset: of the first byte
 	FrameStderr    = 2
-	FrameExit      = 3 // data: ExecRecord as JSON, argv null when the record would not fit; the last frame
+	FrameExit      = 3 // data: ExecRecord as JSON, argv null if the record would not fit; the last frame
 	FrameHeartbeat = 4 // every 15 s of silence; no data
 	FrameError     = 5 // data: AgentError as JSON; the last frame
-	FrameRecord    = 6 // data: ExecRecord as JSON; the first frame of a start that is followed, and of nothing else
-	// An attached terminal sends its output as FrameStdout, its end as FrameExit with a PtyRecord, and takes these two.
-	FrameInput   = 16 // data: what was typed
+	FrameRecord    = 6 // data: ExecRecord as JSON; only the first frame of a start that is followed
+	// An attached terminal sends its output as FrameStdout and its end as FrameExit with a PtyRecord. It accepts the next two frames.
+	FrameInput   = 16 // data: typed input
 	FrameResize  = 17 // data: columns, rows (uint16 each, big endian)
 	FrameHeader  = 16
 	FrameDataMax = 64 << 10
 )
 
-// Activity is what the idle clock asks: commands started through exec that still run, and until when each counts.
+// Activity answers the idle clock: running commands that were started through exec, and until when each keeps the workspace awake.
 type Activity struct {
 	RunningSessions int `json:"running_sessions"`
-	// BusyUntil is the latest end of "1 hour or the command's own timeout" over the running commands; null when none.
+	// BusyUntil is the latest end over the running commands, each one hour or its own timeout; null if none runs.
 	BusyUntil *string `json:"busy_until"`
-	// LastEndedAt: idleness counts from the end of the last command, which nobody may have waited for; null when none has ended.
+	// LastEndedAt is the start of idleness if no caller waited for the last command; null if none has ended.
 	LastEndedAt *string `json:"last_ended_at"`
-	// Commands are those that count longest, at most 16.
+	// Commands are those with the latest BusyUntil, at most 16.
 	Commands []BusyCommand `json:"commands"`
 }
 
-// BusyCommand is a command that keeps the workspace from idle suspend.
+// BusyCommand is a command that prevents an idle suspend.
 type BusyCommand struct {
 	SessionID string  `json:"session_id"`
 	StartedAt *string `json:"started_at"`
 	BusyUntil *string `json:"busy_until"`
 }
 
-// AgentError is every refusal of the agent. Status, code and reason are the gateway's own (Cell, "Errors").
+// AgentError is a refusal of the agent. Status, code and reason are the gateway's own (Cell, "Errors").
 type AgentError struct {
 	Code    string         `json:"code"`
 	Reason  string         `json:"reason,omitempty"`
@@ -307,19 +306,19 @@ type AgentError struct {
 // GuestVolumesRequest names all volumes that the guest is to have.
 type GuestVolumesRequest struct {
 	Volumes []Volume `json:"volumes"`
-	// EndUsers kills what uses a volume that is to go; without it that volume stays, and is among the busy ones.
+	// EndUsers kills the processes that use a volume to be removed; otherwise that volume stays and is reported as busy.
 	EndUsers bool `json:"end_users,omitempty"`
 }
 
-// GuestVolumes says what became of it. Places that are in neither list are as they were asked.
+// GuestVolumes is the result. Mount slots in neither list are as requested.
 type GuestVolumes struct {
 	Busy    []int           `json:"busy"`
 	Refused []RefusedVolume `json:"refused"`
 }
 
-// Why a volume was not mounted.
+// Reasons why a volume was not mounted.
 const (
-	WhyNotADirectory = "not_a_directory" // the path, or a part of it, is something else
+	WhyNotADirectory = "not_a_directory" // the path, or a part of it, is not a directory
 	WhyOverALink     = "over_a_link"     // a part of the path is a link
 	WhyMount         = "mount_failed"
 	WhyNotHere       = "not_here" // the computer has no such volume

@@ -1,12 +1,12 @@
 package wire
 
-// Ended answers what ends a machine. A repeat tells the same for some minutes, until the subject has another machine.
+// Ended is the answer to a call that ends a machine. A repeat returns the same for some minutes, until the subject has another machine.
 type Ended struct {
-	// Counters are its last, null where there was none: nothing of it runs after they were read.
+	// Counters are the final ones: the machine runs no further instruction. null if there was no machine.
 	Counters *MachineStats `json:"counters"`
 }
 
-// Stats are samples of resident machines, in whole units since the machine started.
+// Stats holds samples of resident machines, in whole units since the machine started.
 type Stats struct {
 	Machines []MachineStats `json:"machines"`
 }
@@ -14,23 +14,23 @@ type Stats struct {
 type MachineStats struct {
 	Subject     `json:"subject"`
 	Epoch       int64 `json:"epoch"`
-	Fence       int64 `json:"fence"` // with the subject it names the machine whose counters these are
+	Fence       int64 `json:"fence"` // with the subject it identifies the machine
 	CPUUsec     int64 `json:"cpu_usec"`
 	MemoryBytes int64 `json:"memory_bytes"`
 	DiskBytes   int64 `json:"disk_bytes"`
-	RxBytes     int64 `json:"rx_bytes"` // of its link: whatever came, the host's questions too
+	RxBytes     int64 `json:"rx_bytes"` // all traffic of its link, including hostd's own calls
 	TxBytes     int64 `json:"tx_bytes"`
-	Received    int64 `json:"received_bytes"` // from the uplink, let through
+	Received    int64 `json:"received_bytes"` // from the uplink, after the firewall
 	Sent        int64 `json:"sent_bytes"`
-	RanMS       int64 `json:"ran_ms"` // since it was claimed, while it stood still too
+	RanMS       int64 `json:"ran_ms"` // since its claim, including paused time
 }
 
-// MeasureRequest names at most 500 subjects. Of one without a machine, or without files, the answer says nothing.
+// MeasureRequest names at most 500 subjects. The answer omits subjects without a machine, or without files.
 type MeasureRequest struct {
 	Subjects []Subject `json:"subjects"`
 }
 
-// Measures has no disk of a subject that has no files here.
+// Measures omits subjects that have no files here.
 type Measures struct {
 	Disks []DiskMeasure `json:"disks"`
 }

@@ -7,36 +7,36 @@ const (
 	EgressDenyAll   = "deny_all"
 )
 
-// EgressDefault is the revision of a machine that was started without a policy: it may reach all that is public.
+// EgressDefault is the revision of a machine that was started without a policy: it may reach all public addresses.
 const EgressDefault = "default"
 
-// EgressPolicy is what a machine may reach. Rules and CIDRs are an allowlist's alone. What is private, or lies around the host, is
-// reached under none.
+// EgressPolicy restricts what a machine may reach. Rules and CIDRs apply to an allowlist only. Private addresses and the host's
+// surroundings are never reachable.
 type EgressPolicy struct {
-	Revision string       `json:"revision"` // what an acknowledgement names: 1 to 64 letters, digits, dots, dashes or underscores
+	Revision string       `json:"revision"` // named in acknowledgements: 1 to 64 letters, digits, dots, dashes or underscores
 	Mode     string       `json:"mode"`
 	Rules    []EgressRule `json:"rules"`
-	CIDRs    []string     `json:"cidrs"` // public; every port of TCP
-	// SecretPorts are led through the proxy that puts secrets into requests, as far as the policy lets connections to them out.
+	CIDRs    []string     `json:"cidrs"` // public; all TCP ports
+	// SecretPorts are redirected to the proxy that injects secrets, if the policy allows their connections.
 	SecretPorts []int `json:"secret_ports,omitempty"`
-	// SecretsOf says whose secrets these are. hostd fills it in, whatever it is told.
+	// SecretsOf identifies the owner of the secrets. hostd sets it and ignores the caller's value.
 	SecretsOf *SecretsOf `json:"secrets_of,omitempty"`
 }
 
-// SecretsOf is a machine as the cell knows it, which the proxy asks for what goes into its requests.
+// SecretsOf is a machine as the cell knows it. The proxy asks the cell for that machine's secrets.
 type SecretsOf struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 }
 
-// EgressRule lets TCP connections out to the addresses that a name has.
+// EgressRule allows TCP connections to the addresses of a name.
 type EgressRule struct {
 	Host  string `json:"host"` // lower-case, at least two labels; "*." stands for one label
 	Ports []int  `json:"ports"`
 }
 
-// SetEgressRequest changes the policy of a machine that is there. It waits for no other verb of its subject. Its answer says that every
-// packet meets the policy from now on, and that connections which it does not allow carry nothing any more.
+// SetEgressRequest changes the policy of an existing machine and waits for no other verb. After the answer every packet is subject to the
+// policy, and connections that it forbids are cut.
 type SetEgressRequest struct {
 	Fence
 	Egress EgressPolicy `json:"egress"`
@@ -49,10 +49,10 @@ type EgressRevision struct {
 // States of EgressInForce.
 const (
 	EgressEnforced = "enforced"
-	EgressFailed   = "failed" // the rules are not as hostd made them, and could not be put in again
+	EgressFailed   = "failed" // the rules differ from hostd's and could not be repaired
 )
 
-// EgressInForce is the policy that a machine's packets meet. Of one that is not connected yet: the one that they will meet.
+// EgressInForce is the policy for a machine's packets, or the future one if it is not connected yet.
 type EgressInForce struct {
 	Revision string `json:"revision"`
 	State    string `json:"state"`
@@ -62,8 +62,8 @@ type EgressDenialsRequest struct {
 	Subject `json:"subject"`
 }
 
-// EgressDenials is what a machine asked for in the last hours and its policy refused, what was refused last at first. At most 256 names and 256
-// addresses. It counts while an allowlist or deny_all holds. Names are forgotten when hostd ends.
+// EgressDenials is what the policy refused to a machine in the last hours, the latest first: at most 256 names and 256 addresses. Denials
+// are counted only under an allowlist or deny_all. Names are lost when hostd ends.
 type EgressDenials struct {
 	Denials []EgressDenial `json:"denials"`
 }
@@ -72,16 +72,16 @@ type EgressDenials struct {
 const (
 	DeniedTCP   = "tcp"
 	DeniedUDP   = "udp"
-	DeniedDNS   = "dns" // a name was asked for
+	DeniedDNS   = "dns" // a DNS query
 	DeniedOther = "other"
 )
 
 type EgressDenial struct {
-	Name     *string `json:"name"`    // of an address: what the machine had asked for when it got it; null where that is not known
-	Address  *string `json:"address"` // null of a name that was asked for
-	Port     int     `json:"port"`    // 0 where there is none
+	Name     *string `json:"name"`    // of an address: the name it was resolved from; null if unknown
+	Address  *string `json:"address"` // null for a DNS query
+	Port     int     `json:"port"`    // 0 if there is none
 	Protocol string  `json:"protocol"`
-	Count    int64   `json:"count"` // of refused packets, or questions
+	Count    int64   `json:"count"` // refused packets or queries
 	FirstAt  string  `json:"first_at"`
 	LastAt   string  `json:"last_at"`
 }

@@ -1,6 +1,6 @@
 package wire
 
-// FileInfo describes a path without following a last symbolic link.
+// FileInfo describes a path without following a final symbolic link.
 type FileInfo struct {
 	Path       string `json:"path"`
 	Name       string `json:"name"`
@@ -8,14 +8,14 @@ type FileInfo struct {
 	Size       int64  `json:"size"`
 	Mode       string `json:"mode"` // octal, "0644"
 	ModifiedAt string `json:"modified_at"`
-	Revision   string `json:"revision,omitempty"` // SHA-256 of the content, regular files of 256 MiB at most
+	Revision   string `json:"revision,omitempty"` // SHA-256 of the content, for regular files of 256 MiB at most
 	Target     string `json:"target,omitempty"`   // of a symbolic link
 }
 
 type FileList struct {
 	Entries   []FileInfo `json:"entries"`
 	Truncated bool       `json:"truncated"`
-	// NextCursor is where to go on; null on the last page, and where a directory has more names than are read of one.
+	// NextCursor is null on the last page, and if a directory has more names than are read.
 	NextCursor *string `json:"next_cursor"`
 }
 
@@ -23,7 +23,7 @@ type WriteResult struct {
 	Path         string `json:"path"`
 	BytesWritten int64  `json:"bytes_written"`
 	SHA256       string `json:"sha256"`   // of the bytes sent
-	Durable      bool   `json:"durable"`  // true: fsync of file and directory succeeded
+	Durable      bool   `json:"durable"`  // fsync of file and directory succeeded
 	Revision     string `json:"revision"` // SHA-256 of the whole file afterwards ("" above 256 MiB)
 }
 
@@ -35,7 +35,7 @@ const (
 
 type TarResult struct {
 	Path    string `json:"path"`
-	Entries int    `json:"entries"` // that the tar has
+	Entries int    `json:"entries"` // entries of the tar
 	Bytes   int64  `json:"bytes"`   // of the files in it
 	Durable bool   `json:"durable"`
 }
@@ -52,10 +52,10 @@ type MoveRequest struct {
 	Overwrite bool   `json:"overwrite,omitempty"`
 }
 
-// RevisionAbsent stands for the revision of a file that is not there.
+// RevisionAbsent is the revision of a missing file.
 const RevisionAbsent = "absent"
 
-// PatchRequest changes one file at once: either Edits, each on the text that the one before left, or the whole Content.
+// PatchRequest changes one file atomically: either Edits, each on the result of the one before, or the whole Content.
 type PatchRequest struct {
 	Path             string     `json:"path"`
 	Edits            []TextEdit `json:"edits,omitempty"`
@@ -89,22 +89,22 @@ type SearchRequest struct {
 	MaxMatches      int      `json:"max_matches"`
 	MaxFileBytes    int64    `json:"max_file_bytes"`
 	ContextLines    int      `json:"context_lines,omitempty"`
-	Cursor          string   `json:"cursor,omitempty"` // of the answer before, to the same request
+	Cursor          string   `json:"cursor,omitempty"` // of the previous answer to the same request
 	// OnDiskAfterMS is when a search may end with OnDisk; 0 is never.
 	OnDiskAfterMS int64 `json:"on_disk_after_ms,omitempty"`
 }
 
-// SearchResult with OnDisk has nothing else: whoever reads the disk beside the guest finds all that the guest would.
+// SearchResult with OnDisk has no other data: the host-side reader can search the same files.
 type SearchResult struct {
 	OnDisk       bool          `json:"on_disk,omitempty"`
 	Matches      []SearchMatch `json:"matches"`
 	Truncated    bool          `json:"truncated"`
 	StopReason   *string       `json:"stop_reason"` // null: everything was searched
 	FilesScanned int           `json:"files_scanned"`
-	NextCursor   *string       `json:"next_cursor"` // where to go on; null where everything was searched that can be
+	NextCursor   *string       `json:"next_cursor"` // null if everything searchable was searched
 }
 
-// SearchMatch is one line. Texts are cut to 1,000 bytes, the line's around the match; what is not UTF-8 is shown as U+FFFD.
+// SearchMatch is one line. Texts are cut to 1,000 bytes, the line's around the match; invalid UTF-8 is shown as U+FFFD.
 type SearchMatch struct {
 	Path   string   `json:"path"`
 	Line   int      `json:"line"`   // from 1
@@ -114,7 +114,7 @@ type SearchMatch struct {
 	After  []string `json:"after"`
 }
 
-// Changes is one page, in the order of a walk that takes names byte by byte. With summary it has no entries but counts.
+// Changes is one page, in the order of a walk by byte-sorted names. With summary it has counts instead of entries.
 type Changes struct {
 	Changes    []Change       `json:"changes"`
 	NextCursor *string        `json:"next_cursor"`
@@ -124,26 +124,26 @@ type Changes struct {
 type Change struct {
 	Path   string `json:"path"`
 	Kind   string `json:"change"` // added, modified, metadata, deleted, replaced
-	Type   string `json:"type"`   // as in FileInfo; of what was there when deleted
+	Type   string `json:"type"`   // as in FileInfo; the old type if deleted
 	Size   int64  `json:"size"`
 	Mode   string `json:"mode"`
 	SHA256 string `json:"sha256,omitempty"`
-	// OnDisk: size and mode are left out, and whoever reads the disk fills them in. It is a regular file or a symbolic link.
+	// OnDisk means that size and mode are missing, and the host-side reader fills them in. The path is a regular file or a symbolic link.
 	OnDisk bool `json:"on_disk,omitempty"`
 }
 
-// WithFact is a change that was OnDisk, with what the disk said.
+// WithFact completes a change that was OnDisk.
 func (c Change) WithFact(f *Fact) Change {
 	c.OnDisk, c.Type, c.Size, c.Mode = false, f.Type, f.Size, f.Mode
 	return c
 }
 
-// FactsRequest asks the reader of a disk what lies at paths. No link is followed on the way.
+// FactsRequest asks the host-side reader for the facts of paths. It follows no links.
 type FactsRequest struct {
 	Paths []string `json:"paths"`
 }
 
-// Facts are in the order of the paths; null: nothing is there.
+// Facts are in the order of the paths; null: the path does not exist.
 type Facts struct {
 	Facts []*Fact `json:"facts"`
 }
@@ -154,7 +154,7 @@ type Fact struct {
 	Mode string `json:"mode"`
 }
 
-// ChangeSummary counts the whole of the filter. Truncated: there is more than was counted.
+// ChangeSummary counts all changes that match the filter. Truncated: there are more than were counted.
 type ChangeSummary struct {
 	Added     int  `json:"added"`
 	Modified  int  `json:"modified"`

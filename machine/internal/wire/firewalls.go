@@ -1,13 +1,13 @@
 package wire
 
-// Firewalls are those of the host that can drop what machines send. Empty where packets do not leave through the host.
+// Firewalls are the host's other firewalls that can drop machines' packets. Empty if packets do not leave through the host.
 type Firewalls struct {
 	Found []FirewallFound `json:"found"`
 }
 
 type FirewallFound struct {
 	Name   string   `json:"name"`
-	State  string   `json:"state"`         // open: rules of the instance are in it; closed: they could not be put in; manual: not tried
-	Why    string   `json:"why,omitempty"` // it is closed
-	Recipe []string `json:"recipe"`        // commands that let machines' packets through, to be run by hand
+	State  string   `json:"state"`         // open: the instance's rules are in it; closed: they could not be inserted; manual: not tried
+	Why    string   `json:"why,omitempty"` // why it is closed
+	Recipe []string `json:"recipe"`        // commands that an operator can run to let machines' packets through
 }

@@ -1,14 +1,14 @@
 package wire
 
-// GitRequest is what every call has: where, how long at most, and the environment below the agent's own settings.
+// GitRequest holds the common parameters: the repository's path, the environment below the agent's own settings, and the time limit.
 type GitRequest struct {
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
 	TimeoutMS int64             `json:"timeout_ms"`
 }
 
-// GitCloneRequest. Authorization is the value of the HTTP header of that name; it reaches git by its environment alone and is sent
-// to no other host than the URL's.
+// GitCloneRequest clones a repository. Authorization is the value of that HTTP header; git gets it through its environment only and sends
+// it only to the URL's host.
 type GitCloneRequest struct {
 	GitRequest
 	URL           string `json:"url"`
@@ -17,14 +17,14 @@ type GitCloneRequest struct {
 	Authorization string `json:"authorization,omitempty"`
 }
 
-// GitHead is where a repository stands. Branch is null when HEAD is detached, Commit before the first commit.
+// GitHead is the state of a repository. Branch is null if HEAD is detached, Commit before the first commit.
 type GitHead struct {
 	Path   string  `json:"path"`
 	Branch *string `json:"branch"`
 	Commit *string `json:"commit"`
 }
 
-// GitFile is one path that is not as HEAD has it, by index and by working tree.
+// GitFile is one path that differs from HEAD, in index and working tree.
 type GitFile struct {
 	Path        string  `json:"path"`
 	Index       string  `json:"index"`
@@ -33,7 +33,7 @@ type GitFile struct {
 	Conflicted  bool    `json:"conflicted"`
 }
 
-// GitStatus: paths are relative to Root, the top of the working tree.
+// GitStatus is the state of a working tree. Paths are relative to Root, its top.
 type GitStatus struct {
 	Root      string    `json:"root"`
 	Branch    *string   `json:"branch"`
@@ -46,7 +46,7 @@ type GitStatus struct {
 	Truncated bool      `json:"truncated"`
 }
 
-// GitFilesMax is how many files a status tells at most.
+// GitFilesMax bounds the files of a status.
 const GitFilesMax = 10_000
 
 // GitAuthor is author and committer.
@@ -55,7 +55,7 @@ type GitAuthor struct {
 	Email string `json:"email"`
 }
 
-// GitCommitRequest adds Paths (relative to Path; none: everything that changed) and commits what is in the index then.
+// GitCommitRequest adds Paths (relative to Path; empty: all changes) and commits the index.
 type GitCommitRequest struct {
 	GitRequest
 	Message string     `json:"message"`

@@ -41,14 +41,14 @@ package wire
 // volume_busy 409, tree_stale 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit), checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404, layer_refused 422,
 // invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
 
-// InstallationHeader is of every verb that changes something: the id of the installation whose database the caller goes by. Once the pool
-// belongs to one, a verb of another, or of nobody, is refused with `wrong_installation`.
+// InstallationHeader carries the caller's installation id, in every call that changes something. Once the pool belongs to an
+// installation, calls with another id or none are refused with `wrong_installation`.
 const InstallationHeader = "Berth-Installation"
 
-// InstallationRequest gives a pool that belongs to nobody to the caller, or confirms that it is the caller's.
+// InstallationRequest claims a pool without an owner for the caller, or confirms that the caller owns it.
 type InstallationRequest struct {
 	InstallationID string `json:"installation_id"`
-	// InsteadOf takes the pool from that installation: what people ask for, and no cell by itself.
+	// InsteadOf takes the pool from that installation. Only operators request this, never a cell by itself.
 	InsteadOf string `json:"instead_of,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type Installation struct {
 	InstallationID string `json:"installation_id"`
 }
 
-// QuarantineRequest replaces the list; what was in it before stays in it since then.
+// QuarantineRequest replaces the list; objects that were listed before keep their time.
 type QuarantineRequest struct {
 	Fence
 	Whole       bool     `json:"whole,omitempty"` // everything of the subject
@@ -64,30 +64,29 @@ type QuarantineRequest struct {
 	Checkpoints []string `json:"checkpoints"`
 }
 
-// Quarantined is one thing in quarantine.
+// Quarantined is one object in quarantine.
 type Quarantined struct {
 	Kind  string `json:"kind"` // subject (all of it), disk, checkpoint
 	Name  string `json:"name"`
 	Since string `json:"since"`
 }
 
-// Fence says for whom a verb speaks.
+// Fence is the command header of a verb: its subject, operation and step, and the fencing token.
 type Fence struct {
 	Subject     `json:"subject"`
 	OperationID string `json:"operation_id"`
 	Step        string `json:"step"`
 	Epoch       int64  `json:"epoch"`
-	Fence       int64  `json:"fence"` // grows with every attempt over all operations of a subject
+	Fence       int64  `json:"fence"` // the fencing token: grows with every attempt over all operations of a subject
 }
 
-// Caller is the fence of any request that has one.
+// Caller returns the header of any request that embeds one.
 func (f Fence) Caller() Fence { return f }
 
 type Fenced struct {
 	Fence
 }
 
-// Resources of one machine.
 type Resources struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -99,21 +98,21 @@ type StartRequest struct {
 	Resources Resources `json:"resources"`
 	Hostname  string    `json:"hostname"`
 	Layers    []string  `json:"layers"` // SHA-256 of EROFS images, lowest first
-	// FullCopy is a workspace whose disk holds all that the layers hold: a blank one is filled with it, and none is mounted below.
+	// FullCopy copies all files of the layers onto the disk and mounts no layer below it.
 	FullCopy bool `json:"full_copy,omitempty"`
-	// FromDisk names the disk to continue from; "" is a blank one. The attempt runs on a fresh snapshot of it,
-	// named Machine.Disk: the caller's commit moves its pointer there.
+	// FromDisk names the disk to continue from; "" is a blank one. The attempt runs on a new snapshot, Machine.Disk; on commit the caller
+	// moves its pointer there.
 	FromDisk string `json:"from_disk,omitempty"`
-	// FromLayer names a checkpoint of a disk alone, this subject's or another's, to start from a snapshot of instead.
+	// FromLayer names a disk-only checkpoint, of this or another subject, to start from instead.
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
-	// Tree names a tree of files, kept here, that lies over the layers and under a blank disk; TreeBytes is what it has.
+	// Tree names a file tree kept here that lies over the layers and under a blank disk; TreeBytes is its size.
 	Tree      string `json:"tree,omitempty"`
 	TreeBytes int64  `json:"tree_bytes,omitempty"`
-	// Connect lets its packets leave at once, as a connect afterwards would: nothing of the guest's runs in it before its first command.
+	// Connect lets packets leave at once, as a later connect would: no process of the guest runs before the first command.
 	Connect bool `json:"connect,omitempty"`
 	// Egress holds before the first packet leaves. nil: EgressAllowAll, under the revision EgressDefault.
 	Egress *EgressPolicy `json:"egress,omitempty"`
-	// Volumes are mounted before the first command. One that is not here any more is left out.
+	// Volumes are mounted before the first command. Missing ones are omitted.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
 
@@ -127,20 +126,21 @@ type RestoreRequest struct {
 	Resources     Resources `json:"resources"`
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
-	RenewIdentity bool      `json:"renew_identity,omitempty"` // a fork: hostname, machine-id, SSH host keys
-	// Of is whose checkpoint it is; nil: the subject's own. Another's holds memory, and its identity is renewed.
+	RenewIdentity bool      `json:"renew_identity,omitempty"` // for a fork: new hostname, machine-id and SSH host keys
+	// Of is the owner of the checkpoint; nil: the subject itself. Another owner's checkpoint must have memory, and the identity is
+	// renewed.
 	Of *Subject `json:"of,omitempty"`
-	// Egress is as in a StartRequest. What the machine was connected to when it was saved is over in any case.
+	// Egress is as in StartRequest. Connections of the saved guest are closed in any case.
 	Egress *EgressPolicy `json:"egress,omitempty"`
-	// Volumes as in a start; those that the checkpoint's guest had beside them are gone for it.
+	// Volumes are as in StartRequest; other volumes that the saved guest had are gone.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
 
-// VolumePlaces is how many volumes a machine may have. Each has a place of its own from its attachment to its detachment, suspends and
-// restores between them included: that is its name below the sandbox's /volumes.
+// VolumePlaces is the number of volumes that a machine may have. Each keeps its mount slot from attachment to detachment, across suspends
+// and restores: the number is its name below the sandbox's /volumes.
 const VolumePlaces = 16
 
-// Volume is one that a machine has, or is to have.
+// Volume is a volume of a machine.
 type Volume struct {
 	VolumeID  string `json:"volume_id"`
 	Place     int    `json:"place"` // 0 to VolumePlaces-1
@@ -148,20 +148,20 @@ type Volume struct {
 	ReadOnly  bool   `json:"read_only,omitempty"`
 }
 
-// VolumesRequest names all that a running machine is to have. volume_busy: one that it is to lose is in use there. mount_refused: one
-// cannot be mounted where it should be; details.why says why. Either way the machine has what it had.
+// VolumesRequest names all volumes of a running machine from now on. volume_busy: a volume to be removed is in use. mount_refused: a
+// volume cannot be mounted at its path; details.why has the reason. After either refusal the machine keeps its previous volumes.
 type VolumesRequest struct {
 	Fence
 	Volumes []Volume `json:"volumes"`
 }
 
-// VolumeRequest makes storage.
+// VolumeRequest creates a volume, or changes its limit.
 type VolumeRequest struct {
 	Fence
 	QuotaGiB int `json:"quota_gib"`
 }
 
-// VolumeMeasureRequest names volumes, 500 at most.
+// VolumeMeasureRequest names at most 500 volumes.
 type VolumeMeasureRequest struct {
 	VolumeIDs []string `json:"volume_ids"`
 }
@@ -178,21 +178,21 @@ type VolumeMeasure struct {
 type CheckpointRequest struct {
 	Fence
 	CheckpointID string `json:"checkpoint_id"`
-	// Into owns the checkpoint; a fork captures straight into its target. Without it the machine's own subject does.
+	// Into owns the checkpoint; a fork captures directly into its target. nil: the machine's own subject.
 	Into      *Subject `json:"into,omitempty"`
 	IntoFence int64    `json:"into_fence,omitempty"`
-	// Then says what the guest does once memory and disk are captured: "paused" (a suspend: the caller commits, then
-	// stops or unpauses) or "running" (a fork or snapshot: it runs again before the image is synced).
+	// Then is the guest's state after the capture: "paused" (a suspend: the caller commits, then stops or unpauses) or "running" (a fork
+	// or snapshot: the guest runs again before the image is synced).
 	Then string `json:"then"`
-	// DiskOnly leaves the memory out: machines start from such a checkpoint, on any engine, also where it is restored. Only with "running".
+	// DiskOnly omits the memory: machines then boot from the checkpoint, on any engine. Only with "running".
 	DiskOnly bool `json:"disk_only,omitempty"`
-	// FromDisk names a disk that no machine runs on, to be captured alone. What a machine would say of itself is given: the layers below the
-	// disk (none below a full copy), and its resources. Only with DiskOnly.
+	// FromDisk names a disk without a machine, to be captured alone. The caller supplies the layers below the disk (none below a full
+	// copy) and the resources. Only with DiskOnly.
 	FromDisk  string    `json:"from_disk,omitempty"`
 	Layers    []string  `json:"layers,omitempty"`
 	Resources Resources `json:"resources,omitzero"`
-	// ThenBlank refuses with disk_full before anything is captured, where what the checkpoints keep would leave no room to a blank disk,
-	// with which the caller is to begin anew. Only with "paused".
+	// ThenBlank refuses with disk_full before the capture if the checkpoints leave too little capacity for a blank disk. Callers set it
+	// if the workspace continues on a blank disk. Only with "paused".
 	ThenBlank bool `json:"then_blank,omitempty"`
 }
 
@@ -201,14 +201,14 @@ type CloneRequest struct {
 	Source           Subject `json:"source"`
 	SourceCheckpoint string  `json:"source_checkpoint_id"`
 	CheckpointID     string  `json:"checkpoint_id"`
-	// DiskOnly leaves the memory out, as in a CheckpointRequest: it may be damaged then. A copy with memory for another subject is refused where
-	// it cannot be restored here.
+	// DiskOnly omits the memory, which may then be damaged. A copy with memory for another subject is refused if it cannot be restored
+	// here.
 	DiskOnly bool `json:"disk_only,omitempty"`
 }
 
 type StopRequest struct {
 	Fence
-	// MachineEpoch, when not zero, stops only a machine of that epoch: a stop that comes late must not hit its successor.
+	// MachineEpoch, if not zero, stops only a machine of that epoch: a late stop must not hit its successor.
 	MachineEpoch int64 `json:"machine_epoch,omitempty"`
 }
 
@@ -234,84 +234,84 @@ type Machine struct {
 	FreezerFile string        `json:"freezer_file,omitempty"`
 	Resources   Resources     `json:"resources"`
 	Engine      string        `json:"engine"`         // version of the build that it runs under
-	Protocol    int           `json:"agent_protocol"` // what its agent speaks, AgentProtocolMin to AgentProtocol
-	// EngineRefused: it runs on, and no memory that it is saved to is restored under that build.
+	Protocol    int           `json:"agent_protocol"` // protocol version of its agent, AgentProtocolMin to AgentProtocol
+	// EngineRefused means that the machine runs on, but its memory will not be restored under that build.
 	EngineRefused bool `json:"engine_refused,omitempty"`
-	// RefusedVolumes are those that its start or restore was told of and left out.
+	// RefusedVolumes were requested and omitted by its start or restore.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// CheckpointInfo is what the manifest of a finished checkpoint says.
+// CheckpointInfo is the content of a finished checkpoint's manifest.
 type CheckpointInfo struct {
 	CheckpointID string `json:"checkpoint_id"`
 	Subject      `json:"subject"`
 	Epoch        int64  `json:"epoch"`
 	Fence        int64  `json:"fence"`  // of the attempt that made it
-	Engine       string `json:"engine"` // version string of the runsc build that wrote it, and that it restores under; "" of a disk alone
-	// EngineKind is one of those below; "" of a disk alone.
+	Engine       string `json:"engine"` // version of the runsc build that wrote it and that it restores under; "" without memory
+	// EngineKind is one of those below; "" without memory.
 	EngineKind string `json:"engine_kind,omitempty"`
 	DiskOnly   bool   `json:"disk_only,omitempty"`
 	SizeBytes  int64  `json:"size_bytes"`
-	// DiskBytes is what the captured disk refers to, whatever else refers to it too; null of a checkpoint that an older release wrote.
+	// DiskBytes is the size of all blocks that the captured disk refers to, shared ones included; null in checkpoints of older releases.
 	DiskBytes *int64    `json:"disk_bytes"`
 	Disk      string    `json:"disk"` // the captured disk inside the checkpoint
 	CreatedAt string    `json:"created_at"`
-	PausedMS  int64     `json:"paused_ms"` // how long the guest stood still ("running" only)
+	PausedMS  int64     `json:"paused_ms"` // how long the guest was paused ("running" only)
 	Layers    []string  `json:"layers"`
 	Resources Resources `json:"resources"`
-	// Counters are the machine's, once it was captured. In the answer of a checkpoint of a machine alone.
+	// Counters are the machine's after the capture. Only in the answer to a checkpoint of a machine.
 	Counters *MachineStats `json:"counters,omitempty"`
-	// MemoryRefused is one of the reasons below, where its memory cannot be restored on this computer as it is now. In an inventory alone.
+	// MemoryRefused is one of the reasons below if the memory cannot be restored here now. Only in an inventory.
 	MemoryRefused string `json:"memory_refused,omitempty"`
-	// MissingFeatures are what this processor lacks of what the memory needs, where that is why and they are known. In an inventory alone.
+	// MissingFeatures are the CPU features that this processor lacks, if that is the reason and they are known. Only in an inventory.
 	MissingFeatures []string `json:"missing_features,omitempty"`
 }
 
 // Kinds of engines. A memory restores under its own kind alone.
 const EngineGVisor = "gvisor"
 
-// Why a memory is not restored: in CheckpointInfo, and as `why` in the details of a refusal (checkpoint_incompatible, or checkpoint_corrupt of one
-// that is damaged) beside its subject, its checkpoint_id, its missing_features as in CheckpointInfo, and whether disk_is_whole: a clone without
-// memory can be booted from then.
+// Reasons why a memory is not restored: in CheckpointInfo, and as `why` in the details of checkpoint_incompatible or checkpoint_corrupt.
+// The details also have subject, checkpoint_id, missing_features and disk_is_whole. If the disk is whole, a clone without memory can be
+// booted.
 const (
 	RefusedServiceVersion = "service_version" // written by another version of hostd
 	RefusedEngine         = "engine_refused"  // its engine is in the setting engines_refused
 	RefusedProcessor      = "processor"       // its processor had features that this one lacks
-	RefusedAgentProtocol  = "agent_protocol"  // its agent speaks what this version does not
+	RefusedAgentProtocol  = "agent_protocol"  // this version does not speak its agent's protocol
 	RefusedNotKept        = "engine_not_kept" // its engine or agent is not on this computer
-	RefusedDamaged        = "damaged"         // its image has changed; in refusals alone
+	RefusedDamaged        = "damaged"         // its image has changed; only in refusals
 )
 
 type Inventory struct {
 	Instance   string `json:"instance"`
-	BootID     string `json:"boot_id"` // of this run of hostd: events are counted from its start
+	BootID     string `json:"boot_id"` // of this hostd process: events are counted from its start
 	HostBootID string `json:"host_boot_id"`
-	Engine     string `json:"engine"` // what is started anew runs under it
-	// EngineRefused: nothing is started under Engine either.
+	Engine     string `json:"engine"` // version that new sandboxes run under
+	// EngineRefused means that nothing is started under Engine.
 	EngineRefused bool     `json:"engine_refused,omitempty"`
-	Engines       []string `json:"engines"` // versions of every build that is kept here: a checkpoint of another one does not restore
+	Engines       []string `json:"engines"` // versions of every kept build: checkpoints of others do not restore
 	LastEvent     int64    `json:"last_event"`
-	// Installation is whose the pool is, "" while it is nobody's.
+	// Installation owns the pool; "" if it has no owner.
 	Installation string `json:"installation"`
-	// HighestFence that any verb has ever named here, of deleted subjects too while they are remembered.
+	// HighestFence is the highest fencing token of any verb here, including deleted subjects while they are remembered.
 	HighestFence int64          `json:"highest_fence"`
 	Machines     []Machine      `json:"machines"`
 	Files        []SubjectFiles `json:"files"`
-	Volumes      []VolumeHere   `json:"volumes"`      // with Files
-	Slots        int            `json:"slots"`        // ready to be claimed
-	FittedSlots  int            `json:"fitted_slots"` // of them, those that have the blank disk of a template already
-	Shells       int            `json:"shells"`       // ready to be restored into
+	Volumes      []VolumeHere   `json:"volumes"`      // only with Files
+	Slots        int            `json:"slots"`        // warm sandboxes, ready to be claimed
+	FittedSlots  int            `json:"fitted_slots"` // of these, with a template's blank disk
+	Shells       int            `json:"shells"`       // blank sandboxes, ready for a restore
 	Capacity     Capacity       `json:"capacity"`
 	Resolver     Resolver       `json:"resolver"`
 }
 
-// Resolver is the process that answers machines' DNS questions.
+// Resolver is the process that answers machines' DNS queries.
 type Resolver struct {
 	Serving bool  `json:"serving"`
 	Starts  int64 `json:"starts"` // since hostd began: more than one means that it died
 }
 
-// SubjectFiles is what lies in the pool for a subject.
+// SubjectFiles lists a subject's files in the pool.
 type SubjectFiles struct {
 	Subject     `json:"subject"`
 	Fence       int64            `json:"fence"`
@@ -324,7 +324,7 @@ type SubjectFiles struct {
 type Capacity struct {
 	CPUMillis     int   `json:"cpu_millis"`
 	MemoryMiB     int   `json:"memory_mib"`
-	HeadroomMiB   int   `json:"headroom_mib"` // of that memory, what each machine takes beyond what it is told
+	HeadroomMiB   int   `json:"headroom_mib"` // part of that memory that each machine takes beyond its guest's memory
 	DiskGiB       int   `json:"disk_gib"`
 	PoolBytes     int64 `json:"pool_bytes"`
 	PoolFreeBytes int64 `json:"pool_free_bytes"`
@@ -340,12 +340,12 @@ type Event struct {
 	Fence   int64  `json:"fence"`
 	Reason  string `json:"reason"` // killed, out_of_memory
 	At      string `json:"at"`
-	// Counters are the machine's last; absent where nobody could read them.
+	// Counters are the machine's last; absent if they could not be read.
 	Counters *MachineStats `json:"counters,omitempty"`
 }
 
-// Leftovers is what the kernel or the disk holds under the instance's name and no slot of hostd's owns. What is there at two looks
-// in a row is removed.
+// Leftovers are orphans: objects of kernel or disk with the instance's name that hostd does not own. Two sweeps in a row that find one
+// remove it.
 type Leftovers struct {
 	Found        []string `json:"found"`
 	RemovedTotal int64    `json:"removed_total"` // since hostd began

@@ -1,12 +1,12 @@
 package wire
 
-// Process is one process of the guest, with its numbers as the guest sees them. Text that is not UTF-8 holds U+FFFD in its place.
+// Process is one process of the guest, with the numbers that the guest sees. Invalid UTF-8 is replaced with U+FFFD.
 type Process struct {
 	PID  int    `json:"pid"`
 	PPID int    `json:"ppid"` // 0: started by the agent
-	User string `json:"user"` // decimal uid when the guest has no name for it
+	User string `json:"user"` // decimal uid if the guest has no name for it
 	Name string `json:"name"`
-	// Command is its argv, of which the first ProcessCommandBytesMax bytes are told; empty for a zombie.
+	// Command is its argv, at most the first ProcessCommandBytesMax bytes; empty for a zombie.
 	Command          []string `json:"command"`
 	CommandTruncated bool     `json:"command_truncated"`
 	State            string   `json:"state"` // running, sleeping, waiting, stopped, traced, zombie, dead, unknown
@@ -23,8 +23,6 @@ type ProcessList struct {
 	Truncated bool      `json:"truncated"`
 }
 
-// ProcessCommandBytesMax is how much of a command line is told.
 const ProcessCommandBytesMax = 4096
 
-// ProcessesMax is how many processes a list holds at most.
 const ProcessesMax = 4096

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kinds of what machines are made for. Each of them has at most one machine at a time.
+// Kinds of owners of machines. Each owner has at most one machine at a time.
 const (
 	KindWorkspace    = "workspace"
 	KindExecution    = "execution"     // a command on a tree of files
@@ -13,23 +13,22 @@ const (
 	KindTestInstance = "test_instance" // of a template's draft
 )
 
-// KindVolume is no machine's: its fences guard what is stored for a volume.
+// KindVolume owns no machine: its fencing tokens guard a volume's storage.
 const KindVolume = "volume"
 
-// Kinds is all of them.
+// Kinds are the kinds that can own machines.
 var Kinds = []string{KindWorkspace, KindExecution, KindBuild, KindTestInstance}
 
-// Subject is what a machine, its disks and its checkpoints belong to, and what a fence guards.
+// Subject owns a machine, its disks and its checkpoints. Each has its own fencing tokens.
 type Subject struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"` // a UUID
 }
 
-// Workspace is the subject of a workspace.
 func Workspace(id string) Subject { return Subject{Kind: KindWorkspace, ID: id} }
 
-// Owner names the subject in paths and in files. A workspace's name is its id alone, as when there was no other kind; any other's begins
-// with its kind.
+// Owner is the subject's name in paths and files. A workspace's name is its id alone, as in releases without other kinds; every other
+// name begins with its kind.
 func (s Subject) Owner() string {
 	if s.Kind == KindWorkspace {
 		return s.ID
@@ -37,7 +36,7 @@ func (s Subject) Owner() string {
 	return s.Kind + "." + s.ID
 }
 
-// SubjectOf reads what Owner wrote.
+// SubjectOf parses a name that Owner returned.
 func SubjectOf(owner string) Subject {
 	kind, id, found := strings.Cut(owner, ".")
 	if !found || !slices.Contains(Kinds, kind) {

@@ -1,19 +1,19 @@
 package wire
 
-// A tree of files comes to a computer, and what a command made of it leaves it again, as a stream of entries: each is one line of JSON,
-// a file's followed by its content. Paths are below the tree's root, which is /home/user of the guest; "" is the root itself.
+// A tree of files is sent to a computer, and a command's changes are sent back, as a stream of entries. Each entry is one line of JSON; a
+// file's entry is followed by its content. Paths are relative to the tree's root, /home/user of the guest; "" is the root itself.
 //
-//	POST /trees/apply    TreeApplyRequest, then TreeEntry...   -> {}       moves the kept copy of a subject's tree on
-//	POST /trees/changes  TreeChangesRequest -> TreeEntry...                what the machine that ended has changed of it; carries no fence
+//   POST /trees/apply    TreeApplyRequest, then TreeEntry...   -> {}       updates the kept copy of a subject's tree
+//   POST /trees/changes  TreeChangesRequest -> TreeEntry...                changes that the ended machine made; carries no fence
 //
-// The kept copy is a cache: a start that names another one is refused with tree_stale, and says which there is.
+// The kept copy is a cache: a start that names another one is refused with tree_stale, which names the kept one.
 
-// TreeApplyRequest is the first line. The entries after it say what is different in the tree that is wanted.
+// TreeApplyRequest is the first line. The following entries are the differences from the kept copy.
 type TreeApplyRequest struct {
 	Fence
-	From    string   `json:"from,omitempty"` // the copy that they are to be applied to; "" makes it anew
+	From    string   `json:"from,omitempty"` // the copy that they apply to; "" makes a new one
 	To      string   `json:"to"`
-	Layers  []string `json:"layers"` // say whose the files of /home/user are
+	Layers  []string `json:"layers"` // determine the owner of files in /home/user
 	DiskGiB int      `json:"disk_gib"`
 }
 
@@ -22,7 +22,7 @@ type TreeChangesRequest struct {
 	Subject    `json:"subject"`
 	Disk       string   `json:"disk"`
 	Layers     []string `json:"layers"`
-	Tree       bool     `json:"tree"` // it was started on one
+	Tree       bool     `json:"tree"` // the machine was started on a tree
 	BytesMax   int64    `json:"bytes_max"`
 	EntriesMax int64    `json:"entries_max"`
 }
@@ -30,14 +30,14 @@ type TreeChangesRequest struct {
 // Types of a TreeEntry.
 const (
 	TreeFile      = "file"
-	TreeDirectory = "directory" // kept as it is where there is one; an opaque one in the place of whatever is there
+	TreeDirectory = "directory" // an existing directory stays; an opaque one replaces anything at the path
 	TreeSymlink   = "symlink"
-	TreeRemove    = "remove"  // whatever is there, if anything
-	TreeRefused   = "refused" // instead of an end: what follows cannot be said, and why
+	TreeRemove    = "remove"  // also if nothing is there
+	TreeRefused   = "refused" // instead of an end: the rest cannot be represented, with the reason
 	TreeEnd       = "end"
 )
 
-// TreeEntry says what is at a path. A directory comes before what is in it.
+// TreeEntry is the state of one path. A directory comes before its content.
 type TreeEntry struct {
 	Path       string `json:"path"`
 	Type       string `json:"type"`
@@ -49,7 +49,7 @@ type TreeEntry struct {
 	Why        string `json:"why,omitempty"`
 }
 
-// Why changes are refused.
+// Reasons why changes are refused.
 const (
 	TreeNameNotUTF8    = "name_not_utf8"
 	TreePathTooLong    = "path_too_long"

@@ -1,13 +1,13 @@
 package wire
 
-// VolumeHere is a volume that lies on this computer, half-made ones too.
+// VolumeHere is a volume on this computer, including unfinished ones.
 type VolumeHere struct {
 	VolumeID string `json:"volume_id"`
-	// KeptSince: the caller knows no such volume and has said so, "" where it has not.
+	// KeptSince is when the caller first reported that it does not know the volume; "" if it has not.
 	KeptSince string `json:"kept_since,omitempty"`
 }
 
-// KeepVolumeRequest says whether a volume is kept although the caller does not know it. Since when stays as it was first said.
+// KeepVolumeRequest sets whether a volume that the caller does not know is kept. The first time stays recorded.
 type KeepVolumeRequest struct {
 	Fence
 	Keep bool `json:"keep"`

@@ -4,7 +4,7 @@ package wire
 type WatchEvent struct {
 	Type        string `json:"type"`
 	WatchID     string `json:"watch_id,omitempty"`
-	Offset      *int64 `json:"offset,omitempty"` // where to go on behind it
+	Offset      *int64 `json:"offset,omitempty"` // offset to continue after this event
 	Missed      *bool  `json:"missed,omitempty"`
 	Path        string `json:"path,omitempty"`
 	Change      string `json:"change,omitempty"`
@@ -21,7 +21,7 @@ const (
 	WatchHeartbeat = "heartbeat"
 )
 
-// What became of a name; of WatchEnd: of the directory.
+// Changes of a name; for WatchEnd, of the directory.
 const (
 	WatchAdded    = "added"
 	WatchModified = "modified"
@@ -30,8 +30,8 @@ const (
 	WatchMoved    = "moved"
 )
 
-// Why there is a WatchOverflow.
+// Reasons for a WatchOverflow.
 const (
-	WatchEvents      = "events"      // some were lost
-	WatchDirectories = "directories" // there are more than are watched
+	WatchEvents      = "events"      // events were lost
+	WatchDirectories = "directories" // too many directories to watch
 )
