@@ -1,4 +1,4 @@
-// The agent is the first process of a machine: it starts every command of the guest, owns their output, and serves files.
+// The agent is the first process of a machine: it starts every command of the guest, keeps their output, and serves files.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(args []string) error {
 
 func serve() error {
 	debug.SetMemoryLimit(64 << 20)
-	// Keys are in this memory.
+	// This memory contains keys.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: %w", err)
 	}

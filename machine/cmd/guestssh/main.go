@@ -1,5 +1,5 @@
-// guestssh serves one SSH connection on its standard input and output. The command line of Berth brings it into a workspace, and starts it
-// there as the user who logs in.
+// guestssh serves one SSH connection on its standard input and output. Berth's CLI copies it into a workspace, and starts it there as the
+// user who logs in.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command hostd is the only process of Berth that is root, beside the supervisor. It makes machines, disks, checkpoints and networks for the
-// cell, which asks over a unix socket. See machine/internal/wire/hostd.go for what it answers.
+// Command hostd is Berth's only root process besides the supervisor. It makes machines, disks, checkpoints and networks for the cell,
+// which calls it over a unix socket. machine/internal/wire/hostd.go describes its calls.
 package main
 
 import (
@@ -26,8 +26,7 @@ const usage = `usage: hostd --config FILE [--enable-failpoints]
        hostd clean --config FILE
        hostd --list-failpoints`
 
-// The main goroutine keeps the main thread and does nothing with it: /proc/self shows the namespaces of that thread, and other threads
-// visit foreign ones.
+// The main thread stays idle: /proc/self shows its namespaces, while other threads enter foreign ones.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -81,7 +80,7 @@ func run(args []string) error {
 	return serve(config, *failpoints)
 }
 
-// readConfig refuses failpoints in a process that no test started.
+// readConfig refuses failpoints outside of tests.
 func readConfig(path string, enabled bool) (hostd.Config, error) {
 	config, err := hostd.ReadConfig(path)
 	if err != nil {
@@ -128,10 +127,10 @@ func serve(config hostd.Config, failpoints bool) error {
 	return host.Serve(ctx, listener)
 }
 
-// openFiles is what gVisor recommends: every file a guest has open is one of its sandbox, which inherits hostd's limit.
+// openFiles is gVisor's recommendation: a sandbox inherits hostd's limit and opens every file that its guest has open.
 const openFiles = 1 << 20
 
-// cleanInside is clean once more, in the instance's mount namespace.
+// cleanInside runs clean in the instance's mount namespace.
 const cleanInside = "clean-inside"
 
 func cleanUp(config hostd.Config, path string) error {

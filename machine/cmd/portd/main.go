@@ -1,5 +1,5 @@
-// Command portd serves the ports of workspaces to whoever has a right to them. It has no right of its own on this computer but to speak
-// to the cell, which knows what may be served and where that is.
+// Command portd serves the ports of workspaces to authorized callers. It has no privileges on this computer except to call the cell,
+// which decides what may be served and where it is.
 package main
 
 import (

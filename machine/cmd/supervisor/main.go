@@ -1,5 +1,5 @@
-// Command supervisor keeps one installation of Berth running: `supervisor --data-dir D -- COMMAND…`. It takes the data directory's lock,
-// runs COMMAND, which prepares everything and prints the supervisor's configuration, and then starts what that says.
+// Command supervisor keeps one installation of Berth running: `supervisor --data-dir D -- COMMAND…`. It locks the data directory, runs
+// COMMAND, which prepares everything and prints the supervisor's configuration, and then starts the configured processes.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 	openFiles   = 65_536 // api and cell hold thousands of streams
 )
 
-// The main goroutine stays on the main thread: a death signal is asked for by a thread, and forgotten when that one ends.
+// The main goroutine stays on the main thread: a parent death signal is lost when the thread that requested it ends.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -50,10 +50,11 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	if dataDir == "" || len(prepare) == 0 {
 		return errors.New("usage: supervisor --data-dir D -- COMMAND…")
 	}
-	// A terminal or a pipe that is gone must not end the service. Caught rather than ignored: children would inherit the latter.
+	// A closed terminal or pipe must not end the service. The signal is caught and not ignored, because children would inherit ignoring
+	// it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup asks for a service that outlives its terminal
+	if !signal.Ignored(syscall.SIGHUP) { // nohup requests a service that outlives its terminal
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -87,7 +88,7 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	return supervisor.Run(ctx, config, os.Stdout)
 }
 
-// joinService moves this process, and with it all children to come, to where machines cannot take its CPU.
+// joinService moves this process, and so all future children, to a cgroup with protected CPU.
 func joinService(instance string) error {
 	tree, err := cgroup.Open(instance)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package accepting takes connections also while the process, or the computer, has no file left for one.
+// Package accepting accepts connections even after the process or computer ran out of file descriptors.
 package accepting
 
 import (
@@ -12,7 +12,8 @@ const (
 	pauseMax = time.Second
 )
 
-// Next is the next connection. It returns an error only when the listener is closed: any other one passes, and would end the service of all callers.
+// Next returns the next connection. It returns an error only when the listener is closed; it retries all other errors, which would end
+// the service for all callers.
 func Next(listener net.Listener) (net.Conn, error) {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		conn, err := listener.Accept()

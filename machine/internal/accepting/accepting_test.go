@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// listener is out of files a few times.
 type listener struct {
 	net.Listener
 	fails []error

@@ -1,5 +1,5 @@
-// Package diskread starts the process that reads a workspace's disk without its machine: the agent's binary, in namespaces of its own, with the
-// read-only disk as its only file system. See internal/agent/jail for what it gives up before it answers.
+// Package diskread starts the process that reads a workspace's disk without its machine. The process is the agent's binary in its own
+// namespaces, with the read-only disk as its only file system. internal/agent/jail lists the privileges that it drops before it answers.
 package diskread
 
 import (
@@ -24,15 +24,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Config is where readers live and who may ask them.
 type Config struct {
 	Instance  string
-	Dir       string // of sockets and mount points; made here
+	Dir       string // for sockets and mount points; Open makes it
 	SocketUID int
 	Idle      time.Duration
 }
 
-// Starter starts readers. Its thread is their parent: they end with it, and so with hostd.
+// Starter starts readers from one thread, which is their parent: they end with it, and so with hostd.
 type Starter struct {
 	config Config
 	groups *cgroup.Tree
@@ -40,7 +39,7 @@ type Starter struct {
 	count  atomic.Int64
 }
 
-// Limits of one reader: the file code within the agent's own memory limit.
+// Limits of one reader; the memory fits the agent's own limit.
 const (
 	CPUMillisMax = 1000
 	memoryBytes  = 256 << 20
@@ -53,8 +52,7 @@ const (
 	reasonBytesMax  = 1 << 10
 )
 
-// Open removes sockets that an earlier hostd left. What was left of their readers is the engine's to remove, with all cgroups that
-// nobody owns.
+// Open removes sockets that an earlier hostd left. The engine removes their readers with all orphaned cgroups.
 func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 	if err := os.RemoveAll(config.Dir); err != nil {
 		return nil, err
@@ -69,13 +67,11 @@ func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 	return s, nil
 }
 
-// Empty is a directory with nothing in it.
 func (s *Starter) Empty() string { return filepath.Join(s.config.Dir, "empty") }
 
-// MountPoint is where a namespace of its own may mount something for a moment.
+// MountPoint is a directory for temporary mounts in other mount namespaces.
 func (s *Starter) MountPoint() string { return filepath.Join(s.config.Dir, "root") }
 
-// Reader is one running process.
 type Reader struct {
 	Access  wire.DiskReader
 	command *exec.Cmd
@@ -84,13 +80,12 @@ type Reader struct {
 	done    chan struct{}
 }
 
-// Disk is what is read.
 type Disk struct {
-	Open      func() (*os.File, error) // a mount of it that is attached nowhere, read-only
-	CPUMillis int                      // that the reader may use
+	Open      func() (*os.File, error) // returns a detached read-only mount
+	CPUMillis int                      // CPU limit of the reader
 }
 
-// Sleeping is a disk of directories, topmost first.
+// Sleeping returns a disk made of directories, topmost first.
 func (s *Starter) Sleeping(lower []string) Disk {
 	return Disk{CPUMillis: CPUMillisMax, Open: func() (*os.File, error) { return layers.Detached(lower, s.MountPoint()) }}
 }
@@ -147,7 +142,7 @@ func (s *Starter) launch(r *Reader, agent *os.File, from Disk) error {
 		_ = command.Wait() // killed, or idle: both are its end
 		close(r.done)
 	}()
-	// It waits for its setup, so that nothing of it runs outside of its group.
+	// The reader waits for its setup, so that it does nothing outside its cgroup.
 	if err := r.group.Add(command.Process.Pid); err != nil {
 		return err
 	}
@@ -173,7 +168,7 @@ func (s *Starter) setUp(r *Reader, answer *os.File) error {
 	return nil
 }
 
-// listen makes the socket that the reader inherits; nobody but its owner (and root) can connect.
+// listen makes the socket that the reader inherits; only its owner and root can connect.
 func (s *Starter) listen(path string) (*os.File, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
@@ -187,10 +182,9 @@ func (s *Starter) listen(path string) (*os.File, error) {
 	return listener.File()
 }
 
-// Done is closed when the process has ended.
 func (r *Reader) Done() <-chan struct{} { return r.done }
 
-// Awake says whether the reader answers. If it does, it is not about to end for having been idle.
+// Awake reports whether the reader answers. If it does, its idle time starts again.
 func (r *Reader) Awake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, awakeSecondsMax*time.Second)
 	defer cancel()

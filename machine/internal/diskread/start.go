@@ -16,8 +16,8 @@ type start struct {
 	done    chan error
 }
 
-// namespaces that a reader has for itself. In its user namespace every id stands for itself, so that it can be allowed to read any
-// file of the disk; what it may do there it may not do to the host.
+// namespaces are the reader's own. Its user namespace maps every id to itself, so that it may read any file of the disk, but has no
+// privileges on the host.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWCGROUP
 
@@ -33,7 +33,7 @@ func (s *Starter) start(command *exec.Cmd) error {
 	return <-next.done
 }
 
-// run is one thread for as long as the process lives: the kernel ends the children of a thread with it.
+// run stays on one thread for the life of the process: the kernel kills the children when their parent thread ends.
 func (s *Starter) run() {
 	runtime.LockOSThread()
 	for next := range s.starts {
@@ -41,7 +41,7 @@ func (s *Starter) run() {
 	}
 }
 
-// startUnprotected gives the reader the score of a process that nobody protects: it reads what a guest wrote.
+// startUnprotected removes the OOM protection inherited from hostd: the reader parses a guest's data.
 func startUnprotected(command *exec.Cmd) error {
 	if err := command.Start(); err != nil {
 		return err
@@ -50,7 +50,6 @@ func startUnprotected(command *exec.Cmd) error {
 	return nil
 }
 
-// ownIDs maps each id of this process's user namespace onto itself.
 func ownIDs() ([]syscall.SysProcIDMap, error) {
 	file, err := os.Open("/proc/self/uid_map")
 	if err != nil {

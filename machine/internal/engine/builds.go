@@ -15,7 +15,6 @@ type Build struct {
 // versionPattern allows safe directory names; a colon or backslash has a meaning in overlay options.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$`)
 
-// IsVersion reports whether a text can be the version of an engine.
 func IsVersion(text string) bool { return versionPattern.MatchString(text) }
 
 // storeBuild keeps a copy of the engine's binary under its version, as long as a machine or checkpoint needs it. Another binary with the

@@ -25,7 +25,7 @@ import (
 type Config struct {
 	Instance      string
 	Runsc         string // engine of new sandboxes; a copy is kept
-	Agent         string // path of the agent's binary
+	Agent         string
 	DataDir       string
 	RunDir        string
 	HeadroomBytes int64 // memory above the guest's, for the sandbox itself, until SetHeadroom changes it

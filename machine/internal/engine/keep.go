@@ -92,7 +92,6 @@ func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
 	return removed, nil
 }
 
-// staged is a copy of a program without its final name. discard or the next collection removes it.
 type staged struct {
 	keep *keep
 	file *os.File

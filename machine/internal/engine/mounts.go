@@ -75,7 +75,6 @@ func cloneMount(source string, attributes unix.MountAttr) (int, error) {
 	return tree, nil
 }
 
-// bind mounts a directory at another path.
 func bind(source, target string) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", target, err)

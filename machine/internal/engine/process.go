@@ -20,7 +20,6 @@ type Process struct {
 
 var errGone = errors.New("the process is gone")
 
-// FindProcess returns the process that has the pid now.
 func FindProcess(pid int) (Process, error) {
 	start, err := startTime(pid)
 	if err != nil {

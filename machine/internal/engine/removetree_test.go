@@ -24,7 +24,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// slotWithDisk makes a slot's directory and mounts a disk with one file in it.
 func slotWithDisk(t *testing.T, dir string) (file string) {
 	t.Helper()
 	disk := filepath.Join(dir, "root", "claim", "root")

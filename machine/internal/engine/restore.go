@@ -96,7 +96,6 @@ func gatewayOf(at network.Place) sandboxGateway {
 	return sandboxGateway{Route: sandboxRoute{Destination: anywhere, Gateway: at.Gateway.AsSlice()}, Name: at.Name}
 }
 
-// OpenImage opens the parts of an image for RestoreInto.
 func OpenImage(image string) ([]*os.File, error) {
 	var files []*os.File
 	for _, name := range ImageFiles {

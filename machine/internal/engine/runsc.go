@@ -62,7 +62,6 @@ func runscVersion(ctx context.Context, binary string) (string, error) {
 	return version, nil
 }
 
-// lastWords returns the end of a command's output, for hostd's log.
 func (e *Engine) lastWords(slot *Sandbox, log string) string {
 	words := append(tail(log), tail(e.stderrPath(slot.Slot))...)
 	return strings.TrimSpace(string(words))

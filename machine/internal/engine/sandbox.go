@@ -14,14 +14,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Kinds of sandboxes.
 const (
 	KindSlot    = "slot"    // warm: runs the agent, waits for a claim
 	KindShell   = "shell"   // blank: created, not started, waits for a restore
 	KindMachine = "machine" // belongs to a workspace
 )
 
-// States of a machine.
 const (
 	Assembling = "assembling" // not reported to a caller yet; removed when hostd restarts
 	Running    = "running"
@@ -95,7 +93,6 @@ func (s *Sandbox) Record() Record {
 	return record
 }
 
-// Update changes the record and its file together.
 func (s *Sandbox) Update(change func(*Record)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +100,6 @@ func (s *Sandbox) Update(change func(*Record)) error {
 	return writeRecord(s.Dir, s.record)
 }
 
-// Done returns a channel that is closed when the sandbox has ended.
 func (s *Sandbox) Done() <-chan struct{} { return s.done }
 
 func (s *Sandbox) Ended() bool {

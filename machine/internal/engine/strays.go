@@ -48,7 +48,6 @@ func (e *Engine) Strays() ([]string, error) {
 	return strays, nil
 }
 
-// RemoveStray removes a slot that Strays returned.
 func (e *Engine) RemoveStray(ctx context.Context, slot string) error {
 	return e.Remove(ctx, &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)})
 }

@@ -1,13 +1,13 @@
-// Package fairshare bounds what many callers hold of one thing, so that none can use up what another needs.
+// Package fairshare bounds each caller's share of a limited resource, so that no caller can use it up.
 package fairshare
 
 import "sync"
 
-// Shares is what callers hold. While few hold anything, each may hold Each. While many do, the bound of each shrinks to an even part of Together.
-// Never below Least, so no caller is shut out before All is reached.
+// Shares counts what callers hold. With few callers each may hold Each; with many, an equal part of Together, but never less than Least.
 type Shares[K comparable] struct {
 	Each, Least, Together int
-	// All bounds what all callers hold, even where a caller has less than Least. Shares that shrink can sum up to more than Together. 0: no bound.
+	// All bounds the total, even if a caller has less than Least. The shares can add up to more than Together, because they shrink over
+	// time. 0: no bound.
 	All int
 
 	mu    sync.Mutex
@@ -15,7 +15,7 @@ type Shares[K comparable] struct {
 	total int
 }
 
-// Take holds one more for a caller, unless it has its share.
+// Take counts one more for a caller; false if it has its share.
 func (s *Shares[K]) Take(caller K) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,6 @@ func (s *Shares[K]) Take(caller K) bool {
 	return true
 }
 
-// Give gives one back.
 func (s *Shares[K]) Give(caller K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

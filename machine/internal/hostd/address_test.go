@@ -58,7 +58,6 @@ func hostOf(m wire.Machine) string {
 	return host
 }
 
-// leave suspends a machine and waits until its network is gone.
 func (d *daemon) leave(m wire.Machine) (checkpoint string) {
 	d.t.Helper()
 	id := newID()

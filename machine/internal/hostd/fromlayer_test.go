@@ -21,7 +21,7 @@ func TestALayerIsTheDiskOfOneInstantAndMachinesStartFromItOnAnyEngine(t *testing
 		t.Fatalf("the layer is %+v", info)
 	}
 	d.run(m, "echo later > /home/file")
-	d.counts(m, at) // the guest runs on
+	d.counts(m, at)
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(m.Owner(), layer.CheckpointID, 2), nil), "already_running")
 
 	first := d.inventory().Engine

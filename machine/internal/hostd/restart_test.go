@@ -82,7 +82,6 @@ func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	}
 }
 
-// preparedCheckpoint makes a workspace with a checkpoint in which a counter runs.
 func (d *daemon) preparedCheckpoint() (workspace, id string) {
 	d.t.Helper()
 	workspace, id = newID(), newID()

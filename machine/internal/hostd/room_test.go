@@ -89,7 +89,7 @@ func TestOnAFullDiskOtherContentIsPutInPlaceAtOnce(t *testing.T) {
 	d.checkpoint(m, full, "paused")
 	d.stop(m)
 
-	m = d.startMachine(m.Owner(), 2) // as after a reset
+	m = d.startMachine(m.Owner(), 2)
 	if !d.fits(m, "a", 300) {
 		t.Error("a blank disk beside the checkpoint of a full one has no room")
 	}

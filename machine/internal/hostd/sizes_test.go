@@ -215,7 +215,6 @@ func TestACheckpointOutlivesTheAgentItWasWrittenWithAndRefusesAnotherEngine(t *t
 	}
 }
 
-// reseal writes a manifest as another version of hostd would.
 func (d *daemon) reseal(path string, change func(*manifest)) {
 	d.t.Helper()
 	key, err := os.ReadFile(d.dir + "/data/keys/host.key")

@@ -29,7 +29,6 @@ type stray struct {
 	remove func(context.Context) error
 }
 
-// strays returns all objects that carry this instance's name and that hostd does not know.
 func (h *Host) strays() ([]stray, error) {
 	slots, err := h.engine.Strays()
 	if err != nil {
@@ -64,7 +63,6 @@ func (h *Host) strays() ([]stray, error) {
 	return found, nil
 }
 
-// straySpares returns spare disks whose sandbox is gone.
 func (h *Host) straySpares() (found []stray, err error) {
 	names, err := h.pool.ListSpares()
 	for _, name := range names {

@@ -19,9 +19,9 @@ import (
 // A subject that runs commands on a tree of files keeps a copy of the tree on a disk. A machine begins with a snapshot of that disk, so
 // the tree and the machine's writes share a subvolume. The copy itself is never mounted and may be deleted at any time.
 //
-//   disks/tree/tree.json          digest of the tree; missing while it is being changed
-//   disks/tree/tree/home/user/    its files
-//   disks/tree/upper work state   empty
+//	disks/tree/tree.json          digest of the tree; missing while it is being changed
+//	disks/tree/tree/home/user/    its files
+//	disks/tree/upper work state   empty
 
 const (
 	treeDisk   = "tree"

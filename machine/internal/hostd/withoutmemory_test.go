@@ -28,7 +28,6 @@ func isTold(detail any, owner string) bool {
 	return told["kind"] == subject.Kind && told["id"] == subject.ID
 }
 
-// refusedMemory requests a restore that is refused, and checks the details of the refusal.
 func (d *daemon) refusedMemory(workspace, id, code, why string) {
 	d.t.Helper()
 	refusal := d.call("POST", "/machines/restore", d.restoreRequest(workspace, id, 2), nil)

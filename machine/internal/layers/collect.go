@@ -14,17 +14,18 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// Image is a layer that lies in the directory.
+// Image is a layer in the directory.
 type Image struct {
 	Digest    string
 	SizeBytes int64
-	// Idle is for how long nobody has asked for it here. A new process knows of nobody who asked the one before: it counts from its start.
+	// Idle is the time since this process was last asked for the layer. Requests to an earlier process are unknown, so it counts from
+	// this one's start at most.
 	Idle time.Duration
 }
 
-// uses remembers who asked for which layer, until the process ends. Under the store's lock.
+// uses holds the last request for each layer, until the process ends. Guarded by the store's lock.
 type uses struct {
-	began time.Time // with the clock that no one sets
+	began time.Time // monotonic clock
 	last  map[string]time.Time
 }
 
@@ -42,7 +43,7 @@ func (u *uses) since(digest string) time.Time {
 	return u.began
 }
 
-// Images are all layers that are whole, and the time of the look: Drop takes it.
+// Images returns all complete layers, and the time of the listing for Drop.
 func (s *Store) Images() (images []Image, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,7 @@ func (s *Store) Images() (images []Image, at time.Time, err error) {
 	return images, at, nil
 }
 
-// idle also looks at the file: who puts one there by other means does not ask this process. A time of the future says that it was now.
+// idle also considers the file's times: an image that was copied in by other means was not requested here. A future time counts as now.
 func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	asked := time.Since(s.uses.since(digest))
 	placed := time.Since(info.ModTime())
@@ -81,8 +82,8 @@ func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	return max(0, min(asked, placed))
 }
 
-// Drop removes a layer, unless somebody has asked for it since the look, or has done so within `idle`. What still shows it keeps its bytes.
-// The name goes last: a process that dies before has taken nothing away.
+// Drop removes a layer, unless it was requested since the listing or within `idle`. Existing mounts keep its bytes. The image file goes
+// last, so that an interrupted drop loses nothing.
 func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
 	if !digestPattern.MatchString(digest) {
 		return false, fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)

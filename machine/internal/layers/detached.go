@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detached mounts directories over each other for a reader, topmost first and at least two, in a mount namespace that nobody else ever
-// sees and that ends with this call: what is left is a descriptor of the mount. A mount in hostd's own namespace would be copied into
-// whatever sandbox starts at that moment, and keep the disk for as long as that lives.
+// Detached mounts at least two directories over each other for a reader, topmost first, and returns a descriptor of the mount. It uses a
+// temporary mount namespace that ends with this call. A mount in hostd's namespace could be copied into a starting sandbox, which would
+// keep the disk busy for its whole life.
 func Detached(lower []string, point string) (disk *os.File, err error) {
 	ended := make(chan struct{})
 	go func() {
@@ -22,9 +22,8 @@ func Detached(lower []string, point string) (disk *os.File, err error) {
 	return disk, err
 }
 
-// onEndingThread takes the calling goroutine's thread for do and for nothing after it: the thread ends with the goroutine, and its
-// namespace with the thread. Never the process's first: that one cannot end but would be kept as it is, and what /proc/self shows of
-// mounts is what the first thread sees.
+// onEndingThread runs do on a thread that ends afterwards, together with its namespace. It never uses the process's first thread, which
+// cannot end and whose mounts /proc/self shows.
 func onEndingThread(do func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -32,7 +31,7 @@ func onEndingThread(do func()) {
 		return
 	}
 	ended := make(chan struct{})
-	go func() { // elsewhere, since this thread is taken
+	go func() { // another thread, since this one is locked
 		defer close(ended)
 		onEndingThread(do)
 	}()

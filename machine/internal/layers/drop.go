@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dropped are paths that no layer holds.
+// Dropped are paths that are left out of a layer.
 type Dropped struct {
 	expressions []string
 	any         *regexp.Regexp
 }
 
-// ParseDropped takes absolute paths in their shortest form. One that ends with "/" stands for all that is in that directory, and not for
-// the directory itself; "*" stands for any name, or part of one.
+// ParseDropped parses absolute clean paths. A path that ends with "/" means everything in that directory but not the directory; "*"
+// matches any name or part of one.
 func ParseDropped(patterns []string) (Dropped, error) {
 	d := Dropped{}
 	for _, pattern := range patterns {
@@ -42,10 +42,10 @@ func ParseDropped(patterns []string) (Dropped, error) {
 	return d, err
 }
 
-// Holds says whether a path, relative to the layer's root, is dropped.
+// Holds reports whether a path, relative to the layer's root, is dropped.
 func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
 
-// quoteExtended makes a text stand for itself in a POSIX extended expression and in Go's.
+// quoteExtended quotes a text for POSIX extended expressions and for Go's.
 func quoteExtended(text string) string {
 	var quoted strings.Builder
 	for _, char := range []byte(text) {

@@ -25,7 +25,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// makeLayer builds an EROFS image with one file and a directory, named by its digest.
 func makeLayer(t *testing.T, dir, content string) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -128,8 +127,8 @@ func TestChangedBytesAreRefusedBeforeAndAfterTheFirstMount(t *testing.T) {
 	}
 }
 
-// linkedAtLooks is a store whose only layer is linked once more before each of as many second looks. Another installation links the
-// same image as it begins, and removes its link as it ends: the bytes stay, the file's times do not.
+// linkedAtLooks returns a store whose only layer gets another hard link before each of the first re-checks. Other installations link and
+// unlink the same image: the bytes stay, the ctime changes.
 func linkedAtLooks(t *testing.T, first int) (store *Store, digest string, looks *int) {
 	dir := t.TempDir()
 	digest = makeLayer(t, dir, "one")

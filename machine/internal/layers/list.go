@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// List is a piece of what a mounted layer holds by itself, with the directory after `after` as its first. The layer never changes, so a
-// list that was broken off goes on from any directory. What lies in a directory whose name is not UTF-8 is left out: nobody could ask for it.
+// List returns a part of a mounted layer's own content, beginning after the directory `after`. A layer never changes, so a list can
+// continue from any directory. It omits the content of directories whose names are not UTF-8: they could not be named in a request.
 // Errors: ErrTooManyEntries.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
 	return list(ctx, root, after, wire.LayerListEntries)
@@ -54,14 +54,14 @@ type lister struct {
 	entries    int
 	entriesMax int
 	bytes      int64
-	held       int // names of the directories that the walk is in
+	held       int // names of the directories on the walk's path
 	heldMax    int
 }
 
-// heldMax: directories lie in each other, and a guest may have filled each of them.
+// heldMax bounds the names of nested directories, each of which a guest may have filled.
 const heldMax = 2 * wire.LayerDirectoryMax
 
-// walk goes through a directory and all below it. `from` has the names from here to the directory that came last; none: all is new.
+// walk lists a directory and everything below it. `from` has the names from here to the last listed directory; empty: list everything.
 func (l *lister) walk(dir string, from []string) error {
 	if l.entries >= l.entriesMax || l.bytes >= wire.LayerListBytes {
 		return errFull
@@ -168,7 +168,7 @@ func (l *lister) entry(place, name string) (entry wire.LayerEntry, err error) {
 	return entry, err
 }
 
-// overlayOf is what overlayfs has noted at a directory of a layer.
+// overlayOf returns overlayfs's attributes of a directory.
 func overlayOf(dir string) (opaque bool, redirect string, err error) {
 	value, err := attribute(dir, "trusted.overlay.opaque")
 	if err != nil {
@@ -211,7 +211,7 @@ func digestOf(ctx context.Context, place string) (string, error) {
 	}
 }
 
-// shown has each byte that is no UTF-8 escaped, as the file calls of workspaces show names.
+// shown escapes each byte that is not UTF-8, as the file calls of workspaces do.
 func shown(text string) string {
 	if utf8.ValidString(text) {
 		return text

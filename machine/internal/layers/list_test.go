@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// piecesOf is the whole list, by as many calls as it takes.
 func piecesOf(t *testing.T, root string) (all []wire.LayerDirectory, pieces int) {
 	t.Helper()
 	after := ""

@@ -10,7 +10,7 @@ import (
 
 func init() { runtime.LockOSThread() }
 
-// onFirstThread is what the process's first thread does for a test.
+// onFirstThread passes functions to the process's first thread.
 var onFirstThread = make(chan func())
 
 func TestMain(m *testing.M) {

@@ -15,26 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Plan says what a new layer is made of. Nothing writes to the directory meanwhile.
+// Plan describes a new layer. Nothing may write to the directory during Make.
 type Plan struct {
-	From       *os.File // a directory with what overlayfs left there: whiteouts and opaque directories are the layer's, too
+	From       *os.File // directory with overlayfs's whiteouts and opaque marks, which go into the layer
 	Dropped    Dropped
 	BytesMax   int64
 	EntriesMax int
-	// Run runs the program that writes the image, and gives it no more memory than this.
+	// Run runs the program that writes the image, with at most memoryBytes.
 	Run func(command *exec.Cmd, memoryBytes int64) error
-	// At is asked at each step, by its name.
+	// At is called with the name of each step.
 	At func(step string) error
 }
 
-// Made is a layer that is durable under its name.
 type Made struct {
 	Digest    string
 	SizeBytes int64
 	Entries   int
 }
 
-// Why a directory becomes no layer.
+// Reasons why a directory becomes no layer.
 var (
 	ErrTooLarge       = errors.New("the files of the layer are larger than allowed")
 	ErrTooManyEntries = errors.New("the layer has more entries than allowed")
@@ -42,18 +41,18 @@ var (
 
 const (
 	makingDir = "making"
-	// imageOverhead is what an image may have beyond its files' bytes, for each entry and in all.
+	// imageOverhead bounds the image's size beyond its files' bytes: in total, and for each entry.
 	imageOverhead      = 4 << 20
 	imageOverheadEntry = 512
 	statBlockBytes     = 512
 )
 
-// The same directory gives the same image: no name, no date and no random number of the making is in it. LZ4 takes a fifth of the time of
-// LZ4HC, and somebody waits. The extended attributes are those of overlayfs and of the guest.
+// mkfsFlags make the image reproducible: no name, date or random number of the run is in it. LZ4 takes a fifth of LZ4HC's time, and a
+// caller waits. The extended attributes are those of overlayfs and of the guest.
 var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000000-0000-4000-8000-000000000000", "--quiet"}
 
-// Make writes the image beside its place, and gives it its name when it is whole and durable: killed anywhere it leaves at most what
-// SweepMaking removes. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
+// Make writes the image under a temporary name, and gives it its name when it is complete and durable. SweepMaking removes the rest of an
+// interrupted run. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
 	size, err := measure(ctx, plan)
@@ -83,23 +82,21 @@ func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) 
 	return made, s.place(image, made.Digest)
 }
 
-// SweepMaking removes what a process that died has left of layers that it made.
+// SweepMaking removes unfinished layers of a process that died.
 func (s *Store) SweepMaking() error { return os.RemoveAll(filepath.Join(s.dir, makingDir)) }
 
-// measured is what a layer is to hold.
 type measured struct {
-	bytes   int64 // that its files say to be long
-	taken   int64 // without their holes, which take next to nothing in an image
+	bytes   int64 // apparent size of the files
+	taken   int64 // without holes, which take almost nothing in an image
 	entries int
 }
 
 func (m measured) overhead() int64 { return imageOverhead + int64(m.entries)*imageOverheadEntry }
 
-// measure counts what the layer is to hold, before a byte of it is written. A file that is mostly holes counts with all that it says to be
-// long: every one of its bytes is read.
+// measure counts the layer's content before anything is written. A sparse file counts with its apparent size, because every byte is read.
 func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	links := map[uint64]bool{}
-	size.entries = 1 // the root
+	size.entries = 1
 	err = Walk(plan.From, plan.Dropped, func(found Found) error {
 		if size.entries++; size.entries > plan.EntriesMax {
 			return ErrTooManyEntries
@@ -108,7 +105,7 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 		if stat.Mode&unix.S_IFMT != unix.S_IFREG || links[stat.Ino] {
 			return ctx.Err()
 		}
-		if stat.Nlink > 1 { // a file of several names counts once
+		if stat.Nlink > 1 { // a file with several names counts once
 			links[stat.Ino] = true
 		}
 		size.taken += min(stat.Size, stat.Blocks*statBlockBytes)
@@ -120,8 +117,8 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	return size, err
 }
 
-// ProgramMemory is what the program may use that writes an image of so many entries. It was measured to take 4.7 KiB for each, whatever the
-// length of its name: the rest is for extended attributes. What needs more is refused.
+// ProgramMemory is the memory limit of the program that writes an image of so many entries. It takes 4.7 KiB for each entry; the rest is
+// for extended attributes. An image that needs more is refused.
 func ProgramMemory(entries int) int64 { return 256<<20 + int64(entries)*5<<10 }
 
 func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeMax int64) error {
@@ -143,7 +140,7 @@ func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeM
 	return imageError(err, output.String(), image)
 }
 
-// imageError finds the reason in the program's words and in how it ended; it has no other form.
+// imageError finds the reason in the program's output and exit status; there is no other form.
 func imageError(err error, output, image string) error {
 	wrong := fmt.Errorf("writing a layer: %w: %.500s", err, output)
 	var exit *exec.ExitError
@@ -151,7 +148,7 @@ func imageError(err error, output, image string) error {
 		switch status, _ := exit.Sys().(syscall.WaitStatus); {
 		case status.Signaled() && status.Signal() == unix.SIGXFSZ:
 			return errors.Join(wrong, ErrTooLarge)
-		case status.Signaled() && status.Signal() == unix.SIGKILL: // its memory was at its limit
+		case status.Signaled() && status.Signal() == unix.SIGKILL: // it reached its memory limit
 			return errors.Join(wrong, ErrTooManyEntries)
 		}
 	}
@@ -165,7 +162,7 @@ func imageError(err error, output, image string) error {
 	return wrong
 }
 
-// sealImage makes the bytes durable and says which they are.
+// sealImage makes the bytes durable and returns their digest and size.
 func sealImage(image string) (digest string, size int64, err error) {
 	file, err := os.OpenFile(image, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -180,7 +177,7 @@ func sealImage(image string) (digest string, size int64, err error) {
 	return digest, info.Size(), err
 }
 
-// place gives the image its name. One that is there already has the same bytes, or a start would refuse it: it is put right.
+// place gives the image its name. An existing file with other bytes is replaced, because a start would refuse it.
 func (s *Store) place(image, digest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,9 +188,9 @@ func (s *Store) place(image, digest string) error {
 			return err
 		}
 	}
-	// A process that died after its rename may not have come to this.
+	// A process that died after its rename may not have synced.
 	return s.syncDir(s.dir)
 }
 
-// MakingName is a file name for what a subject makes in one attempt.
+// MakingName is the file name of a subject's unfinished layer in one attempt.
 func MakingName(owner string, fence int64) string { return owner + "." + strconv.FormatInt(fence, 10) }

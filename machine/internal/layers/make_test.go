@@ -34,7 +34,7 @@ func makeOf(t *testing.T, store *Store, p Plan) Made {
 	return made
 }
 
-// changed is an upper directory in which a machine has deleted, replaced, moved, linked and marked things.
+// changed makes an upper directory in which a machine has deleted, replaced, moved, linked and marked files.
 func changed(t *testing.T, p interface{ DiskPath(string, string) string }, lower []string) (disk string) {
 	t.Helper()
 	disk = p.DiskPath(ws, "d0")
@@ -42,7 +42,7 @@ func changed(t *testing.T, p interface{ DiskPath(string, string) string }, lower
 	must(t, Overlay(lower, disk, merged))
 	must(t, os.Remove(filepath.Join(merged, "etc/name")))
 	must(t, os.RemoveAll(filepath.Join(merged, "etc/sub")))
-	must(t, os.Mkdir(filepath.Join(merged, "etc/sub"), 0o711)) // opaque: it was there
+	must(t, os.Mkdir(filepath.Join(merged, "etc/sub"), 0o711)) // opaque: it replaces an existing one
 	must(t, os.Rename(filepath.Join(merged, "old"), filepath.Join(merged, "moved")))
 	must(t, os.WriteFile(filepath.Join(merged, "one"), []byte("linked"), 0o640))
 	must(t, os.Link(filepath.Join(merged, "one"), filepath.Join(merged, "two")))
@@ -129,7 +129,7 @@ func TestALayerThatIsTooLargeIsRefusedBeforeItIsWrittenAndOneThatFailsLeavesNoth
 	store := openTestStore(t, dir)
 	tree := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(tree, "a"), nil, 0o644))
-	must(t, os.Truncate(filepath.Join(tree, "a"), 1<<40)) // holes alone
+	must(t, os.Truncate(filepath.Join(tree, "a"), 1<<40)) // only a hole
 	big := plan(t, tree)
 	many := plan(t, tree)
 	many.EntriesMax, many.BytesMax = 1, 1<<41
@@ -213,7 +213,7 @@ func TestAnImageLeavesTheReserve(t *testing.T) {
 	store := openTestStore(t, dir)
 	must(t, os.WriteFile(filepath.Join(tree, "file"), make([]byte, 1<<20), 0o600))
 	must(t, os.WriteFile(filepath.Join(tree, "holes"), nil, 0o600))
-	must(t, os.Truncate(filepath.Join(tree, "holes"), 32<<20)) // it takes nothing of the disk
+	must(t, os.Truncate(filepath.Join(tree, "holes"), 32<<20)) // uses no disk space
 	var fs unix.Statfs_t
 	must(t, unix.Statfs(dir, &fs))
 	free := int64(fs.Bavail) * fs.Bsize
@@ -223,7 +223,7 @@ func TestAnImageLeavesTheReserve(t *testing.T) {
 	}
 	store.KeepFree(free / 2)
 	makeOf(t, store, plan(t, tree))
-	release, err := store.hold(free / 3) // another image is being written
+	release, err := store.hold(free / 3) // as if another image were being written
 	must(t, err)
 	if _, err := store.hold(free / 3); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("two images that would take of the reserve together: %v", err)

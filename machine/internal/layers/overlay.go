@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTwoSubvolumes says that an overlay would combine two subvolumes of one btrfs.
+// ErrTwoSubvolumes means that an overlay would combine two subvolumes of one btrfs.
 var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
 
 const optionsMax = 4095 // mount(2) takes one page
 
 // Overlay mounts the machine's root at target: lower directories, topmost first, under <diskPath>/upper.
 //
-//   - redirect_dir=on: without it renaming a directory of the template fails with EXDEV, which real programs trip over;
-//   - xino=off: it moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
-//   - index and metacopy off: a disk is snapshotted, moved and read on its own, which both forbid.
+//   - redirect_dir=on: without it, renaming a template's directory fails with EXDEV, which breaks real programs;
+//   - xino=off: xino moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
+//   - index and metacopy off: both forbid that a disk is snapshotted, moved and read on its own.
 //
 // Never userxattr: the guest may set user.* attributes, and could then forge whiteouts and redirects.
 func Overlay(lower []string, diskPath, target string) error {
@@ -32,15 +32,15 @@ func Overlay(lower []string, diskPath, target string) error {
 		return err
 	}
 	options := fmt.Sprintf("upperdir=%s,workdir=%s,redirect_dir=on,xino=off,index=off,metacopy=off,nfs_export=off", escape.Replace(upper), escape.Replace(work))
-	// nodev and nosuid: no host process may gain anything here. The guest has a kernel of its own and does not notice.
+	// nodev and nosuid protect the host; the guest's own kernel does not notice.
 	if err := mountOverlay(lower, target, unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
 		return err
 	}
 	return refuseReadOnly(target)
 }
 
-// ErrReadOnly says that the kernel mounted an overlay without its upper directory's work directory, for which there was no room: a guest
-// on it could not even delete.
+// ErrReadOnly means that the kernel mounted an overlay without its work directory, for lack of space: a guest could not even delete
+// files.
 var ErrReadOnly = errors.New("the overlay came up read-only")
 
 func refuseReadOnly(target string) error {
@@ -54,7 +54,7 @@ func refuseReadOnly(target string) error {
 	return errors.Join(fmt.Errorf("%s: %w: %w", target, ErrReadOnly, unix.EDQUOT), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 }
 
-// View shows a template's layers as one directory tree at target, read-only.
+// View shows a template's layers as one read-only directory tree at target.
 func View(lower []string, target string) error {
 	if len(lower) == 1 {
 		if err := unix.Mount(lower[0], target, "", unix.MS_BIND, ""); err != nil {
@@ -65,7 +65,7 @@ func View(lower []string, target string) error {
 	return mountOverlay(lower, target, unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, "redirect_dir=follow,xino=off")
 }
 
-// ReadOnly mounts directories over each other for a reader, topmost first. At least two are needed.
+// ReadOnly mounts at least two directories over each other for a reader, topmost first.
 func ReadOnly(lower []string, target string) error {
 	if err := checkSubvolumes(lower); err != nil {
 		return err
@@ -92,9 +92,8 @@ func mountOverlay(lower []string, target string, flags uintptr, others string) e
 
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
-// checkSubvolumes refuses what corrupts guests silently: overlayfs shows the raw inode numbers of all layers of one file
-// system under one device, two subvolumes number their inodes alike, and gVisor takes files with equal device and inode
-// for the same file.
+// checkSubvolumes refuses overlays of two subvolumes, which corrupt guests silently. overlayfs shows raw inode numbers of all layers of a
+// file system under one device, and subvolumes reuse inode numbers. gVisor treats files with equal device and inode as one file.
 func checkSubvolumes(dirs []string) error {
 	devices := map[string]uint64{}
 	for _, dir := range dirs {
@@ -113,7 +112,7 @@ func checkSubvolumes(dirs []string) error {
 	return nil
 }
 
-// btrfsOf says which btrfs a directory lies on ("" if on none), and the device number that stands for its subvolume.
+// btrfsOf returns the id of the directory's btrfs ("" for other file systems), and the device number of its subvolume.
 func btrfsOf(dir string) (id string, device uint64, err error) {
 	file, err := os.Open(dir)
 	if err != nil {

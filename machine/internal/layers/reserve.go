@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve keeps a part of the file system of the images free: PostgreSQL and the fences lie on it too.
+// reserve keeps part of the images' file system free: PostgreSQL and the fencing tokens lie on it too.
 type reserve struct {
 	mu    sync.Mutex
 	bytes int64
@@ -17,7 +17,7 @@ type reserve struct {
 // KeepFree makes Make refuse an image that would leave fewer free bytes than this.
 func (s *Store) KeepFree(bytes int64) { s.reserve.bytes = bytes }
 
-// hold takes room for one image. Its bytes count until release, because the file system does not know of them yet. Errors: ENOSPC.
+// hold reserves space for one image until release, because the file system does not count it yet. Errors: ENOSPC.
 func (s *Store) hold(bytes int64) (release func(), err error) {
 	r := &s.reserve
 	r.mu.Lock()

@@ -1,10 +1,10 @@
-// Package layers mounts template layers and puts workspaces' disks on top of them.
+// Package layers mounts template layers and workspaces' disks on top of them.
 //
-// A layer is an EROFS image named by the SHA-256 of its bytes: immutable, mounted once a host, shared by every machine.
+// A layer is an EROFS image named by the SHA-256 of its bytes: immutable, mounted once per host, shared by every machine.
 //
 //	<dir>/<digest>.erofs      the image
 //	<dir>/mnt/<digest>/       where it is mounted
-//	<dir>/verified.json       which file was found to have its digest, on this boot
+//	<dir>/verified.json       files that were verified on this boot
 package layers
 
 import (
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrCorrupt says that an image's bytes are not those of its name. Nothing of it was mounted.
+// ErrCorrupt means that an image's digest differs from its name. It was not mounted.
 var ErrCorrupt = errors.New("the layer does not have the digest of its name")
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -31,23 +31,23 @@ type Store struct {
 	mu      sync.Mutex
 	uses    uses
 	reserve reserve
-	// secondLook is called before a file is looked at again, by tests.
+	// secondLook is a test hook before a file is checked again.
 	secondLook func(image string)
 	syncDir    func(dir string) error
 }
 
-// errTouched: the file's identity is another than before. Whether its bytes are, only reading them again can tell.
+// errTouched means that the file's identity changed. Only another read shows whether its bytes changed too.
 var errTouched = errors.New("the file changed meanwhile")
 
-// Images are hard links of one cache. Each installation that begins or ends changes the times of all of them.
+// Images are hard links into one cache. Each installation that begins or ends changes the times of all of them.
 const looksMax = 5
 
 func Open(dir string) *Store {
 	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}, syncDir: pool.SyncDir}
 }
 
-// Mount returns where the layer is mounted, and mounts it first where needed. Errors: os.ErrNotExist (no such image),
-// ErrCorrupt. A file that changed since it was verified is read again in full, also when the layer is mounted.
+// Mount returns the layer's mount point, and mounts the layer if needed. Errors: os.ErrNotExist (no such image), ErrCorrupt. A file that
+// changed since it was verified is read again in full, even if the layer is mounted.
 func (s *Store) Mount(digest string) (mountpoint string, err error) {
 	if !digestPattern.MatchString(digest) {
 		return "", fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)
@@ -73,7 +73,7 @@ func (s *Store) mountOnce(digest string) (mountpoint string, err error) {
 	if mounted && !fresh {
 		return point, nil
 	}
-	if mounted { // it may show bytes that were there before the file was put right; who uses them keeps them
+	if mounted { // the old mount may show bytes from before a repair; its users keep it
 		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
 			return "", fmt.Errorf("detach the old mount of layer %s: %w", digest, err)
 		}
@@ -84,7 +84,7 @@ func (s *Store) mountOnce(digest string) (mountpoint string, err error) {
 	return point, nil
 }
 
-// mountVerified looks at the file once more when it is mounted: a file swapped after its check shows then.
+// mountVerified checks the file again after the mount, to detect a file that was swapped after its verification.
 func (s *Store) mountVerified(image, point string) error {
 	before, err := identify(image)
 	if err != nil {
@@ -130,7 +130,7 @@ func mountThroughLoop(image, point string) error {
 
 func (s *Store) mountpoint(digest string) string { return filepath.Join(s.dir, "mnt", digest) }
 
-// isErofs tells a mounted layer from the directory below it, which is of the data directory's file system.
+// isErofs distinguishes a mounted layer from the directory below it.
 func isErofs(point string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(point, &stat) == nil && int64(stat.Type) == unix.EROFS_SUPER_MAGIC_V1

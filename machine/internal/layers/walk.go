@@ -9,22 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namesAtOnce is how many names of a directory are held at each level of a walk. A guest may have made millions in one directory.
+// namesAtOnce bounds the names held at each level of a walk. A guest may have made millions in one directory.
 const namesAtOnce = 64
 
-// pathMax leaves room for what programs write before a path of the layer.
+// pathMax leaves space for the prefix that programs put before a path of the layer.
 const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
 
-// Found is one name that a walk comes to.
 type Found struct {
-	At   string   // relative to where the walk began
-	Dir  *os.File // has it
+	At   string   // relative to the walk's root
+	Dir  *os.File // the directory that has it
 	Name string
 	Stat unix.Stat_t
 }
 
-// Walk visits all that lies below a directory but what is dropped. It reads a directory piece by piece, in the order in which the file system
-// has it, and follows no link. Nothing writes there meanwhile. ENAMETOOLONG: a path is too long for a layer.
+// Walk visits everything below a directory except dropped paths. It reads directories in batches, in the file system's order, and follows
+// no link. Nothing may write there during the walk. ENAMETOOLONG: a path is too long for a layer.
 func Walk(root *os.File, dropped Dropped, visit func(Found) error) error {
 	dir, err := reopen(root)
 	if err != nil {
@@ -73,7 +72,7 @@ func step(found Found, dropped Dropped, visit func(Found) error) error {
 	return walk(dir, found.At, dropped, visit)
 }
 
-// reopen gives the directory with a place of its own in it.
+// reopen returns another descriptor of the directory, with its own read position.
 func reopen(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package layerscan looks for secrets in what is to become a layer. It reads what a guest wrote, for as long as a minute, so it is a process of its
-// own: it has a user without rights but that of reading, no network, the directory as its only file system, and limits that hostd gives it.
+// Package layerscan scans the files of a future layer for secrets. It parses a guest's data, for up to a minute of CPU, so it is a
+// separate process. Its user may only read, it has no network, its only file system is the directory, and hostd limits its resources.
 package layerscan
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// Command is the argument that makes hostd's program this process.
+// Command is the argument that makes hostd's binary this process.
 const Command = "scan-layer"
 
-// Setup is the line that it reads before it does anything: nothing of it runs outside of its group.
+// Setup is the line that the process reads first, so that it does nothing before it is in its cgroup.
 type Setup struct {
 	Drop       []string `json:"drop"`
 	EntriesMax int      `json:"entries_max"`
 }
 
-// DirFD is the directory; the process inherits it.
+// DirFD is the inherited descriptor of the directory.
 const DirFD = 3
 
 const (
-	// MemoryBytesMax is what the process may use. Its text, its findings and the names that a walk holds are a quarter of it: see the test.
+	// MemoryBytesMax is the process's memory limit. Text, findings and the walk's names take at most three quarters: see the test.
 	MemoryBytesMax = 256 << 20
-	// openFilesMax is more than a path has directories.
+	// openFilesMax exceeds the number of directories in a path.
 	openFilesMax = 4096
 )
 
-// Capabilities are all that hostd leaves it: to read files of any owner, and to make the directory its root.
+// Capabilities are those that hostd leaves the process: to read files of any owner, and to chroot into the directory.
 var Capabilities = []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_CHROOT}
 
 // Run writes the findings as one JSON array.
@@ -62,28 +62,29 @@ func Run() error {
 	return json.NewEncoder(os.Stdout).Encode(s.all(dropped))
 }
 
-// processorTime is what this process has had of the processors.
+// processorTime returns the CPU time of this process.
 func processorTime() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &at); err != nil {
-		return 0 // the other clock bounds it then
+		return 0 // the wall clock still bounds it
 	}
 	return time.Duration(syscall.TimespecToNsec(syscall.Timespec(at)))
 }
 
-// budget is the time that is given to a layer, and to a file of it.
+// budget bounds the time for a layer, and for each file.
 type budget struct {
-	used  func() time.Duration // of the processors
+	used  func() time.Duration // CPU time
 	now   func() time.Time
 	began time.Time
-	file  time.Duration // when the file was begun
+	file  time.Duration // used() at the start of the file
 }
 
 const (
-	// LayerProcessorTime and LayerTime are given to a layer. The kernel gives the process less than a whole processor where machines want it.
+	// LayerProcessorTime and LayerTime bound the scan of a layer, in CPU and wall time. Busy machines leave the process less than a whole
+	// CPU.
 	LayerProcessorTime = time.Minute
 	LayerTime          = 4 * time.Minute
-	// A file of the bytes that are read takes 20 ms. One that has words of rules everywhere would take 6 s.
+	// A file normally takes 20 ms. One that is full of the rules' words would take 6 s.
 	fileProcessorTime = time.Second
 )
 

@@ -15,12 +15,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// bytesMax of a layer are looked at.
+// bytesMax bounds the bytes that are scanned of a layer.
 const bytesMax = 4 << 30
 
 var errFull = errors.New("the scan ends here")
 
-// scan is of one layer. It never fails: what it cannot look at is a finding that says so.
+// scan is the scan of one layer. It never fails: a file that cannot be scanned is a finding.
 type scan struct {
 	root       *os.File
 	entriesMax int
@@ -32,7 +32,7 @@ type scan struct {
 	text    []byte
 }
 
-// all looks at every file that the layer is to hold. The files are read as bytes, and no link is followed.
+// all scans every file of the future layer. It follows no link.
 func (s *scan) all(dropped layers.Dropped) []wire.LayerFinding {
 	s.found, s.text = []wire.LayerFinding{}, make([]byte, secretscan.BytesMax)
 	last := ""
@@ -46,7 +46,7 @@ func (s *scan) all(dropped layers.Dropped) []wire.LayerFinding {
 	return s.trimmed(last, err)
 }
 
-// trimmed are the findings of a walk that came to a path last, and ended there where err is not nil.
+// trimmed bounds the findings of a walk whose last path was `last`. It marks a walk that ended early with err.
 func (s *scan) trimmed(last string, err error) []wire.LayerFinding {
 	switch most := wire.LayerFindingsMax; {
 	case len(s.found) > most || err != nil && len(s.found) == most:

@@ -17,7 +17,6 @@ import (
 
 const secret = "key = AKIA" + "QWERTYUIOPASDF23\n"
 
-// files makes them in an order that is not that of their names.
 func files(t *testing.T, content map[string]string) *os.File {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +37,7 @@ func files(t *testing.T, content map[string]string) *os.File {
 	return root
 }
 
-// scanOf has processor time of its own: each look at the clock takes a step.
+// scanOf uses a fake CPU clock that advances by step at each look.
 func scanOf(root *os.File, step time.Duration) *scan {
 	used, began := time.Duration(0), time.Now()
 	return &scan{root: root, entriesMax: 100, budget: newBudget(func() time.Duration { used += step; return used }, func() time.Time { return began })}
@@ -98,10 +97,10 @@ func TestAScanEndsAtTheBoundsOfALayerAndSaysSo(t *testing.T) {
 	}
 }
 
-// The process stays within its memory whatever a guest has written.
+// The process stays within its memory, whatever a guest has written.
 func TestTheMemoryOfAScanIsBounded(t *testing.T) {
 	const (
-		names    = unix.PathMax / 2 * (64*(255+48) + 8<<10) // of a walk: at each level a piece of names, and Go's buffer
+		names    = unix.PathMax / 2 * (64*(255+48) + 8<<10) // of a walk: at each level a batch of names and Go's buffer
 		findings = wire.LayerFindingsMax * (unix.PathMax + 64)
 		answer   = 2 * wire.LayerFindingsMax * (6*unix.PathMax + 256)
 	)

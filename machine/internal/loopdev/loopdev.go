@@ -1,5 +1,5 @@
-// Package loopdev attaches image files to loop devices. A device goes away by itself with its last user, so nobody has
-// to remember it across a restart.
+// Package loopdev attaches image files to loop devices. A device detaches with its last user, so it need not be recorded across a
+// restart.
 package loopdev
 
 import (
@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const attachTries = 16 // another process may take the free device between asking and configuring
+const attachTries = 16 // another process may take the free device in between
 
-// Attach returns an open loop device on the file. Hold it until the device is mounted: it detaches with its last user.
-// A file that a device already serves gets that device: two devices on one file would each cache their own truth.
+// Attach returns an open loop device on the file. Keep it open until the device is mounted: it detaches with its last user. A file that
+// already has a device gets that device: two would have inconsistent caches.
 func Attach(path string, readOnly bool) (*os.File, error) {
 	backing, err := openBacking(path, readOnly)
 	if err != nil {
@@ -53,8 +53,8 @@ func configureFree(control, backing *os.File, readOnly bool) (*os.File, error) {
 	return device, nil
 }
 
-// configure prefers direct I/O: without it every page of the pool is cached twice, and a flush of the pool waits for the
-// dirty pages of everyone else on the host's file system.
+// configure prefers direct I/O. Without it the kernel caches every page of the pool twice. A flush of the pool would also wait for dirty
+// pages of the whole host file system.
 func configure(device, backing *os.File, readOnly bool) error {
 	flags := uint32(unix.LO_FLAGS_AUTOCLEAR)
 	if readOnly {
@@ -75,8 +75,8 @@ func configure(device, backing *os.File, readOnly bool) error {
 	return nil
 }
 
-// Find returns the open device that serves the file, nil when there is none. Names differ between mount namespaces, so
-// device and inode decide.
+// Find returns the open device of the file, nil if there is none. It compares device and inode, because names differ between mount
+// namespaces.
 func Find(path string, readOnly bool) (*os.File, error) {
 	var want unix.Stat_t
 	if err := unix.Stat(path, &want); err != nil {
@@ -93,7 +93,7 @@ func Find(path string, readOnly bool) (*os.File, error) {
 		}
 		device, err := openDevice(number, readOnly)
 		if err != nil {
-			continue // it went away meanwhile
+			continue // it was just detached
 		}
 		info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
 		if err == nil && info.Inode == want.Ino && sameDevice(info.Device, want.Dev) {
@@ -104,7 +104,7 @@ func Find(path string, readOnly bool) (*os.File, error) {
 	return nil, nil
 }
 
-// sameDevice compares a device number as the loop driver encodes it (huge_encode_dev: as userspace does, for all real numbers).
+// sameDevice compares device numbers. The loop driver's encoding (huge_encode_dev) equals userspace's for all real numbers.
 func sameDevice(loop, stat uint64) bool {
 	return loop == stat || (unix.Major(loop) == unix.Major(stat) && unix.Minor(loop) == unix.Minor(stat))
 }
@@ -121,7 +121,7 @@ func openBacking(path string, readOnly bool) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// openDevice makes the node where /dev is not kept by the kernel, as in most containers.
+// openDevice makes the node if /dev is not managed by the kernel, as in most containers.
 func openDevice(number int, readOnly bool) (*os.File, error) {
 	path := fmt.Sprintf("/dev/loop%d", number)
 	mode := os.O_RDWR

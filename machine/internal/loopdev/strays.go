@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Below lists the devices whose backing file lies below a directory: number and file, a deleted file's included.
+// Below returns number and file of the devices whose backing file lies below a directory, deleted files included.
 func Below(dir string) (map[int]string, error) {
 	paths, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -29,7 +29,7 @@ func Below(dir string) (map[int]string, error) {
 	return found, nil
 }
 
-// Detach takes the file from a device. One that is still mounted goes with its last mount.
+// Detach detaches the file from a device. A mounted device detaches with its last mount.
 func Detach(number int) error {
 	device, err := openDevice(number, false)
 	if err != nil {

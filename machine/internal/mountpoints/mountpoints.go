@@ -10,10 +10,9 @@ import (
 
 const (
 	lineBytesMax = 1 << 20
-	pointAt      = 4 // of the fields of a line
+	pointAt      = 4 // index of the field in a line
 )
 
-// Read returns where each mount of a table is mounted, in its order.
 func Read(table io.Reader) ([]string, error) {
 	var points []string
 	scanner := bufio.NewScanner(table)
@@ -26,7 +25,7 @@ func Read(table io.Reader) ([]string, error) {
 	return points, scanner.Err()
 }
 
-// unescape undoes the octal escapes of blanks and backslashes.
+// unescape decodes the octal escapes of blanks and backslashes.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text

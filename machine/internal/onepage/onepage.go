@@ -1,9 +1,8 @@
 // Package onepage keeps small texts in files that are rewritten in place.
 //
-// The usual way, a new file that is renamed over the old one, makes ext4 write the new one to the disk at once (its auto_da_alloc),
-// half a millisecond to one and a half in calls that somebody waits for. What is kept here dies with the computer's power anyway; it
-// only has to survive the death of its writer. One write of one page does: the kernel looks for a deadly signal between pages, not
-// within one.
+// A rename over an existing file makes ext4 write the new file at once (auto_da_alloc), which costs waiting callers 0.5 to 1.5 ms. These
+// files need not survive a power cut, only the death of their writer. One write of one page does: the kernel checks for fatal signals
+// between pages, not within one.
 package onepage
 
 import (
@@ -13,9 +12,9 @@ import (
 
 const pageBytes = 4096
 
-// Write replaces the content of path, for the owner alone, by text and spaces to the end of a page: a reader trims them, or does not
-// mind them, as JSON does not. A longer text comes by a rename. Whoever comes after a kill finds all of the old text or all of the
-// new one; a reader beside a writer may not.
+// Write replaces the content of path with text, padded with spaces to one page; readers trim them or, as JSON, ignore them. The file is
+// private to its owner. A longer text is written by a rename. After a kill the file has all of the old text or all of the new one; a
+// concurrent reader may see a mix.
 func Write(path string, text []byte) error {
 	if len(text) > pageBytes {
 		return replace(path, text)
@@ -33,7 +32,7 @@ func Write(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() != pageBytes { // another page would be needed, or be left over
+	if info.Size() != pageBytes { // an in-place write would leave or need other pages
 		return replace(path, page)
 	}
 	_, err = file.WriteAt(page, 0)

@@ -43,7 +43,7 @@ func TestAnEarlierFileOfAnotherSizeIsReplaced(t *testing.T) {
 	}
 }
 
-// The second text takes the first one's place on the disk, which is what spares the wait.
+// The second text overwrites the first in place, which avoids the wait.
 func TestAPageIsRewrittenWhereItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	inode := func() uint64 {

@@ -1,16 +1,15 @@
-// Package ongoing counts what goes on in the background.
+// Package ongoing counts background work.
 package ongoing
 
 import "sync"
 
-// Group is for work that may begin while somebody waits for the end of all of it, which a sync.WaitGroup does not allow.
+// Group is for work that may begin while a goroutine waits for all of it, which sync.WaitGroup does not allow.
 type Group struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // nil: nobody waits
+	idle  chan struct{} // nil: no waiter
 }
 
-// Go runs f on a goroutine of its own.
 func (g *Group) Go(f func()) {
 	g.mu.Lock()
 	g.count++
@@ -30,7 +29,7 @@ func (g *Group) done() {
 	}
 }
 
-// Idle is closed as soon as nothing goes on.
+// Idle returns a channel that closes as soon as no work is running.
 func (g *Group) Idle() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 
 func TestWorkMayBeginWhileSomebodyWaitsForAllOfIt(t *testing.T) {
 	var g Group
-	<-g.Idle() // nothing has begun
+	<-g.Idle()
 	var ended atomic.Int32
 	begin := make(chan struct{})
 	first := make(chan struct{})

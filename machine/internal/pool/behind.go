@@ -7,22 +7,20 @@ import (
 	"unsafe"
 )
 
-// behind makes durable what callers were told of before it was: nobody waits for it, one commit runs at a time, and all who asked
-// before it began share it.
+// behind is the write-behind for durability: callers do not wait. One commit runs at a time and covers all earlier requests.
 type behind struct {
 	commit func() error
 	delay  time.Duration
 
 	mu     sync.Mutex
-	wanted bool          // by somebody for whom the commit that runs may have come too early
-	idle   chan struct{} // closed when nobody wants anything any more; nil when that is so
+	wanted bool          // by a request that the running commit may not cover
+	idle   chan struct{} // closed when no request is open; nil if none is
 }
 
-// commitDelay lets those who were told get on first: a commit takes 2-9 ms, in which whatever else is written to the drive waits. It
-// also bounds how often there is one.
+// commitDelay lets callers proceed first: a commit takes 2-9 ms and delays other writes to the drive. It also bounds the commit rate.
 const commitDelay = 200 * time.Millisecond
 
-// soon returns at once.
+// soon requests a commit and returns at once.
 func (b *behind) soon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,7 +35,7 @@ func (b *behind) run() {
 	for b.isWanted() {
 		time.Sleep(b.delay)
 		b.begin()
-		if err := b.commit(); err != nil { // a btrfs that cannot commit writes nothing more, and everybody who tries is told
+		if err := b.commit(); err != nil { // a btrfs that cannot commit accepts no more writes, and every writer gets an error
 			slog.Error("new disks are not durable", "error", err)
 		}
 	}
@@ -59,7 +57,7 @@ func (b *behind) begin() {
 	b.wanted = false
 }
 
-// wait returns when all that was asked for is done.
+// wait returns when all requests are done.
 func (b *behind) wait() {
 	b.mu.Lock()
 	idle := b.idle
@@ -72,10 +70,10 @@ func (b *behind) wait() {
 // WaitDurable returns when every disk that CreateDisk made is durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
-// Commit makes the counters of quota groups true of everything that the kernel has written out so far.
+// Commit brings the counters of quota groups up to date with all data that the kernel has written out.
 func (p *Pool) Commit() error { return p.commit() }
 
-// commit makes what was made so far durable. Unlike Sync it leaves the data of files alone, which others' guests may have much of.
+// commit makes metadata durable. Unlike Sync it does not write file data, of which other guests may have much.
 func (p *Pool) commit() error {
 	var transaction uint64
 	if err := ioctl(p.root, iocStartSync, unsafe.Pointer(&transaction)); err != nil {

@@ -18,8 +18,8 @@ func TestABlankDiskOutlivesAPowerCutOnceItIsDurable(t *testing.T) {
 	p.WaitDurable()
 	dir := t.TempDir()
 	cut := Config{Image: filepath.Join(dir, "cut.img"), Mount: filepath.Join(dir, "cut")}
-	must(t, exec.Command("cp", "--sparse=always", c.Image, cut.Image).Run()) // what the drive holds at this instant
-	must(t, p.Close())                                                       // one btrfs is mounted once
+	must(t, exec.Command("cp", "--sparse=always", c.Image, cut.Image).Run()) // the content of the drive at this instant
+	must(t, p.Close())                                                       // a btrfs can be mounted only once
 	after := must1(Open(context.Background(), cut))(t)
 	t.Cleanup(func() { must(t, after.Close()) })
 	must(t, after.DropHalfMade(context.Background()))
@@ -53,7 +53,7 @@ func TestThoseWhoAskDuringACommitShareTheNextAndNobodyWaits(t *testing.T) {
 	if count := commits.Load(); count != 2 {
 		t.Errorf("%d commits for one request before and eight during the first", count)
 	}
-	b.wait() // nothing is asked for
+	b.wait() // no open request
 	b.soon()
 	b.wait()
 	if count := commits.Load(); count != 3 {
@@ -70,7 +70,7 @@ func TestASnapshotHoldsWhatWasNotSyncedAndOutlivesAPowerCut(t *testing.T) {
 	must(t, p.SnapshotDisk(p.DiskPath(ws, "d1"), ws, p.DiskPath(ws, "d2"), true))
 	dir := t.TempDir()
 	cut := Config{Image: filepath.Join(dir, "cut.img"), Mount: filepath.Join(dir, "cut")}
-	must(t, exec.Command("cp", "--sparse=always", c.Image, cut.Image).Run()) // what the drive holds at this instant
+	must(t, exec.Command("cp", "--sparse=always", c.Image, cut.Image).Run()) // the content of the drive at this instant
 	must(t, p.Close())
 	after := must1(Open(context.Background(), cut))(t)
 	t.Cleanup(func() { must(t, after.Close()) })

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeleteSubvolume removes a disk, a read-only one too. One that is not there is fine. Space comes back in the background.
+// DeleteSubvolume removes a disk, also a read-only one. A missing one is no error. Its space is released in the background.
 func (p *Pool) DeleteSubvolume(path string) error {
 	if _, err := p.workspaceOf(path); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (p *Pool) destroy(path string) error {
 	return nil
 }
 
-// DeleteWorkspace makes the workspace disappear in one durable step, then removes its files. When the second part is cut
-// short the files lie in the trash, and EmptyTrash ends it. One that is not there is fine.
+// DeleteWorkspace removes the workspace in one durable step, then deletes its files. After an interruption EmptyTrash deletes the rest. A
+// missing workspace is no error.
 func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (p *Pool) DeleteWorkspace(workspace string) error {
 	return p.remove(p.WorkspaceDir(workspace))
 }
 
-// remove moves a folder to the trash in one durable step, and then takes its files away.
+// remove moves a folder to the trash in one durable step, and then deletes its files.
 func (p *Pool) remove(dir string) error {
 	name := strings.ToLower(rand.Text())
 	p.take(name)
@@ -68,8 +68,8 @@ func (p *Pool) remove(dir string) error {
 	return p.bury(context.Background(), grave)
 }
 
-// EmptyTrash finishes deletions that were cut short, and removes quota groups that nobody needs. Whatever else the pool does meanwhile
-// is left alone. One that cannot be finished does not keep the others.
+// EmptyTrash finishes interrupted deletions and removes unused quota groups. It does not touch running deletions, and one failure does
+// not stop the others.
 func (p *Pool) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(p.trash())
 	for _, entry := range entries {
@@ -86,7 +86,7 @@ func (p *Pool) finish(ctx context.Context, grave string) error {
 	return p.bury(ctx, filepath.Join(p.trash(), grave))
 }
 
-// take says whether a deletion is the caller's to finish.
+// take reserves a deletion for the caller; false if another goroutine has it.
 func (p *Pool) take(grave string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,14 +111,14 @@ func (p *Pool) bury(ctx context.Context, grave string) error {
 	if groupErr != nil {
 		return nil // deleted before it had a group
 	}
-	// It is busy until the cleaner has freed the data; the next sweep meets it again.
+	// The group is busy until the kernel's cleaner has released the data; the next sweep retries.
 	if err := removeGroup(p.root, group); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove the quota group of a deleted workspace: %w", err)
 	}
 	return nil
 }
 
-// removeTree never walks into a subvolume: what is in there belongs to a guest, and it goes as a whole.
+// removeTree never descends into a subvolume: its content belongs to a guest, and it is deleted as a whole.
 func (p *Pool) removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -147,7 +147,7 @@ func (p *Pool) removeEntry(ctx context.Context, path string) error {
 	}
 }
 
-// DropHalfMade removes disks and volumes that an earlier run did not come to the end of making. Call it before CreateDisk.
+// DropHalfMade removes unfinished disks and volumes of an earlier run. It must run before CreateDisk.
 func (p *Pool) DropHalfMade(ctx context.Context) error {
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {

@@ -48,7 +48,7 @@ func TestWhatSomebodyIsDeletingIsLeftToHim(t *testing.T) {
 func TestADiskThatDidNotFitIsNotLeftHalfMade(t *testing.T) {
 	p, _ := openTestPool(t)
 	must(t, p.EnsureWorkspace(ws, 1))
-	must(t, p.setLimit(p.WorkspaceDir(ws), 1)) // a subvolume can be made, its directories cannot
+	must(t, p.setLimit(p.WorkspaceDir(ws), 1)) // the subvolume fits, its directories do not
 	if err := p.CreateDisk(ws, "d0"); !errors.Is(err, unix.EDQUOT) {
 		t.Fatalf("a disk of one byte: %v", err)
 	}

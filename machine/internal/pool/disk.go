@@ -19,8 +19,8 @@ func makeDirs(workspaceDir string) error {
 	return nil
 }
 
-// CreateDisk makes a blank disk. It appears under its name only when it is complete. It is durable a moment later (WaitDurable): an open
-// does not wait for the drive. ENOSPC (wrapped): only the reserve is left.
+// CreateDisk makes a blank disk, which gets its name only when it is complete. It is durable a moment later (WaitDurable), so that an
+// open does not wait for the drive. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateDisk(workspace, name string) error {
 	if err := errors.Join(checkName("workspace", workspace), checkName("disk", name)); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *Pool) createDisk(workspaceDir, name string) error {
 		err = unix.Renameat2(int(parent.Fd()), fresh, int(parent.Fd()), name, unix.RENAME_NOREPLACE)
 	}
 	if err != nil {
-		_ = destroySubvolume(parent, fresh) // DropHalfMade meets it again if this fails
+		_ = destroySubvolume(parent, fresh) // after a failure DropHalfMade removes it
 	}
 	return err
 }
@@ -66,16 +66,16 @@ func (p *Pool) fillDisk(parent *os.File, name string, group uint64) error {
 		if err := os.Mkdir(path, mode); err != nil {
 			return err
 		}
-		if err := os.Chmod(path, mode); err != nil { // whatever the umask is: upper/ is the guest's root directory
+		if err := os.Chmod(path, mode); err != nil { // overrides the umask: upper/ is the guest's root directory
 			return err
 		}
 	}
 	return nil
 }
 
-// SnapshotDisk copies a subvolume in constant time; the copy counts for dstWorkspace. The parent of dstPath must exist.
-// btrfs writes out all dirty data first: Sync before the guest is paused. Into another workspace it refuses like
-// CreateDisk when only the reserve is left; within one it may use the reserve.
+// SnapshotDisk copies a subvolume in constant time; the copy counts for dstWorkspace. The parent of dstPath must exist. btrfs writes out
+// all dirty data first, so call Sync before the guest is paused. Into another workspace it refuses like CreateDisk if only the reserve is
+// left; within one it may use the reserve.
 func (p *Pool) SnapshotDisk(srcPath, dstWorkspace, dstPath string, readonly bool) error {
 	source, err := p.workspaceOf(srcPath)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *Pool) openSubvolume(path string) (*os.File, error) {
 	return file, nil
 }
 
-// ListWorkspaces, ListDisks and ListCheckpoints name what is complete; a workspace that does not exist has none.
+// ListWorkspaces, ListDisks and ListCheckpoints return complete objects; a missing workspace has none.
 func (p *Pool) ListWorkspaces() ([]string, error) { return listNames(p.workspaces()) }
 
 func (p *Pool) ListDisks(workspace string) ([]string, error) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sync makes everything written so far to the pool durable; path is any file or directory of it ("": the whole pool, too).
-// It takes as long as there is dirty data, of any workspace: call it before a guest is paused, and again after.
+// Sync makes everything written so far to the pool durable; path is any file or directory of it, or "". It takes as long as there is
+// dirty data, of any workspace: call it before a guest is paused, and again after.
 func (p *Pool) Sync(path string) error {
 	if path == "" {
 		path = p.config.Mount
@@ -17,7 +17,7 @@ func (p *Pool) Sync(path string) error {
 	return withOpen(path, func(fd int) error { return unix.Syncfs(fd) })
 }
 
-// FlushFile makes one file durable, not its name.
+// FlushFile makes the content of a file durable, but not its name.
 func FlushFile(path string) error { return withOpen(path, unix.Fsync) }
 
 // SyncDir makes the names in a directory durable.

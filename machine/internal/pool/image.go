@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	hostMarginBytes = 128 << 20  // what the host's file system keeps beside a new image
+	hostMarginBytes = 128 << 20  // must stay free on the host's file system after a new image
 	imageMinBytes   = 256 << 20  // mkfs.btrfs refuses less than about 110 MiB
 	fsNoCow         = 0x00800000 // FS_NOCOW_FL
 )
 
-// createImage allocates every byte of the image: under a sparse file a full host turns the pool read-only for everyone.
-// The name appears only when the file system in it is complete.
+// createImage allocates every byte of the image: with a sparse file, a full host would turn the pool read-only. The name appears only
+// when the file system is complete.
 func createImage(ctx context.Context, c Config) error {
 	if c.SizeBytes < imageMinBytes {
 		return fmt.Errorf("a pool needs %d MiB at least, not %d: %w", imageMinBytes>>20, c.SizeBytes>>20, unix.EINVAL)
@@ -65,7 +65,7 @@ func allocate(path string, size int64) error {
 		return err
 	}
 	defer file.Close()
-	// On a copy-on-write file system preallocated blocks help only if they are overwritten in place. Others refuse the flag.
+	// On a copy-on-write file system preallocation helps only with in-place writes. Other file systems refuse the flag.
 	if flags, err := unix.IoctlGetInt(int(file.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
 		_ = unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags|fsNoCow)
 	}
@@ -75,7 +75,7 @@ func allocate(path string, size int64) error {
 	return file.Sync()
 }
 
-// makeFilesystem keeps the blocks: a discard would punch the preallocated file full of holes.
+// makeFilesystem disables discard, which would punch holes into the preallocated file.
 func makeFilesystem(ctx context.Context, path string) error {
 	output, err := exec.CommandContext(ctx, "mkfs.btrfs", "--quiet", "--nodiscard", "--label", "berth", path).CombinedOutput()
 	if err != nil {
@@ -84,7 +84,7 @@ func makeFilesystem(ctx context.Context, path string) error {
 	return nil
 }
 
-// mountImage says nodiscard because btrfs otherwise discards by itself where the device can, and a loop device can.
+// mountImage sets nodiscard, because btrfs discards by default on a loop device.
 func mountImage(c Config) error {
 	device, err := loopdev.Attach(c.Image, false)
 	if err != nil {
@@ -98,7 +98,7 @@ func mountImage(c Config) error {
 	return nil
 }
 
-// mountedFrom says whether the image is mounted there already, as after a restart in the same mount namespace.
+// mountedFrom reports whether the image is already mounted, as after a restart in the same mount namespace.
 func mountedFrom(mount, image string) (bool, error) {
 	source, err := mountSource(mount)
 	if err != nil || source == "" {
@@ -121,7 +121,7 @@ func mountedFrom(mount, image string) (bool, error) {
 	return true, nil
 }
 
-// mountSource is the source of the topmost mount at a path, "" when nothing is mounted there.
+// mountSource returns the source of the topmost mount at a path, "" if there is none.
 func mountSource(mount string) (string, error) {
 	real, err := filepath.EvalSymlinks(mount)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const (
 	iocSnapDestroy   = 0x5000940f // _IOW 15, vol_args
 	iocTreeSearch    = 0xd0009411 // _IOWR 17, 4096 bytes
-	iocTreeSearchV2  = 0xc0709411 // _IOWR 17, 112 bytes and what follows them
+	iocTreeSearchV2  = 0xc0709411 // _IOWR 17, 112 bytes and the buffer after them
 	iocInodeLookup   = 0xd0009412 // _IOWR 18, 4096 bytes
 	iocWaitSync      = 0x40089416 // _IOW 22, 8 bytes
 	iocSnapCreateV2  = 0x50009417 // _IOW 23, vol_args_v2
@@ -32,7 +32,7 @@ const (
 	limitMaxReferenced = 1 << 0
 	subvolInode        = 256 // the root directory of every subvolume
 	nameMax            = 255
-	rootTree           = 1 // lists all subvolumes
+	rootTree           = 1 // the tree of all subvolumes
 	rootItemKey        = 132
 )
 
@@ -125,8 +125,8 @@ func limitGroup(root *os.File, group, bytes uint64) error {
 	return ioctl(root, iocQgroupLimit, unsafe.Pointer(args))
 }
 
-// FilesystemID names the btrfs that the open file lies on. All subvolumes of one file system share it, unlike the device
-// number of stat and the fsid of statfs, which tell subvolumes apart.
+// FilesystemID returns the id of the btrfs that the open file lies on. All subvolumes of a file system share it, unlike stat's device
+// number and statfs's fsid.
 func FilesystemID(file *os.File) (string, error) {
 	args := &[1024]byte{}
 	if err := ioctl(file, iocFsInfo, unsafe.Pointer(args)); err != nil {
@@ -136,7 +136,7 @@ func FilesystemID(file *os.File) (string, error) {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16]), nil
 }
 
-// subvolumeExists asks the tree of roots. A subvolume that is deleted but not yet cleaned up exists.
+// subvolumeExists searches the root tree. A deleted subvolume exists until it is cleaned up.
 func subvolumeExists(root *os.File, id uint64) (bool, error) {
 	args := &struct {
 		tree                 uint64

@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	keptName      = "kept" // beside a volume's data: since when it is kept although nobody names it
+	keptName      = "kept" // file next to a volume's data: since when the orphan is kept
 	keptBytesMax  = 64
 	keptTemporary = ".kept-"
 )
 
-// KeepVolume writes down since when a volume is kept, where nothing was said before; "" takes that away. os.ErrNotExist: there is no such volume.
+// KeepVolume records since when a volume is kept, unless a time is recorded already; "" removes the record. os.ErrNotExist: there is no
+// such volume.
 func (p *Pool) KeepVolume(id, since string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (p *Pool) KeepVolume(id, since string) error {
 	return SyncDir(dir)
 }
 
-// VolumeKeptSince is what KeepVolume wrote down, "" where it did not.
+// VolumeKeptSince returns the time that KeepVolume recorded, or "".
 func (p *Pool) VolumeKeptSince(id string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.volumeDir(id), keptName))
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of workspaces, disks and checkpoints. They start with a letter or digit, so none is hidden, "." or "..", and
-// the pool's own temporary names (which start with a dot) can never be asked for.
+// namePattern restricts names of workspaces, disks and checkpoints. They start with a letter or digit, so none is hidden, "." or "..".
+// The pool's own temporary names start with a dot and cannot be requested.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9@._-]{0,127}$`)
 
 func checkName(kind, name string) error {
@@ -21,7 +21,7 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// component keeps a bad name inside the pool: functions that only build a path cannot refuse.
+// component maps a bad name to one inside the pool: functions that only build a path cannot return an error.
 func component(name string) string {
 	if namePattern.MatchString(name) {
 		return name
@@ -29,7 +29,7 @@ func component(name string) string {
 	return ".invalid"
 }
 
-// WorkspaceDir is where everything of a workspace lies.
+// WorkspaceDir is the directory with all files of a workspace.
 func (p *Pool) WorkspaceDir(workspace string) string {
 	return filepath.Join(p.workspaces(), component(workspace))
 }
@@ -39,7 +39,7 @@ func (p *Pool) DiskPath(workspace, name string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "disks", component(name))
 }
 
-// CheckpointDir is a plain directory for the files of one checkpoint. It is not made here.
+// CheckpointDir is a plain directory for the files of one checkpoint. The caller makes it.
 func (p *Pool) CheckpointDir(workspace, id string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "checkpoints", component(id))
 }
@@ -48,7 +48,7 @@ func (p *Pool) workspaces() string { return filepath.Join(p.config.Mount, "ws") 
 func (p *Pool) spares() string     { return filepath.Join(p.config.Mount, "spare") }
 func (p *Pool) trash() string      { return filepath.Join(p.config.Mount, "trash") }
 
-// workspaceOf checks that the path lies in a workspace of this pool and says in which.
+// workspaceOf returns the workspace that the path lies in, or an error.
 func (p *Pool) workspaceOf(path string) (string, error) {
 	relative, err := filepath.Rel(p.workspaces(), filepath.Clean(path))
 	parts := strings.Split(relative, string(filepath.Separator))
@@ -66,7 +66,7 @@ func (p *Pool) workspaceOf(path string) (string, error) {
 // OpenBelow opens a directory of the pool, and follows no link on the way.
 func (p *Pool) OpenBelow(path string) (*os.File, error) { return p.openBelow(path) }
 
-// openBelow opens a directory of the pool and follows no link on the way: a guest owns the inside of its disks.
+// openBelow follows no link, because a guest owns the inside of its disks.
 func (p *Pool) openBelow(path string) (*os.File, error) {
 	relative, err := filepath.Rel(p.config.Mount, filepath.Clean(path))
 	if err != nil {

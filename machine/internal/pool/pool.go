@@ -4,8 +4,8 @@
 //	<mount>/ws/<workspace>/checkpoints/<id>/   plain directory, filled by the engine
 //	<mount>/ws/<workspace>/quota               id of the workspace's level-1 quota group
 //	<mount>/volumes/<id>/                      the same for a volume: data/ and quota
-//	<mount>/spare/<name>/                      the same for a workspace that is not there yet: one blank disk
-//	<mount>/trash/<random>                     a deleted workspace whose files still go
+//	<mount>/spare/<name>/                      the same for a future workspace: one blank disk
+//	<mount>/trash/<random>                     a deleted workspace whose files are being deleted
 //
 // Mounts are made in the caller's mount namespace. The pool keeps no state of its own outside these files.
 package pool
@@ -23,9 +23,9 @@ import (
 )
 
 type Config struct {
-	Image        string // file with the btrfs; "": Mount is a directory of a btrfs already
+	Image        string // file with the btrfs; "": Mount is already a directory of a btrfs
 	Mount        string
-	SizeBytes    int64 // of a new image; an image that exists keeps its size
+	SizeBytes    int64 // of a new image; an existing image keeps its size
 	ReserveBytes int64 // free space that new disks and forks leave for suspends, restores and deletes
 }
 
@@ -37,15 +37,15 @@ type Pool struct {
 	behind behind
 
 	mu    sync.Mutex
-	taken map[string]bool // what somebody is removing from the trash
+	taken map[string]bool // names in the trash that a goroutine is deleting
 
 	sweeping               sync.Mutex
 	orphans, orphansBefore map[uint64]bool // quota groups without a subvolume, at this sweep and at the last
 }
 
-const unmountTries = 50 // 20 ms apart: a killed sandbox lets go of its files a moment after its death
+const unmountTries = 50 // 20 ms apart: a killed sandbox closes its files a moment after its death
 
-// Open makes the pool ready: creates the image on first use, attaches and mounts it unless that is done already.
+// Open makes the pool ready: it creates the image on first use, and attaches and mounts it if needed.
 func Open(ctx context.Context, c Config) (*Pool, error) {
 	c.Mount = filepath.Clean(c.Mount)
 	if err := os.MkdirAll(c.Mount, 0o700); err != nil {
@@ -84,7 +84,7 @@ func openImage(ctx context.Context, c Config) error {
 	return mountImage(c)
 }
 
-// adopt checks that a btrfs with quotas is mounted.
+// adopt checks that the mount is a btrfs, and enables quotas.
 func adopt(c Config) (*Pool, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(c.Mount, &stat); err != nil {
@@ -109,7 +109,7 @@ func adopt(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// Close unmounts the image; its loop device detaches with that. A pool on somebody else's btrfs stays mounted.
+// Close unmounts the image, which detaches its loop device. A pool in a directory of another btrfs stays mounted.
 func (p *Pool) Close() error {
 	p.WaitDurable()
 	p.root.Close()
@@ -129,7 +129,7 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Usage says bytes in total, free ones (the reserve among them) and the reserve.
+// Usage returns bytes in total, free bytes (including the reserve) and the reserve.
 func (p *Pool) Usage() (total, free, reserve int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Fstatfs(int(p.root.Fd()), &stat); err != nil {
@@ -138,8 +138,8 @@ func (p *Pool) Usage() (total, free, reserve int64, err error) {
 	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, p.config.ReserveBytes, nil
 }
 
-// Admit refuses with ENOSPC when only the reserve is left. CreateDisk and a snapshot into another workspace ask it
-// themselves: they begin something new. Snapshots within a workspace (suspend, restore, start again) may use the reserve.
+// Admit refuses with ENOSPC if only the reserve is left. CreateDisk and a snapshot into another workspace call it, because they begin new
+// objects. Snapshots within a workspace (suspend, restore, start again) may use the reserve.
 func (p *Pool) Admit() error {
 	_, free, reserve, err := p.Usage()
 	if err != nil {

@@ -15,15 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every workspace has one level-1 quota group, and each of its subvolumes is a member from birth. The limit sits on the
-// group, not on a disk: what a snapshot shares stays charged to the subvolume that wrote it, so limits on single disks
-// would not add up.
+// Every workspace has one level-1 quota group, and each of its subvolumes is a member from the start. The limit is on the group, because
+// limits on single disks would not add up: shared data stays charged to the subvolume that wrote it.
 const (
 	groupLevel   = uint64(1) << 48
 	topSubvolume = 5
 )
 
-// enableQuotas prefers simple quotas (Linux 6.7): exact, and without the bookkeeping of shared extents.
+// enableQuotas prefers simple quotas (Linux 6.7): they are exact and need no bookkeeping of shared extents.
 func (p *Pool) enableQuotas() error {
 	if mode := p.quotaMode(); mode != "" {
 		p.simple = mode == "squota"
@@ -40,7 +39,7 @@ func (p *Pool) enableQuotas() error {
 	return nil
 }
 
-// quotaMode is "squota", "qgroup" or "" when quotas are off. Kernels that do not tell the mode have only classic ones.
+// quotaMode is "squota", "qgroup", or "" if quotas are off. Kernels that do not report the mode have only classic ones.
 func (p *Pool) quotaMode() string {
 	text, err := os.ReadFile(p.groupsDir("mode"))
 	if err == nil {
@@ -56,8 +55,8 @@ func (p *Pool) groupsDir(name string) string {
 	return filepath.Join("/sys/fs/btrfs", p.fsid, "qgroups", name)
 }
 
-// setLimit makes the workspace's group when it is new. The id is on disk before the group exists, so a crash between
-// the two leaves nothing that nobody knows.
+// setLimit creates the workspace's group if needed and limits it. The id is on disk before the group exists, so that a crash in between
+// leaves no unknown group.
 func (p *Pool) setLimit(workspaceDir string, bytes uint64) error {
 	group, err := ensureGroupID(workspaceDir)
 	if err != nil {
@@ -86,7 +85,7 @@ func ensureGroupID(workspaceDir string) (uint64, error) {
 	}
 	var random [8]byte
 	rand.Read(random[:])
-	group = groupLevel | binary.LittleEndian.Uint64(random[:])>>17 // 47 bits: two workspaces never draw the same
+	group = groupLevel | binary.LittleEndian.Uint64(random[:])>>17 // 47 random bits, so that collisions are unlikely
 	path := quotaFile(workspaceDir)
 	fresh := filepath.Join(filepath.Dir(path), ".quota")
 	if err := os.WriteFile(fresh, []byte(strconv.FormatUint(group, 10)+"\n"), 0o600); err != nil {
@@ -116,7 +115,7 @@ func readGroupID(dir string) (uint64, error) {
 
 func quotaFile(dir string) string { return filepath.Join(dir, "quota") }
 
-// DiskBytes is what the limit of the workspace counts.
+// DiskBytes returns the bytes that count for the workspace's limit.
 func (p *Pool) DiskBytes(workspace string) (int64, error) {
 	if err := checkName("workspace", workspace); err != nil {
 		return 0, err
@@ -134,8 +133,8 @@ func (p *Pool) DiskBytes(workspace string) (int64, error) {
 
 func groupName(group uint64) string { return fmt.Sprintf("%d_%d", group>>48, group&(groupLevel-1)) }
 
-// sweepGroups removes groups nobody needs: first those of subvolumes that are gone, then those of deleted workspaces. A group that still
-// has members or charged data refuses to go, and is met again at the next sweep.
+// sweepGroups removes unused groups: first those of deleted subvolumes, then those of deleted workspaces. A group with members or charged
+// data refuses removal; the next sweep retries.
 func (p *Pool) sweepGroups() error {
 	p.sweeping.Lock()
 	defer p.sweeping.Unlock()
@@ -175,8 +174,8 @@ func (p *Pool) sweepGroup(group uint64) error {
 	return err
 }
 
-// isOrphan asks for the subvolume itself: not every kernel refuses to take the group from a living one. And it asks at two sweeps, since
-// the group of a subvolume that is just being made is there a moment earlier.
+// isOrphan checks for the subvolume itself, because some kernels remove the group of a living one. It requires two sweeps in a row,
+// because a new subvolume's group exists a moment before the subvolume.
 func (p *Pool) isOrphan(group uint64) (bool, error) {
 	if group <= topSubvolume || p.referenced(group) != 0 {
 		return false, nil
@@ -188,7 +187,7 @@ func (p *Pool) isOrphan(group uint64) (bool, error) {
 	return p.orphansBefore[group], nil
 }
 
-// referenced is -1 when the kernel does not tell.
+// referenced is -1 if the kernel does not report it.
 func (p *Pool) referenced(group uint64) int64 { return p.counter(group, "referenced") }
 
 func (p *Pool) counter(group uint64, name string) int64 {
@@ -210,7 +209,7 @@ func parseGroupName(name string) (uint64, bool) {
 }
 
 func (p *Pool) usedGroups() (map[uint64]bool, error) {
-	// Spares first: what becomes a workspace's meanwhile is met there.
+	// Spares are listed first: one that becomes a workspace in between is found there.
 	spares, err := p.ListSpares()
 	if err != nil {
 		return nil, err

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// No counter of a simple quota tells what a subvolume refers to: an extent is charged to whoever wrote it, for as long as anybody refers
-// to it. So the items of the subvolume's tree are read. That resolves no path of a guest, and takes 40 ms for 20,000 small files.
+// No counter of a simple quota shows what a subvolume refers to: an extent stays charged to its writer while any subvolume refers to it.
+// So the items of the subvolume's tree are read. That resolves no path of a guest, and takes 40 ms for 20,000 small files.
 
 const (
 	extentDataKey = 108
-	extentInline  = 0   // its data lies in the item
-	rootUsedAt    = 192 // in a root item: the bytes of the tree's nodes
+	extentInline  = 0   // the data lies in the item
+	rootUsedAt    = 192 // offset in a root item: the bytes of the tree's nodes
 	searchBytes   = 256 << 10
 	searchHeader  = 32
-	extentsMax    = 1 << 20 // that are told apart at once: a guest may make as many as its disk has blocks
+	extentsMax    = 1 << 20 // bounds the deduplication set: a guest may make as many extents as its disk has blocks
 )
 
-// ReferencedBytes is what a disk refers to, whoever wrote it and whoever else refers to it: data, and the file system's own nodes. The
-// disk of a running machine changes meanwhile; what was written in the last seconds may be missing.
+// ReferencedBytes returns the bytes that a disk refers to, regardless of the writer and of other references: data and metadata nodes. For
+// a running machine the writes of the last seconds may be missing.
 func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	disk, err := p.openSubvolume(path)
 	if err != nil {
@@ -42,9 +42,9 @@ func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	return nodes + counted.bytes, nil
 }
 
-// extents sums up bytes on the drive. One extent may be referred to several times: a file that was overwritten in parts keeps the whole.
+// extents sums up bytes on the drive. Several references to one extent count once: a partly overwritten file keeps the whole extent.
 type extents struct {
-	perFile bool // guests cannot share extents between files: those of one file are told apart, then forgotten
+	perFile bool // deduplicate within one file only: guests cannot share extents between files
 	file    uint64
 	seen    map[uint64]bool
 	bytes   int64
@@ -81,7 +81,7 @@ type searchArgs struct {
 	found [searchBytes]byte
 }
 
-// eachExtent tells the extents of all files of an open subvolume, file by file.
+// eachExtent calls tell for the extents of all files of an open subvolume, file by file.
 func eachExtent(disk *os.File, tell func(file, place, bytes uint64)) error {
 	args := &searchArgs{}
 	next := searchKey{minObject: subvolInode, maxObject: math.MaxUint64, maxOffset: math.MaxUint64, maxType: math.MaxUint32, maxT: math.MaxUint64}
@@ -109,7 +109,7 @@ func eachExtent(disk *os.File, tell func(file, place, bytes uint64)) error {
 	}
 }
 
-// stepOn begins the range behind its first key.
+// stepOn moves the range's start past its first key.
 func (k *searchKey) stepOn() bool {
 	if k.minOffset++; k.minOffset != 0 {
 		return true
@@ -134,7 +134,7 @@ func parseItem(from []byte) searchItem {
 	return searchItem{object: order.Uint64(from[8:]), offset: order.Uint64(from[16:]), kind: order.Uint32(from[24:]), body: from[searchHeader : searchHeader+length]}
 }
 
-// extent is false for what is none, and for holes and data in the tree's own nodes.
+// extent returns ok false for other items, holes and inline data.
 func (i searchItem) extent() (place, bytes uint64, ok bool) {
 	if i.kind != extentDataKey || len(i.body) < 37 || i.body[20] == extentInline {
 		return 0, 0, false
@@ -143,7 +143,7 @@ func (i searchItem) extent() (place, bytes uint64, ok bool) {
 	return place, bytes, place != 0
 }
 
-// nodeBytes is what the subvolume's tree itself takes, as of the last commit.
+// nodeBytes returns the size of the subvolume's tree nodes, as of the last commit.
 func (p *Pool) nodeBytes(disk *os.File) (int64, error) {
 	lookup := &struct {
 		tree, object uint64

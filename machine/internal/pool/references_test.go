@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled is what the workspace is charged for and what its disk refers to, when nothing is left to write out.
+// settled flushes everything, and returns the bytes charged to the workspace and referred to by its disk.
 func settled(t *testing.T, p *Pool, workspace, disk string) (used, refers int64) {
 	t.Helper()
 	must(t, p.Sync(""))
@@ -23,13 +23,13 @@ func TestADiskThatSharesNothingRefersToWhatItIsChargedFor(t *testing.T) {
 	must(t, p.CreateDisk(ws, "d0"))
 	upper := filepath.Join(p.DiskPath(ws, "d0"), "upper")
 	must(t, fill(filepath.Join(upper, "big"), 32*mib))
-	for i := range 3000 { // some of them so small that they lie in the tree's own nodes
+	for i := range 3000 { // the smallest are stored inline in tree nodes
 		must(t, os.WriteFile(filepath.Join(upper, fmt.Sprint("small", i)), make([]byte, 1+i*3), 0o600))
 	}
 	if used, refers := settled(t, p, ws, "d0"); used != refers || used < 32*mib {
 		t.Errorf("charged %d, referred to %d", used, refers)
 	}
-	// The middle of an extent is written anew: the whole of it stays on the drive, and counts once.
+	// An overwrite in the middle of an extent keeps the whole extent on the drive, counted once.
 	file := must1(os.OpenFile(filepath.Join(upper, "big"), os.O_WRONLY, 0))(t)
 	defer file.Close()
 	for _, at := range []int64{mib, 3 * mib, 9 * mib} {

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A workspace may hold quotaGiB of files on the disk that it works on, whoever wrote them; that is what its users know of its size. The
-// limit of a quota group counts something else: what the workspace's subvolumes wrote, for as long as anybody refers to it. What only
-// checkpoints and forks still hold is in it, what the disk shares with the source of a fork is not. So the limit is set to what is
-// counted, and what the disk may still grow by. It is the kernel that keeps it.
+// A workspace may hold quotaGiB of files on its current disk, regardless of the workspace that wrote them; this is the size that users
+// know. A quota group's limit counts bytes that the workspace's subvolumes wrote, as long as any subvolume refers to them. That includes
+// data held only by checkpoints and forks, but not data shared with a fork's source. So the limit is set to the counted bytes plus the
+// disk's remaining capacity, and the kernel enforces it.
 
-// keptMax bounds what a workspace's own checkpoints may keep beside the files of its disk, in disks of its size. Without a bound a few
-// snapshots between which everything is written anew would fill the pool.
+// keptMax bounds the data that a workspace's own checkpoints keep in addition to its disk, in multiples of the quota. Without it a few
+// snapshots between full rewrites would fill the pool.
 const keptMax = 1
 
-// assemblySlack is for what the service itself writes to a disk before a guest runs on it: the directories of an overlay, who the machine is.
+// assemblySlack is for the service's own writes before a guest runs: an overlay's directories and the incarnation.
 const assemblySlack = 64 << 20
 
-// EnsureWorkspace makes the workspace's directory, and a limit where there is none yet: the one of a workspace that has no files.
+// EnsureWorkspace makes the workspace's directory, and a limit if there is none: that of an empty workspace.
 func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -32,9 +32,8 @@ func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	return p.setLimit(dir, limit)
 }
 
-// AssembleWorkspace is EnsureWorkspace with room for a machine that is being made, whatever is used: on a disk that the guest has filled an
-// overlay has no place for its work directory, and the kernel mounts it read-only without a word. SetRoom takes the room back before the
-// guest is handed over.
+// AssembleWorkspace is EnsureWorkspace with extra capacity for a machine that is being made. On a full disk an overlay cannot make its
+// work directory, and the kernel silently mounts it read-only. SetRoom removes the extra capacity before the guest runs.
 func (p *Pool) AssembleWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -59,13 +58,12 @@ func (p *Pool) ensureWorkspace(workspace string) (dir string, group uint64, err 
 	return dir, group, err
 }
 
-// Room is how far a workspace's limit is, in bytes. Used is what it counts, as of the kernel's last commit; Limit may be below it.
+// Room is a workspace's use and limit in bytes. Used is as of the kernel's last commit; Limit may be lower.
 type Room struct{ Used, Limit int64 }
 
-// Left is what may still be written.
 func (r Room) Left() int64 { return max(r.Limit-r.Used, 0) }
 
-// RoomFor is the room of a workspace whose disk refers to diskBytes (ReferencedBytes). No limit is set by it.
+// RoomFor computes the Room of a workspace whose disk refers to diskBytes (ReferencedBytes). It does not set the limit.
 func (p *Pool) RoomFor(workspace string, quotaGiB int, diskBytes int64) (Room, error) {
 	quota, err := limitOf(quotaGiB)
 	if err != nil {
@@ -79,7 +77,7 @@ func (p *Pool) RoomFor(workspace string, quotaGiB int, diskBytes int64) (Room, e
 	if used-diskBytes <= keptMax*int64(quota) {
 		return room, nil
 	}
-	// What only forks hold, and what is being deleted, is not the workspace's fault.
+	// Data held only by forks, or being deleted, does not count against the workspace.
 	own, err := p.heldBytes(workspace)
 	if err != nil {
 		return Room{}, err
@@ -88,7 +86,7 @@ func (p *Pool) RoomFor(workspace string, quotaGiB int, diskBytes int64) (Room, e
 	return room, nil
 }
 
-// SetRoom makes it the limit.
+// SetRoom sets room.Limit as the kernel's limit.
 func (p *Pool) SetRoom(workspace string, room Room) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -96,7 +94,7 @@ func (p *Pool) SetRoom(workspace string, room Room) error {
 	return p.setLimit(p.WorkspaceDir(workspace), uint64(max(room.Limit, 1)))
 }
 
-// RoomOf is the room as the kernel has it.
+// RoomOf returns the kernel's current use and limit.
 func (p *Pool) RoomOf(workspace string) (Room, error) {
 	used, err := p.DiskBytes(workspace)
 	if err != nil {
@@ -106,16 +104,16 @@ func (p *Pool) RoomOf(workspace string) (Room, error) {
 	return Room{Used: used, Limit: p.limited(group)}, err
 }
 
-// limited is 0 where the kernel has no limit, or does not tell.
+// limited is 0 if the kernel has no limit or does not report it.
 func (p *Pool) limited(group uint64) int64 { return max(p.counter(group, "max_referenced"), 0) }
 
-// Change is what happens to a workspace's disks that no commit has counted yet.
+// Change describes writes to a workspace's disks that no commit has counted yet.
 type Change struct {
 	DataBytes int64 // written by programs
-	Any       bool  // files came or went, or were written to
+	Any       bool  // files were made, deleted or written to
 }
 
-// ChangeOf is what the kernel has set aside for a workspace since its last commit: nothing, where it does not tell.
+// ChangeOf returns the kernel's reservations for a workspace since the last commit; zero if the kernel does not report them.
 func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	group, err := p.groupID(workspace)
 	if err != nil {
@@ -125,7 +123,7 @@ func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	return Change{DataBytes: max(data, 0), Any: data > 0 || nodes > 0}, nil
 }
 
-// CountersOf is the directory in which the kernel shows limit and counters of the group that a disk is in; "" where it does not.
+// CountersOf is the sysfs directory with limit and counters of a disk's group; "" if there is none.
 func (p *Pool) CountersOf(disk string) string {
 	group, err := readGroupID(filepath.Dir(filepath.Dir(disk)))
 	if err != nil {
@@ -138,7 +136,7 @@ func (p *Pool) CountersOf(disk string) string {
 	return dir
 }
 
-// heldBytes is the data that all disks and checkpoints of a workspace hold together.
+// heldBytes returns the data that all disks and checkpoints of a workspace hold together.
 func (p *Pool) heldBytes(workspace string) (int64, error) {
 	held := &extents{seen: map[uint64]bool{}}
 	for _, pattern := range []string{"disks/*", "checkpoints/*/*"} {
@@ -155,7 +153,7 @@ func (p *Pool) heldBytes(workspace string) (int64, error) {
 	return held.bytes, nil
 }
 
-// addExtents leaves out what is no subvolume, and what is deleted meanwhile.
+// addExtents skips paths that are no subvolume or were just deleted.
 func (p *Pool) addExtents(path string, to *extents) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil || stat.Ino != subvolInode || stat.Mode&unix.S_IFMT != unix.S_IFDIR {

@@ -11,7 +11,6 @@ import (
 
 const gib = 1 << 30
 
-// roomFor is what a disk of 1 GiB may still grow by, and how far its limit is from the smallest.
 func roomFor(t *testing.T, p *Pool, workspace, disk string) Room {
 	t.Helper()
 	_, refers := settled(t, p, workspace, disk)
@@ -43,7 +42,7 @@ func TestFilesThatOnlyACheckpointHoldsTakeNoRoomOfTheDisk(t *testing.T) {
 	if kernel := must1(p.RoomOf(ws))(t); kernel != room {
 		t.Errorf("EnsureWorkspace left %+v", kernel)
 	}
-	// To the byte: what is left can be written, and no more.
+	// Exactly the remaining capacity can be written.
 	must(t, p.SetRoom(ws, Room{Limit: room.Used + 16*mib}))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/new"), 12*mib))
 	if err := fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/more"), 8*mib); !errors.Is(err, unix.EDQUOT) {

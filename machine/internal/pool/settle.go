@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SettleFile makes sure that nobody can change the file at a path any more through a descriptor or a mapping from before. A file that
-// somebody else can still write gives its place to a copy that shares its blocks. Nobody may open it for writing meanwhile.
+// SettleFile makes sure that no earlier descriptor or mapping can change the file at a path. If another process may still write to it, a
+// copy that shares its blocks replaces it. No process may open it for writing during the call.
 func SettleFile(path string) error {
 	writable, err := hasWriter(path)
 	if err != nil || !writable {
@@ -26,7 +26,7 @@ func SettleFile(path string) error {
 	return nil
 }
 
-// hasWriter asks for a lease on reading, which the kernel gives only on a file that is open for writing nowhere.
+// hasWriter requests a read lease, which the kernel grants only if no process has the file open for writing.
 func hasWriter(path string) (bool, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareDisk is the name of a spare's disk until somebody takes it.
+// spareDisk is the name of a spare's disk until it is taken.
 const spareDisk = "blank"
 
-// spareLimit is for the few files of the agent that is fitted with it: nobody else writes to a spare.
+// spareLimit is for the agent's few files: nothing else writes to a spare.
 const spareLimit = 64 << 20
 
-// CreateSpare makes what a new workspace begins with, a blank disk within a limit, before there is one. ENOSPC (wrapped): only the
-// reserve is left.
+// CreateSpare makes the blank disk and limit of a future workspace. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateSpare(name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
@@ -36,13 +35,13 @@ func (p *Pool) CreateSpare(name string) error {
 	return nil
 }
 
-// SpareDisk is the path of its disk. Mounts of it go on when it is taken.
+// SpareDisk is the path of the spare's disk. Mounts of it stay valid when it is taken.
 func (p *Pool) SpareDisk(name string) string {
 	return filepath.Join(p.spareDir(name), "disks", spareDisk)
 }
 
-// TakeSpare makes a spare a workspace that is not there yet, its disk named and its limit set. It is durable as a disk of CreateDisk is.
-// os.ErrExist (wrapped): the workspace is there. ENOSPC (wrapped): only the reserve is left.
+// TakeSpare turns a spare into a new workspace, names its disk and sets its limit. It becomes durable like a disk of CreateDisk.
+// os.ErrExist (wrapped): the workspace exists. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := errors.Join(checkName("spare", name), checkName("workspace", workspace), checkName("disk", disk), p.Admit()); err != nil {
 		return err
@@ -65,13 +64,12 @@ func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	return nil
 }
 
-// HasWorkspace says whether anything of a workspace is here.
 func (p *Pool) HasWorkspace(workspace string) bool {
 	_, err := os.Lstat(p.WorkspaceDir(workspace))
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// DeleteSpare removes one that nobody will take. One that is not there is fine.
+// DeleteSpare removes an untaken spare. A missing one is no error.
 func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
@@ -82,7 +80,7 @@ func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	return nil
 }
 
-// ListSpares names all, half-made ones too.
+// ListSpares returns all spares, unfinished ones included.
 func (p *Pool) ListSpares() ([]string, error) { return listNames(p.spares()) }
 
 func (p *Pool) spareDir(name string) string { return filepath.Join(p.spares(), component(name)) }

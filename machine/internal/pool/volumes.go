@@ -10,28 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A volume is one subvolume within a limit of its own:
+// A volume is one subvolume within its own limit:
 //
-//	<mount>/volumes/<id>/data   subvolume: what the workspaces see
+//	<mount>/volumes/<id>/data   subvolume: the content that workspaces see
 //	<mount>/volumes/<id>/quota  id of its level-1 quota group
 //
-// It is there as soon as data is: a volume that was half made has none, and is made again from the beginning.
+// It exists as soon as data does: an unfinished volume has none, and is made again from the beginning.
 
 func (p *Pool) volumes() string { return filepath.Join(p.config.Mount, "volumes") }
 
 func (p *Pool) volumeDir(id string) string { return filepath.Join(p.volumes(), component(id)) }
 
-// VolumePath is the directory that machines get.
+// VolumePath is the directory that machines mount.
 func (p *Pool) VolumePath(id string) string { return filepath.Join(p.volumeDir(id), "data") }
 
-// HasVolume says whether the volume is complete.
+// HasVolume reports whether the volume is complete.
 func (p *Pool) HasVolume(id string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
 }
 
-// CreateVolume makes a volume, or sets the limit of one that is there. It is durable when this returns. ENOSPC (wrapped): only the reserve
-// is left.
+// CreateVolume makes a volume, or sets the limit of an existing one. It is durable on return. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateVolume(id string, quotaGiB int) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -67,8 +66,8 @@ func (p *Pool) createVolume(id string, bytes uint64) error {
 	return errors.Join(SyncDir(p.VolumePath(id)), SyncDir(dir), SyncDir(p.volumes()))
 }
 
-// makeVolume gives the subvolume its name when its mode is right. Everybody in a workspace may write to it: who may is decided by who is
-// attached, and how.
+// makeVolume names the subvolume after it has set its mode. Every user in a workspace may write to it: access is controlled by
+// attachments.
 func (p *Pool) makeVolume(dir string) error {
 	group, err := readGroupID(dir)
 	if err != nil {
@@ -88,12 +87,12 @@ func (p *Pool) makeVolume(dir string) error {
 		err = unix.Renameat2(int(parent.Fd()), fresh, int(parent.Fd()), "data", unix.RENAME_NOREPLACE)
 	}
 	if err != nil {
-		_ = destroySubvolume(parent, fresh) // the next try, or the volume's deletion, meets it again
+		_ = destroySubvolume(parent, fresh) // after a failure the next try, or the volume's deletion, removes it
 	}
 	return err
 }
 
-// DeleteVolume makes a volume disappear in one durable step, then removes its data, as DeleteWorkspace does. One that is not there is fine.
+// DeleteVolume removes a volume in one durable step, then deletes its data. A missing one is no error.
 func (p *Pool) DeleteVolume(id string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -101,10 +100,9 @@ func (p *Pool) DeleteVolume(id string) error {
 	return p.remove(p.volumeDir(id))
 }
 
-// ListVolumes names what is there, half-made ones too.
+// ListVolumes returns all volumes, unfinished ones included.
 func (p *Pool) ListVolumes() ([]string, error) { return listNames(p.volumes()) }
 
-// VolumeBytes is what the limit of the volume counts.
 func (p *Pool) VolumeBytes(id string) (int64, error) {
 	group, err := readGroupID(p.volumeDir(id))
 	if err != nil {

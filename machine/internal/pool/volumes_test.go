@@ -27,7 +27,7 @@ func TestAVolumeHoldsItsQuotaAndNoMoreAlsoAfterItWasMadeLarger(t *testing.T) {
 	if bytes, err := p.VolumeBytes(vol); err != nil || bytes < 512*mib || bytes > 1<<30 {
 		t.Errorf("%d bytes, %v", bytes, err)
 	}
-	must(t, p.CreateVolume(vol, 2)) // of one that is there, the limit
+	must(t, p.CreateVolume(vol, 2)) // sets the limit of an existing volume
 	must(t, fill(filepath.Join(data, "more"), 600*mib))
 	must(t, unix.Unmount(c.Mount, unix.MNT_DETACH))
 	p = must1(Open(context.Background(), c))(t)

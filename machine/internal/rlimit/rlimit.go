@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RaiseOpenFiles lets this process and its children have `wanted` files open. Inside a container, where the hard limit may only be
-// used and not raised, it takes what there is. Setting the limit by hand is what makes Go's children inherit it.
+// RaiseOpenFiles lets this process and its children open `wanted` files. If the hard limit cannot be raised, as in a container, it raises
+// the soft limit to it. Go's children inherit only a limit that was set explicitly.
 func RaiseOpenFiles(wanted uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -26,11 +26,11 @@ func RaiseOpenFiles(wanted uint64) error {
 	return nil
 }
 
-// NoCoreFiles keeps this process and its children from ever writing their memory to a file: keys and guests are in it.
+// NoCoreFiles disables core files of this process and its children: memory contains keys and guests' data.
 func NoCoreFiles() error { return NoCoreFilesOf(0) }
 
-// NoCoreFilesOf does it for another process; 0 is this one. A limit of one byte is less than any file has, and is the one that the kernel
-// heeds where core files go to a program: of a limit of zero it takes no notice then.
+// NoCoreFilesOf disables core files of another process; 0 is this one. It sets one byte, because the kernel ignores a limit of zero if
+// core files are piped to a program.
 func NoCoreFilesOf(pid int) error {
 	var had unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &had)

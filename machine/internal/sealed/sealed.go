@@ -1,4 +1,4 @@
-// Package sealed keeps bytes in memory files that nobody can change any more, by whatever descriptor or link in /proc they are reached.
+// Package sealed makes memory files that no process can change, through any descriptor or /proc link.
 package sealed
 
 import (
@@ -22,7 +22,7 @@ func FD(name string, content []byte) (int, error) {
 	return fd, nil
 }
 
-// create asks for a file that may be executed, which a host can make the exception. Kernels before 6.3, and gVisor, do not know the flag.
+// create requests an executable file, because a host may forbid that by default. Kernels before 6.3, and gVisor, do not know the flag.
 func create(name string) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if err == unix.EINVAL {

@@ -22,11 +22,11 @@ const (
 	youngest = time.Minute
 )
 
-// TakeDown, where a package sets it before Run, takes down what its tests have left below a folder, besides control groups and files. The
-// processes of those tests have ended, and their mounts are gone.
+// TakeDown, if a package sets it before Run, removes what its tests left below a folder, except cgroups and files. The tests' processes
+// and mounts are gone by then.
 var TakeDown func(folder string) error
 
-// folder is what os.TempDir is for the tests of one Run. Its lock is held as long as the process outside lives.
+// folder is os.TempDir for the tests of one Run. Its lock is held as long as the outer process lives.
 type folder struct {
 	path string
 	lock *os.File
@@ -41,11 +41,11 @@ func newFolder() (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As /tmp is: tests have processes of other users.
+	// Mode as /tmp: tests have processes of other users.
 	return &folder{path, lock}, errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Chmod(path, 0o777|os.ModeSticky))
 }
 
-// sweep takes down what killed runs of this package's kind have left. A folder whose lock is held belongs to a run that goes on.
+// sweep removes the folders of killed runs. A locked folder belongs to a live run.
 func sweep() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folders))
 	for _, path := range left {
@@ -66,7 +66,7 @@ func sweep() {
 	}
 }
 
-// locked says that a folder has its lock, held or not.
+// locked reports whether a folder has a lock file, held or not.
 func locked(path string) bool {
 	_, err := os.Stat(filepath.Join(path, lockName))
 	return err == nil
@@ -85,7 +85,7 @@ func (f *folder) takeDown() error {
 	return errors.Join(failed, os.RemoveAll(f.path))
 }
 
-// NotesGroup says, before it is made, that tests make the control groups of an instance.
+// NotesGroup records, in advance, that tests make the cgroups of an instance.
 func NotesGroup(t testing.TB, instance string) {
 	t.Helper()
 	if err := noteGroup(instance); err != nil {
@@ -97,7 +97,7 @@ func noteGroup(instance string) error {
 	return os.WriteFile(filepath.Join(os.TempDir(), groupPrefix+"berth-"+instance), nil, 0o600)
 }
 
-// removeGroups removes the control groups of a name in every hierarchy, the deepest first.
+// removeGroups removes the cgroups of a name in every hierarchy, the deepest first.
 func removeGroups(name string) error {
 	direct, _ := filepath.Glob(filepath.Join(cgroups, name))
 	deeper, _ := filepath.Glob(filepath.Join(cgroups, "*", name))
@@ -108,7 +108,7 @@ func removeGroups(name string) error {
 			if err == nil && entry.IsDir() {
 				found = append(found, path)
 			}
-			return nil // one that went meanwhile
+			return nil // the group was just removed
 		})
 		slices.Reverse(found)
 		for _, path := range found {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// wholeVariable says that everything is to be tested: what is missing fails then, since nobody reads that a test was left out.
+// wholeVariable marks a run of all tests, in which a missing requirement is a failure: skipped tests would go unnoticed.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
-// Needs ends a test that lacks one of the variables, or root: it is skipped, and in a whole run it fails.
+// Needs skips a test that lacks one of the variables, or root; in a whole run the test fails.
 func Needs(t testing.TB, variables ...string) {
 	t.Helper()
 	why := Missing(variables...)
@@ -21,7 +21,7 @@ func Needs(t testing.TB, variables ...string) {
 	}
 }
 
-// Missing says what the process lacks of the variables and of root; "" when nothing.
+// Missing returns what the process lacks of the variables and root; "" if nothing.
 func Missing(variables ...string) string {
 	for _, variable := range variables {
 		if os.Getenv(variable) == "" {
@@ -34,5 +34,4 @@ func Missing(variables ...string) string {
 	return ""
 }
 
-// Whole says that this is a run of all tests.
 func Whole() bool { return os.Getenv(wholeVariable) != "" }

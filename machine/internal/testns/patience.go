@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// slownessVariable names a file with how much longer things take here and now than on a quiet computer with two processors, which is what
-// bounds of tests are written for. The runner of all tests rewrites it every few seconds; tests/support/patience.ts reads it as well.
+// slownessVariable names a file with a factor: how much slower this computer is now than a quiet one with two processors. Test time
+// limits are written for the latter. The test runner rewrites it every few seconds; tests/support/patience.ts reads it too.
 const slownessVariable = "BERTH_TEST_SLOWNESS_FILE"
 
 // Slowness is at least 1.
 func Slowness() float64 {
 	text, err := os.ReadFile(os.Getenv(slownessVariable))
 	if err != nil {
-		return 1 // no runner says it
+		return 1 // no runner has set it
 	}
 	if number, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err == nil {
 		return max(1, number)
@@ -23,12 +23,12 @@ func Slowness() float64 {
 	return 1
 }
 
-// Patience is a bound for this computer as it is now.
+// Patience scales a time limit to this computer's current speed.
 func Patience(quiet time.Duration) time.Duration {
 	return time.Duration(float64(quiet) * Slowness())
 }
 
-// Patiently tells whether time is left. Time in which the computer is slow counts as the part of it that a quiet computer takes.
+// Patiently returns a function that reports whether time is left. Slow periods count less, by Slowness.
 func Patiently(quiet time.Duration) func() bool {
 	last, left := time.Now(), quiet
 	return func() bool {

@@ -1,6 +1,6 @@
-// Package testns runs the tests of a package in namespaces of their own, which end with them: the tests mount, make links, start
-// sandboxes and set rules for real. When their first process ends, for whatever reason, the kernel ends every other and takes the mounts.
-// Files and control groups have no such end: they lie in one folder, or are noted in it, and are taken down from outside.
+// Package testns runs a package's tests in their own namespaces: the tests mount, make links, start sandboxes and set rules for real.
+// When their first process ends, the kernel ends all others and removes the mounts. Files and cgroups do not end that way: they lie in
+// one folder, or are recorded in it, and the outer process removes them.
 package testns
 
 import (
@@ -15,16 +15,16 @@ import (
 
 const (
 	inside     = "BERTH_TEST_NAMESPACE"
-	asInit     = "init"  // the first process of the namespaces: it prepares them, starts the tests and reaps
-	asTests    = "tests" // the tests
+	asInit     = "init" // the first process of the namespaces: it prepares them, starts the tests and reaps
+	asTests    = "tests"
 	netnsNames = "/run/netns"
 )
 
-// Finish, where a package sets it before Run, is called inside the namespaces when the tests have ended. Its error fails the run.
+// Finish, if a package sets it before Run, is called inside the namespaces after the tests. Its error fails the run.
 var Finish func() error
 
-// Run is m.Run in namespaces: it starts the test binary again in new namespaces of mounts and processes, and in the further namespaces of
-// `also` (CLONE_NEW… flags). There, `checks` are called in turn before the first test; one that fails ends it. Returns the exit code.
+// Run is m.Run in namespaces. It starts the test binary again in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags).
+// There it calls `checks` before the first test; a failing check ends the run. Returns the exit code.
 func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	switch os.Getenv(inside) {
 	case asInit:
@@ -57,7 +57,7 @@ func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	return code
 }
 
-// enclosed stays outside: it waits, passes an interruption on as the end of all, and takes down what has no end by itself.
+// enclosed runs outside: it waits, kills the run on an interruption, and removes files and cgroups.
 func enclosed(also uintptr) (code int, err error) {
 	sweep()
 	folder, err := newFolder()
@@ -122,7 +122,7 @@ func prepare() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// Where `ip netns` keeps its names: outside they would outlive a test that is killed.
+	// The names of `ip netns`: outside the namespace they would outlive a killed test.
 	if err := os.MkdirAll(netnsNames, 0o755); err != nil {
 		return err
 	}

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// leaves has a run of this binary leave things and go on: its value is the mark of what it leaves.
+// leaves makes a run of this binary leave objects and go on; its value marks them.
 const leaves = "BERTH_TEST_LEAVES"
 
 func TestMain(m *testing.M) { os.Exit(Run(m, 0, leaveThings)) }
 
-// leaveThings is what a run of this binary does that the mark names.
+// leaveThings makes the objects that the mark names.
 func leaveThings() error {
 	mark := os.Getenv(leaves)
 	if mark == "" {
@@ -50,7 +50,7 @@ func TestARunThatIsEndedLeavesNothing(t *testing.T) {
 func TestOfAKilledRunNoProcessIsLeftAndTheNextRunRemovesTheRest(t *testing.T) {
 	outside, mark, dir := leaving(t)
 	must(t, outside.Process.Kill())
-	_ = outside.Wait() // it was killed
+	_ = outside.Wait()
 	eventually(t, "its processes end", func() bool { return len(processes(t, mark)) == 0 })
 	if _, err := os.Stat(groupOf(mark)); err != nil {
 		t.Errorf("the killed run had no time to remove its group: %v", err)
@@ -74,11 +74,11 @@ func TestARunThatGoesOnKeepsWhatItHas(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, outside.Process.Signal(syscall.SIGTERM))
-	_ = outside.Wait() // it was ended
+	_ = outside.Wait()
 	nothingIsLeft(t, mark, dir)
 }
 
-// leaving starts a run in a directory of its own, and returns when it has left things.
+// leaving starts a run in its own directory, and returns when it has left objects.
 func leaving(t *testing.T) (outside *exec.Cmd, mark, dir string) {
 	t.Helper()
 	mark, dir = fmt.Sprintf("1%08d", rand.IntN(1e8)), t.TempDir()
@@ -119,7 +119,7 @@ func nothingIsLeft(t *testing.T, mark, dir string) {
 	}
 }
 
-// groupOf is where the group of a mark lies: in a hierarchy that every computer has.
+// groupOf is the cgroup of a mark, in a hierarchy that every computer has.
 func groupOf(mark string) string {
 	if _, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
 		return filepath.Join(cgroups, "berth-t"+mark)

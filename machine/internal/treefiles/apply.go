@@ -14,10 +14,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Owner is whose the files are.
 type Owner struct{ UID, GID int }
 
-// Apply makes of what is below root what the stream says. An error leaves it in between.
+// Apply changes the files below root as the stream says. After an error the tree is half changed.
 func Apply(root *os.File, owner Owner, from *bufio.Reader) error {
 	a := &applying{root: root, owner: owner}
 	defer a.closeParent()
@@ -40,7 +39,7 @@ type applying struct {
 	owner      Owner
 	parentPath string
 	parent     *os.File
-	// directories get their times at the end: what is put into them changes them.
+	// directories get their times at the end: new entries change them.
 	directories []wire.TreeEntry
 }
 
@@ -73,7 +72,7 @@ func (a *applying) apply(entry wire.TreeEntry, from io.Reader) error {
 	return unix.EINVAL
 }
 
-// isPath says whether all its names are names.
+// isPath reports whether every component is a valid name.
 func isPath(path string) bool {
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsRune(name, 0) {
@@ -83,7 +82,7 @@ func isPath(path string) bool {
 	return len(path) < unix.PathMax
 }
 
-// openParent keeps the last directory open: entries of one come together.
+// openParent keeps the last directory open: entries of one directory are adjacent.
 func (a *applying) openParent(dir string) (*os.File, error) {
 	if a.parent != nil && a.parentPath == dir {
 		return a.parent, nil
@@ -172,7 +171,7 @@ func (a *applying) finishDirectories() error {
 		entry := a.directories[i]
 		dir, err := openBeneath(a.root, path.Join(".", entry.Path))
 		if err == unix.ENOENT || err == unix.ENOTDIR {
-			continue // put and taken away in one stream
+			continue // made and removed in one stream
 		}
 		if err != nil {
 			return fmt.Errorf("directory %q: %w", entry.Path, err)
@@ -194,7 +193,7 @@ func setTimes(parent *os.File, name string, modifiedMS int64) error {
 	return unix.UtimesNanoAt(int(parent.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// removeAt removes a name with all that is below it. One that is not there is fine.
+// removeAt removes a name with everything below it. A missing name is no error.
 func removeAt(parent *os.File, name string) error {
 	err := unix.Unlinkat(int(parent.Fd()), name, 0)
 	if err == nil || err == unix.ENOENT {

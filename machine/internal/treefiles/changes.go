@@ -17,30 +17,29 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Changed is where changes are read from. Nobody writes there any more.
+// Changed is the source of changes. No process writes there any more.
 type Changed struct {
-	Upper *os.File // of the overlay that the guest's root was
-	// Merged gives that root as the guest saw it, read-only: what a directory holds that was moved lies partly in the lower ones.
+	Upper *os.File // upper directory of the guest's root overlay
+	// Merged opens that root as the guest saw it, read-only. A moved directory lies partly in the lower layers.
 	Merged     func() (*os.File, error)
 	BytesMax   int64
 	EntriesMax int64
 }
 
-// home is where the tree lies in a guest's root.
 var home = []string{"home", "user"}
 
-// ofGuests is the mode that the tree's root gets where the guest has removed that root, and left no directory there.
+// ofGuests is the mode of the tree's root if the guest removed that directory.
 const ofGuests = 0o755
 
-// namesAtOnce are held at each level: a guest chooses how many names a directory has, and how deep it lies.
+// namesAtOnce bounds the names held at each level: a guest chooses the size and depth of directories.
 const namesAtOnce = 64
 
-// refusedError is told in the stream: what the guest left cannot be a tree.
+// refusedError is reported in the stream: the guest's files cannot be represented as a tree.
 type refusedError struct{ why, path string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// WriteChanges tells what was changed below /home/user, as the upper directory has it: it costs what was changed, not what there is.
+// WriteChanges writes the changes below /home/user, from the upper directory. Its cost depends on the changes, not on the tree.
 func WriteChanges(to io.Writer, changed Changed) error {
 	out := bufio.NewWriterSize(to, StreamBytes)
 	w := &walking{Changed: changed, out: out}
@@ -60,10 +59,10 @@ type walking struct {
 	out     *bufio.Writer
 	bytes   int64
 	entries int64
-	merged  bool // below a directory that was moved: all of it is told, as the guest saw it
+	merged  bool // inside a moved directory: everything is written, as the guest saw it
 }
 
-// fromTop goes down to the tree's root. What is above it may have been moved or removed, too.
+// fromTop descends to the tree's root. The guest may have moved or removed a directory above it.
 func (w *walking) fromTop() error {
 	at, opaque := w.Upper, false
 	for _, name := range home {
@@ -88,7 +87,7 @@ func (w *walking) fromTop() error {
 	return w.directory(at, "", opaque)
 }
 
-// wholeRoot is for a root that was moved away and back, or another one in its place.
+// wholeRoot handles a root that was moved away and back, or replaced.
 func (w *walking) wholeRoot() error {
 	merged, err := w.Merged()
 	if err != nil {
@@ -107,7 +106,7 @@ func (w *walking) wholeRoot() error {
 	return w.directory(dir, "", true)
 }
 
-// directory tells of one and of what is in it.
+// directory writes a directory and its content.
 func (w *walking) directory(dir *os.File, at string, opaque bool) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &stat); err != nil {
@@ -139,10 +138,10 @@ func (w *walking) name(dir *os.File, name, below string) error {
 		return fmt.Errorf("%q: %w", at, err)
 	}
 	kind := stat.Mode & unix.S_IFMT
-	removed := kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK // a whiteout, or what no tree has
+	removed := kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK // a whiteout, or a type that trees do not have
 	if !utf8.ValidString(name) {
 		if removed {
-			return nil // no tree has had it
+			return nil // no tree had this name
 		}
 		return &refusedError{wire.TreeNameNotUTF8, strings.ToValidUTF8(at, "�")}
 	}
@@ -207,7 +206,7 @@ func (w *walking) symlink(dir *os.File, name, at string, stat *unix.Stat_t) erro
 	return w.tell(entry)
 }
 
-// file reads what is there, holes as the zeros that they are.
+// file writes a file's content, with holes as zeros.
 func (w *walking) file(dir *os.File, name, at string) error {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -246,20 +245,20 @@ func entryOf(kind, at string, stat *unix.Stat_t, opaque bool) wire.TreeEntry {
 	return wire.TreeEntry{Type: kind, Path: at, Mode: stat.Mode & 0o7777, ModifiedMS: milliseconds(stat.Mtim), Opaque: opaque}
 }
 
-// milliseconds of a time that the guest may have set to anything.
+// milliseconds clamps a time that the guest may have set to any value.
 func milliseconds(at unix.Timespec) int64 {
 	const secondsMax = math.MaxInt32 * 100
 	return max(min(at.Sec, secondsMax), 0)*1000 + at.Nsec/int64(time.Millisecond)
 }
 
-// How a directory of the upper layer stands to those below it.
+// Relations of an upper directory to the layers below.
 const (
 	mergedDir = iota
 	opaqueDir // hides them
-	moved     // continues one of another name
+	moved     // continues a directory with another name
 )
 
-// openUpper opens a directory of the upper layer. ENOTDIR: there is something else, a whiteout for one.
+// openUpper opens a directory of the upper layer. ENOTDIR: it is not a directory, for example a whiteout.
 func openUpper(parent *os.File, name string) (*os.File, int, error) {
 	dir, err := openDir(parent, name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package treefiles moves trees of files to and from directories that a guest could write. It never resolves a path of more than one
-// name by itself, and never follows a link.
+// Package treefiles transfers trees of files to and from directories that a guest could write. It resolves only single names, and never
+// follows a link.
 package treefiles
 
 import (
@@ -13,13 +13,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// lineBytesMax is for a path and a target of a page each, of which JSON makes six characters a byte at most.
+// lineBytesMax fits a path and a target of a page each, with up to six JSON characters per byte.
 const lineBytesMax = 64 << 10
 
-// StreamBytes is what a reader or writer of entries holds.
+// StreamBytes is the buffer size for streams of entries.
 const StreamBytes = 256 << 10
 
-// ReadLine reads one line of JSON into a value.
 func ReadLine(from *bufio.Reader, into any) error {
 	line, err := from.ReadSlice('\n')
 	if err != nil {

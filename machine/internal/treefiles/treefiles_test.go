@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testns.Run(m, unix.CLONE_NEWNS)) }
 
-// guest is a root as a machine has it: a tree over a template, under an upper directory.
+// guest is a machine's root: a tree over a template, under an upper directory.
 type guest struct {
 	t                           *testing.T
 	upper, tree, template, root string
@@ -47,7 +47,7 @@ func newGuest(t *testing.T) *guest {
 	return g
 }
 
-// mount is when a test has put what it wants into the tree.
+// mount must follow the test's changes to the tree.
 func (g *guest) mount() {
 	g.t.Helper()
 	options := "lowerdir=" + strings.Join(g.lower, ":") + ",upperdir=" + g.upper + ",workdir=" + filepath.Join(filepath.Dir(g.upper), "work") + ",redirect_dir=on,index=off,metacopy=off"
@@ -64,7 +64,7 @@ func (g *guest) put(path, text string) {
 	must(g.t, os.WriteFile(at, []byte(text), 0o644))
 }
 
-// changes are lines such as "file a/b=text", directories that say nothing new left out.
+// changes returns lines such as "file a/b=text", without unchanged directories.
 func (g *guest) changes(bytesMax, entriesMax int64) []string {
 	g.t.Helper()
 	upper, err := os.Open(g.upper)

@@ -238,7 +238,6 @@ type PtyRecord struct {
 	Available  int64   `json:"output_available_from"`
 }
 
-// PtyListed is a terminal in a list.
 type PtyListed struct {
 	SessionID     string   `json:"session_id"`
 	Argv          []string `json:"argv"`

@@ -8,10 +8,9 @@ type BrowserRequest struct {
 	WaitUntil string            `json:"wait_until"` // load, domcontentloaded, networkidle
 	WaitMS    int64             `json:"wait_ms,omitempty"`
 	TimeoutMS int64             `json:"timeout_ms"`
-	Env       map[string]string `json:"env,omitempty"`       // of the browser, if it has yet to be started
-	FullPage  bool              `json:"full_page,omitempty"` // of a screenshot
-	Format    string            `json:"format,omitempty"`    // of content: html, text
+	Env       map[string]string `json:"env,omitempty"` // of the browser, if it has yet to be started
+	FullPage  bool              `json:"full_page,omitempty"`
+	Format    string            `json:"format,omitempty"` // of content: html, text
 }
 
-// BrowserBytesMax bounds a screenshot or a page.
 const BrowserBytesMax = 16 << 20

@@ -37,5 +37,5 @@ type Measures struct {
 
 type DiskMeasure struct {
 	Subject   `json:"subject"`
-	DiskBytes int64 `json:"disk_bytes"` // as in MachineStats
+	DiskBytes int64 `json:"disk_bytes"`
 }

@@ -3,12 +3,12 @@ package wire
 // Disks of hibernated workspaces are read by a separate process, the agent's binary in a jail, which hostd starts on demand. It also
 // reads disks of running machines for queries that would take the machine long:
 //
-//   POST /disks/read            DiskReadRequest   -> DiskReader
+//	POST /disks/read            DiskReadRequest   -> DiskReader
 //
 // A reader serves the agent's read-only file calls, and two of its own:
 //
-//   POST /files/facts           FactsRequest      -> Facts
-//   GET  /awake                                   -> 204
+//	POST /files/facts           FactsRequest      -> Facts
+//	GET  /awake                                   -> 204
 //
 // It needs no fencing token, since it changes nothing: a verb that changes the disk ends the reader first.
 

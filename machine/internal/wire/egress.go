@@ -1,6 +1,5 @@
 package wire
 
-// Modes of an EgressPolicy.
 const (
 	EgressAllowAll  = "allow_all"
 	EgressAllowlist = "allowlist"
@@ -46,7 +45,6 @@ type EgressRevision struct {
 	Revision string `json:"revision"`
 }
 
-// States of EgressInForce.
 const (
 	EgressEnforced = "enforced"
 	EgressFailed   = "failed" // the rules differ from hostd's and could not be repaired

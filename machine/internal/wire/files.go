@@ -22,7 +22,7 @@ type FileList struct {
 type WriteResult struct {
 	Path         string `json:"path"`
 	BytesWritten int64  `json:"bytes_written"`
-	SHA256       string `json:"sha256"`   // of the bytes sent
+	SHA256       string `json:"sha256"`
 	Durable      bool   `json:"durable"`  // fsync of file and directory succeeded
 	Revision     string `json:"revision"` // SHA-256 of the whole file afterwards ("" above 256 MiB)
 }

@@ -49,7 +49,6 @@ type GitStatus struct {
 // GitFilesMax bounds the files of a status.
 const GitFilesMax = 10_000
 
-// GitAuthor is author and committer.
 type GitAuthor struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`

@@ -1,40 +1,40 @@
 package wire
 
-// hostd answers HTTP over a unix socket. Every verb that changes something carries a Fence; hostd does one thing at a time for a
-// subject, remembers the highest fence it has seen (on disk), refuses a lower one (409 `fenced`), and runs a verb that is
-// asked again with the same fence and step once: the second caller joins the first or gets its remembered answer.
+// hostd answers HTTP over a unix socket. Every verb that changes something carries a Fence; hostd runs one verb at a time for a
+// subject. It stores the highest fencing token on disk and refuses a lower one (409 `fenced`). A verb that is repeated with the same token
+// and step runs once: the second caller joins the first or gets its remembered answer.
 //
 //	POST /machines/start        StartRequest      -> Machine   blank disk, or a new attempt on a named disk
-//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint; one of a disk alone is booted from
-//	POST /machines/connect      Fenced            -> {}        packets may leave; of a started or restored machine none do before
+//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint; without memory it boots from the disk
+//	POST /machines/connect      Fenced            -> {}        packets may leave; after a start or restore none leave before
 //	POST /machines/checkpoint   CheckpointRequest -> CheckpointInfo
 //	POST /machines/unpause      Fenced            -> {}        after a checkpoint that kept the guest paused
 //	POST /machines/stop         StopRequest       -> Ended     idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
-//	                                                         go behind the answer, before the next verb that needs them gone
+//	                                                         are released after the answer; a verb that needs them gone waits
 //	POST /machines/freeze|thaw  Fenced            -> {}        cgroup freezer
 //	POST /machines/set_egress   SetEgressRequest  -> EgressRevision   egress.go; waits for no other verb
 //	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
 //	POST /checkpoints/delete    DeleteRequest     -> {}
 //	POST /disks/delete          DeleteRequest     -> {}
-//	POST /machines/volumes      VolumesRequest    -> {}        the volumes of a running machine are those from now on
-//	POST /volumes/create        VolumeRequest     -> {}        durable; of one that is there, its limit. The subject is the volume
-//	POST /volumes/delete        Fenced            -> {}        taken from every machine that has it, then every file gone
-//	POST /volumes/keep          KeepVolumeRequest -> {}        whether a volume is kept that the caller does not know
+//	POST /machines/volumes      VolumesRequest    -> {}        sets the volumes of a running machine
+//	POST /volumes/create        VolumeRequest     -> {}        durable; sets the limit of an existing one. The subject is the volume
+//	POST /volumes/delete        Fenced            -> {}        detached from every machine, then every file deleted
+//	POST /volumes/keep          KeepVolumeRequest -> {}        keeps or releases a volume that the caller does not know
 //	POST /volumes/measure       VolumeMeasureRequest -> VolumeMeasures   what each volume's quota counts; carries no fence
-//	POST /subjects/fence        Fenced            -> {}        from now on lower fences are refused; waits for what still runs
-//	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file gone
-//	POST /subjects/quarantine   QuarantineRequest -> {}        the list of what is kept although the caller does not know it
+//	POST /subjects/fence        Fenced            -> {}        lower tokens are refused from now on; waits for running verbs
+//	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file deleted
+//	POST /subjects/quarantine   QuarantineRequest -> {}        sets the list of kept objects that the caller does not know
 //	POST /trees/apply|changes   tree.go
-//	POST /installation          InstallationRequest -> Installation   whose the pool is; carries no fence
+//	POST /installation          InstallationRequest -> Installation   claims the pool; carries no fence
 //	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
 //	POST /disks/measure         MeasureRequest    -> Measures  what each subject's quota counts; carries no fence
-//	POST /machines/measure      MeasureRequest    -> Stats     of the machines that it names; carries no fence
+//	POST /machines/measure      MeasureRequest    -> Stats     of the named machines; carries no fence
 //	POST /machines/egress_denials  EgressDenialsRequest -> EgressDenials   empty without a machine; carries no fence
-//	GET  /inventory             -> Inventory      with ?files=false without what lies in the pool
+//	GET  /inventory             -> Inventory      with ?files=false without the pool's files
 //	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
 //	GET  /stats                 -> Stats
-//	GET  /leftovers             -> Leftovers  what carries this instance's name and belongs to nothing
-//	GET  /firewalls             -> Firewalls  others of the host that machines' packets have to pass
+//	GET  /leftovers             -> Leftovers  orphans with this instance's name
+//	GET  /firewalls             -> Firewalls  the host's other firewalls that machines' packets pass
 //	GET  /healthz               -> {}
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
@@ -64,7 +64,6 @@ type QuarantineRequest struct {
 	Checkpoints []string `json:"checkpoints"`
 }
 
-// Quarantined is one object in quarantine.
 type Quarantined struct {
 	Kind  string `json:"kind"` // subject (all of it), disk, checkpoint
 	Name  string `json:"name"`
@@ -80,7 +79,6 @@ type Fence struct {
 	Fence       int64  `json:"fence"` // the fencing token: grows with every attempt over all operations of a subject
 }
 
-// Caller returns the header of any request that embeds one.
 func (f Fence) Caller() Fence { return f }
 
 type Fenced struct {
@@ -127,8 +125,7 @@ type RestoreRequest struct {
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // for a fork: new hostname, machine-id and SSH host keys
-	// Of is the owner of the checkpoint; nil: the subject itself. Another owner's checkpoint must have memory, and the identity is
-	// renewed.
+	// Of owns the checkpoint; nil: the subject itself. Another owner's checkpoint must have memory, and the identity is renewed.
 	Of *Subject `json:"of,omitempty"`
 	// Egress is as in StartRequest. Connections of the saved guest are closed in any case.
 	Egress *EgressPolicy `json:"egress,omitempty"`
@@ -140,7 +137,6 @@ type RestoreRequest struct {
 // and restores: the number is its name below the sandbox's /volumes.
 const VolumePlaces = 16
 
-// Volume is a volume of a machine.
 type Volume struct {
 	VolumeID  string `json:"volume_id"`
 	Place     int    `json:"place"` // 0 to VolumePlaces-1
@@ -181,8 +177,8 @@ type CheckpointRequest struct {
 	// Into owns the checkpoint; a fork captures directly into its target. nil: the machine's own subject.
 	Into      *Subject `json:"into,omitempty"`
 	IntoFence int64    `json:"into_fence,omitempty"`
-	// Then is the guest's state after the capture: "paused" (a suspend: the caller commits, then stops or unpauses) or "running" (a fork
-	// or snapshot: the guest runs again before the image is synced).
+	// Then is the guest's state after the capture. "paused" is for a suspend: the caller commits, then stops or unpauses. "running" is
+	// for a fork or snapshot: the guest runs again before the image is synced.
 	Then string `json:"then"`
 	// DiskOnly omits the memory: machines then boot from the checkpoint, on any engine. Only with "running".
 	DiskOnly bool `json:"disk_only,omitempty"`
@@ -217,7 +213,6 @@ type DeleteRequest struct {
 	Names []string `json:"names"`
 }
 
-// Machine is one sandbox that belongs to a subject.
 type Machine struct {
 	Subject     `json:"subject"`
 	Epoch       int64         `json:"epoch"`
@@ -311,7 +306,6 @@ type Resolver struct {
 	Starts  int64 `json:"starts"` // since hostd began: more than one means that it died
 }
 
-// SubjectFiles lists a subject's files in the pool.
 type SubjectFiles struct {
 	Subject     `json:"subject"`
 	Fence       int64            `json:"fence"`
@@ -320,7 +314,6 @@ type SubjectFiles struct {
 	Quarantined []Quarantined    `json:"quarantined"`
 }
 
-// Capacity of this computer for machines.
 type Capacity struct {
 	CPUMillis     int   `json:"cpu_millis"`
 	MemoryMiB     int   `json:"memory_mib"`

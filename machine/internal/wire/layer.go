@@ -2,17 +2,17 @@ package wire
 
 // Layers of templates:
 //
-//   POST /layers/make    LayerRequest -> Layer    makes a layer from a captured disk; not_found, already_running, layer_refused, no_space
-//   POST /layers/list    LayerListRequest -> LayerList    lists part of a layer; layer_missing, layer_refused
-//   POST /layers/keep    LayersKept -> {}    checks layers before they are referenced, and protects them for a while; layer_missing
-//   GET  /layers         -> LayersHere    lists all layers
-//   POST /layers/drop    LayersDrop -> LayersDropped    removes unreferenced layers
+//	POST /layers/make    LayerRequest -> Layer    makes a layer from a captured disk; not_found, already_running, layer_refused, no_space
+//	POST /layers/list    LayerListRequest -> LayerList    lists part of a layer; layer_missing, layer_refused
+//	POST /layers/keep    LayersKept -> {}    checks layers before they are referenced, and protects them for a while; layer_missing
+//	GET  /layers         -> LayersHere    lists all layers
+//	POST /layers/drop    LayersDrop -> LayersDropped    removes unreferenced layers
 
 // LayerRequest makes one image of the files that a disk has above its layers. The header's subject is the one that the layer is made for;
 // the disk may be another subject's. The same disk always gives the same image.
 type LayerRequest struct {
 	Fence
-	// Of is the checkpoint that has the disk, with or without memory.
+	// Of names the checkpoint that has the disk, with or without memory.
 	Of *CheckpointName `json:"of,omitempty"`
 	// Disk names a disk of the caller's own subject instead, whose machine has ended, with the layers below it.
 	Disk   string   `json:"disk,omitempty"`
@@ -30,7 +30,6 @@ type LayerRequest struct {
 	EntriesMax int   `json:"entries_max"`
 }
 
-// Layer is an image that is durable in the layers' directory.
 type Layer struct {
 	Digest    string `json:"digest"` // SHA-256 in hex, as named by a start
 	SizeBytes int64  `json:"size_bytes"`

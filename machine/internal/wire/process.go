@@ -17,7 +17,6 @@ type Process struct {
 	SessionID        *string  `json:"session_id"` // of the command that it belongs to
 }
 
-// ProcessList is in the order of pids.
 type ProcessList struct {
 	Processes []Process `json:"processes"`
 	Truncated bool      `json:"truncated"`

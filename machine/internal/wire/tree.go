@@ -3,8 +3,8 @@ package wire
 // A tree of files is sent to a computer, and a command's changes are sent back, as a stream of entries. Each entry is one line of JSON; a
 // file's entry is followed by its content. Paths are relative to the tree's root, /home/user of the guest; "" is the root itself.
 //
-//   POST /trees/apply    TreeApplyRequest, then TreeEntry...   -> {}       updates the kept copy of a subject's tree
-//   POST /trees/changes  TreeChangesRequest -> TreeEntry...                changes that the ended machine made; carries no fence
+//	POST /trees/apply    TreeApplyRequest, then TreeEntry...   -> {}       updates the kept copy of a subject's tree
+//	POST /trees/changes  TreeChangesRequest -> TreeEntry...                changes that the ended machine made; carries no fence
 //
 // The kept copy is a cache: a start that names another one is refused with tree_stale, which names the kept one.
 
@@ -27,7 +27,6 @@ type TreeChangesRequest struct {
 	EntriesMax int64    `json:"entries_max"`
 }
 
-// Types of a TreeEntry.
 const (
 	TreeFile      = "file"
 	TreeDirectory = "directory" // an existing directory stays; an opaque one replaces anything at the path
@@ -49,7 +48,6 @@ type TreeEntry struct {
 	Why        string `json:"why,omitempty"`
 }
 
-// Reasons why changes are refused.
 const (
 	TreeNameNotUTF8    = "name_not_utf8"
 	TreePathTooLong    = "path_too_long"

@@ -12,7 +12,6 @@ type WatchEvent struct {
 	Why         string `json:"why,omitempty"`
 }
 
-// Types of events.
 const (
 	WatchStart     = "start"
 	WatchChange    = "change"
@@ -30,7 +29,6 @@ const (
 	WatchMoved    = "moved"
 )
 
-// Reasons for a WatchOverflow.
 const (
 	WatchEvents      = "events"      // events were lost
 	WatchDirectories = "directories" // too many directories to watch
