@@ -212,7 +212,7 @@ func (r *Reader) End(ctx context.Context) error {
 		r.hold.Close()
 	}
 	if r.command != nil {
-		_ = r.command.Process.Kill() // it may have ended
+		_ = r.command.Process.Kill()
 		select {
 		case <-r.done:
 		case <-ctx.Done():

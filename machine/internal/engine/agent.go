@@ -194,7 +194,6 @@ func (s *Sandbox) agentClient() *http.Client {
 
 func (s *Sandbox) closeAgent() { s.agentClient().CloseIdleConnections() }
 
-// AgentAddress returns host:port of the machine's agent.
 func (s *Sandbox) AgentAddress() string {
 	return net.JoinHostPort(s.Record().Address, strconv.Itoa(wire.AgentPort))
 }

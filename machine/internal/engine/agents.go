@@ -25,7 +25,6 @@ type program struct {
 	modified time.Time
 }
 
-// sealProgram reads a kept agent and checks its digest.
 func (e *Engine) sealProgram(digest string) (*program, error) {
 	path := e.agents.path(digest)
 	text, err := os.ReadFile(path)

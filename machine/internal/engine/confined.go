@@ -23,7 +23,6 @@ const files = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_REA
 // namespacesOwn are never shared with the host.
 var namespacesOwn = []string{"user", "mnt", "net", "pid", "ipc", "uts"}
 
-// confined checks the confinement of a sandbox and its gofer.
 func (e *Engine) confined(s *Sandbox) error {
 	members, err := e.groups.Get(s.Slot).Procs()
 	if err != nil {

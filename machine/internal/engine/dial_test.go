@@ -18,7 +18,7 @@ func TestAnAgentThatIsBusyAtFirstIsConnectedAllTheSame(t *testing.T) {
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Listen(fd, 0); err != nil { // a queue of one
+	if err := unix.Listen(fd, 0); err != nil {
 		t.Fatal(err)
 	}
 	name, err := unix.Getsockname(fd)

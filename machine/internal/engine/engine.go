@@ -53,7 +53,7 @@ type Engine struct {
 	key      []byte
 	log      *slog.Logger
 	releases ongoing.Group // network releases in the background
-	headroom atomic.Int64  // bytes
+	headroom atomic.Int64
 
 	tellsAddresses atomic.Pointer[bool] // whether the engine can change a sandbox's address (builds of machine/runsc can); nil: not yet known
 

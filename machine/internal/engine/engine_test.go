@@ -42,7 +42,7 @@ func TestAProcessIsKnownByItsStartAndItsEndIsSeen(t *testing.T) {
 	}
 	command.Process.Kill()
 	select {
-	case <-done: // the process is not reaped yet
+	case <-done:
 	case <-time.After(testns.Patience(time.Minute)):
 		t.Fatal("the end was not seen")
 	}

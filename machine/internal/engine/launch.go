@@ -61,7 +61,6 @@ func (e *Engine) StartShell(ctx context.Context, s *Sandbox) error {
 	return s.Update(func(r *Record) { r.Ready = true })
 }
 
-// create makes a sandbox that has its network and runs nothing yet.
 func (e *Engine) create(ctx context.Context, s *Sandbox) error {
 	if err := e.runsc(ctx, s, "create", "--bundle", s.Dir, "--pid-file", s.pidFile(), e.containerID(s.Slot)); err != nil {
 		return err
@@ -162,7 +161,6 @@ func (e *Engine) layOut(s *Sandbox) error {
 	return errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "layers")))
 }
 
-// track finds and watches the sandbox process that runsc started.
 func (e *Engine) track(s *Sandbox) error {
 	text, err := os.ReadFile(s.pidFile())
 	if err != nil {

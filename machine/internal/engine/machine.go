@@ -148,7 +148,7 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 }
 
 // ownerOf returns the owner of the machine in the slot. Without a record there may have been a machine: its address is then withheld from
-// all owners.
+// every owner for a while.
 func ownerOf(r Record) string {
 	switch {
 	case r.Claim != nil:

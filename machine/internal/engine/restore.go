@@ -51,7 +51,6 @@ type sandboxGateway struct {
 
 const queueFIFO = 1
 
-// giveNetwork passes the machine's network link to a created sandbox before its start.
 func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 	link, err := e.router.HandOut(s.Slot)
 	if err != nil {

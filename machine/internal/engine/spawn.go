@@ -20,7 +20,7 @@ import (
 // The spawner is one thread that lives as long as hostd. The children ask for a death signal of their parent *thread*, so they die with
 // hostd; the next hostd kills any survivor in the cgroup. The sandboxes inherit neither cgroup nor death signal.
 type spawner struct {
-	dir    string // of the cgroup
+	dir    string
 	starts chan spawn
 }
 

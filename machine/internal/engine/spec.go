@@ -26,7 +26,6 @@ const (
 	pidsMax   = 16384 // host threads: the sentry's own and the stubs of the guest's processes
 )
 
-// The used part of the OCI runtime specification.
 type ociSpec struct {
 	Version  string     `json:"ociVersion"`
 	Process  ociProcess `json:"process"`

@@ -127,7 +127,7 @@ func TestWithoutAShellReadyAMachineComesBackToItsAddressUnlessSomebodyElseHasIt(
 	d := newDaemon(t, func(config map[string]any) {
 		config["slots"] = map[string]any{"count": 0, "cpu_millis": 1000, "memory_mib": 256}
 		config["shells"] = map[string]any{"count": 0}
-		config["machine_network"] = strings.Replace(config["machine_network"].(string), "/22", "/26", 1) // room for 14 machines
+		config["machine_network"] = strings.Replace(config["machine_network"].(string), "/22", "/26", 1) // leaves addresses for 14 machines
 	})
 	workspace := newID()
 	first := d.startMachine(workspace, 1)

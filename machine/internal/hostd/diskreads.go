@@ -167,7 +167,6 @@ func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.
 	return open, nil
 }
 
-// clearEndedReader cleans up after a reader that ended by itself.
 func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 	<-reader.Done()
 	h.reads.mu.Lock()
@@ -196,7 +195,6 @@ func (h *Host) endDiskReader(workspace string) error {
 	return reader.end()
 }
 
-// endReaderBeside ends the reader of an ended machine's disk.
 func (h *Host) endReaderBeside(workspace, disk string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]

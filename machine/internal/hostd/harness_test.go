@@ -24,14 +24,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// daemon is a hostd in the view of one test.
 type daemon struct {
 	t *testing.T
 	*running
 	owners map[string]bool // subjects that this test has used
 }
 
-// running is a real hostd process with its own directory.
 type running struct {
 	dir      string
 	binary   string
@@ -159,7 +157,6 @@ func (d *running) remove() (wrong []string) {
 	return wrong
 }
 
-// leftovers lists processes, mounts and devices that still carry the instance's name or directory.
 func (d *running) leftovers() []string {
 	instance := d.config["instance"].(string)
 	var left []string
@@ -181,7 +178,6 @@ func (d *running) leftovers() []string {
 	return append(left, links...)
 }
 
-// mountsOf lists the daemon's mounts in a process's namespace.
 func (d *running) mountsOf(process string) (found []string) {
 	namespace, _ := os.Readlink(process + "/ns/mnt")
 	own, _ := os.Readlink("/proc/self/ns/mnt")

@@ -52,14 +52,14 @@ type Host struct {
 	policing   policing
 	rooms      rooms
 	volumes    volumes
-	balancing  sync.Mutex // held while memory limits are set
+	balancing  sync.Mutex
 
 	mu       sync.Mutex
 	machines map[string]*engine.Sandbox
 	making   map[string]wire.Resources // workspaces whose machine is being made
 	dead     map[string][]*engine.Sandbox
 	stopping map[*engine.Sandbox]bool
-	last     lastCounters // has its own lock
+	last     lastCounters
 }
 
 // Open prepares pool, network and cgroups, adopts running sandboxes and removes orphans.

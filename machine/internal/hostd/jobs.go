@@ -68,7 +68,6 @@ func (j *jobs) highestFence() int64 {
 	return j.highest
 }
 
-// run starts or joins the job and waits for it until the caller's context ends.
 func (j *jobs) run(ctx context.Context, c call) (any, error) {
 	found, err := j.startOrJoin(c)
 	if err != nil {
@@ -185,7 +184,6 @@ func (j *jobs) take(c call) (any, error) {
 	return c.do(ctx)
 }
 
-// acquire waits for one workspace's queue.
 func (j *jobs) acquire(ctx context.Context, workspace string) (func(), error) {
 	own, err := j.join(workspace)
 	if err != nil {

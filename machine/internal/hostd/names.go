@@ -33,7 +33,7 @@ const (
 	deniedNameBytes = 300
 )
 
-// names is the state of the link between hostd and its resolver: policies to send, and addresses to grant.
+// names is hostd's side of the resolver link: policies and grants go out, denials come in.
 type names struct {
 	mu    sync.Mutex
 	link  *nameLink

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// build returns the build that the checkpoint restores under.
 func (m manifest) build() engine.Build {
 	return engine.Build{Engine: m.Engine, SpecVersion: m.SpecVersion}
 }

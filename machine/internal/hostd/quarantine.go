@@ -83,7 +83,6 @@ func (h *Host) quarantinePath(workspace string) string {
 	return filepath.Join(h.pool.WorkspaceDir(workspace), quarantineName)
 }
 
-// listQuarantined returns the file's content in wire form.
 func (h *Host) listQuarantined(workspace string) ([]wire.Quarantined, error) {
 	found, err := readQuarantine(h.quarantinePath(workspace))
 	var list []wire.Quarantined

@@ -25,7 +25,6 @@ const (
 
 var resolverLimits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: resolver.MemoryBytesMax, Pids: 64}
 
-// resolverState is the observed state of the resolver process.
 type resolverState struct {
 	mu    sync.Mutex
 	known wire.Resolver

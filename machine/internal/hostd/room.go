@@ -15,7 +15,7 @@ import (
 // refers to them. The kernel does not report deletes and rejects writes at the limit by itself. So a poller measures disks that are near
 // their limit or have changed much.
 type rooms struct {
-	mu   sync.Mutex // held while a limit is set; the poller then changes only the running machine's limit, so no limit is set late
+	mu   sync.Mutex // held while a limit is set; the poller checks under it that the machine is still the listed one
 	seen map[*engine.Sandbox]*lastLook
 }
 

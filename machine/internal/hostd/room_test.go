@@ -14,7 +14,6 @@ func writeZeros(path string, mib int) string {
 	return fmt.Sprintf("dd if=/dev/zero of=%s bs=1M count=%d 2>/dev/null", path, mib)
 }
 
-// fits reports whether a file of mib MiB can be written; a partial file is removed.
 func (d *daemon) fits(m wire.Machine, name string, mib int) bool {
 	d.t.Helper()
 	path := "/home/" + name

@@ -60,7 +60,6 @@ func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
 	return &wire.SecretsOf{WorkspaceID: subject.ID, Epoch: claim.Epoch}
 }
 
-// adopt takes over the machines that an earlier hostd sent to a proxy.
 func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

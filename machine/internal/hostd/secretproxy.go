@@ -133,7 +133,6 @@ func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, e
 	return process, link, nil
 }
 
-// extraRoots returns the PEM certificates that the proxy trusts in addition to the system's.
 func (h *Host) extraRoots() (string, error) {
 	if h.config.SecretsCA == "" {
 		return "", nil

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// request is a body with a command header.
 type request interface{ Caller() wire.Fence }
 
 // Handler serves the verbs of wire/hostd.go.

@@ -30,7 +30,6 @@ const (
 	configName   = "config.json"
 )
 
-// sharedDir holds hostd's binary and the layer for all daemons of these tests.
 var sharedDir string
 
 // daemons numbers the daemons, from a random start that hardly collides with other test runs.
@@ -52,7 +51,6 @@ func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, 0, makeSharedDir))
 }
 
-// removeTogether removes the shared hostd and returns the problems that it found.
 func removeTogether() (failed error) {
 	if together.running == nil {
 		return nil

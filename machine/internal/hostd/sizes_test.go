@@ -143,7 +143,6 @@ func (d *daemon) prepared(slots []string) {
 	}
 }
 
-// waitingSlots returns the warm and blank sandboxes that belong to no workspace.
 func (d *daemon) waitingSlots() []string {
 	all, err := os.ReadDir(d.seenByHostd("data/slots"))
 	must(d.t, err)

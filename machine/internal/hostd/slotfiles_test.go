@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// agentOf returns the path of the binary that a sandbox runs as its first program.
 func (d *daemon) agentOf(slot string) string {
 	return filepath.Join(d.dir, "data/slots", slot, "tree/agent")
 }

@@ -52,7 +52,6 @@ func (h *Host) treeOn(disk string) (string, error) {
 	return kept.Digest, nil
 }
 
-// checkTree refuses if another tree is kept, and reports its digest.
 func (h *Host) checkTree(owner, wanted string) error {
 	kept, err := h.treeOn(h.pool.DiskPath(owner, treeDisk))
 	if err != nil || kept == wanted {
@@ -164,7 +163,6 @@ func (h *Host) newTree(owner, disk string) error {
 	return nil
 }
 
-// ownerOfHome returns the owner of /home/user in the template.
 func (h *Host) ownerOfHome(digests []string) (treefiles.Owner, error) {
 	lower, err := h.mountLayers(digests)
 	if err != nil {

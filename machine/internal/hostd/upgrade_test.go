@@ -126,7 +126,6 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 // edit replaces text in a source file, relative to this test's folder. The old text must occur once.
 type edit struct{ file, old, new string }
 
-// builtAs builds a program of this module as a version with other agent protocols.
 func (d *daemon) builtAs(program, oldest, newest string) string {
 	d.t.Helper()
 	const file = "../wire/agent.go"

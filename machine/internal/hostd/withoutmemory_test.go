@@ -21,7 +21,6 @@ func (d *daemon) suspended() (workspace, id string) {
 	return m.Owner(), id
 }
 
-// isTold reports whether a JSON detail is the subject of that owner.
 func isTold(detail any, owner string) bool {
 	told, _ := detail.(map[string]any)
 	subject := wire.SubjectOf(owner)

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// Image is a layer in the directory.
 type Image struct {
 	Digest    string
 	SizeBytes int64

@@ -162,7 +162,6 @@ func imageError(err error, output, image string) error {
 	return wrong
 }
 
-// sealImage makes the bytes durable and returns their digest and size.
 func sealImage(image string) (digest string, size int64, err error) {
 	file, err := os.OpenFile(image, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -16,8 +16,8 @@ const namesAtOnce = 64
 const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
 
 type Found struct {
-	At   string   // relative to the walk's root
-	Dir  *os.File // the directory that has it
+	At   string
+	Dir  *os.File
 	Name string
 	Stat unix.Stat_t
 }

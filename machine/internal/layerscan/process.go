@@ -62,7 +62,6 @@ func Run() error {
 	return json.NewEncoder(os.Stdout).Encode(s.all(dropped))
 }
 
-// processorTime returns the CPU time of this process.
 func processorTime() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &at); err != nil {

@@ -20,7 +20,6 @@ const bytesMax = 4 << 30
 
 var errFull = errors.New("the scan ends here")
 
-// scan is the scan of one layer. It never fails: a file that cannot be scanned is a finding.
 type scan struct {
 	root       *os.File
 	entriesMax int

@@ -25,7 +25,6 @@ func Read(table io.Reader) ([]string, error) {
 	return points, scanner.Err()
 }
 
-// unescape decodes the octal escapes of blanks and backslashes.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text

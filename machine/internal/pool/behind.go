@@ -57,7 +57,6 @@ func (b *behind) begin() {
 	b.wanted = false
 }
 
-// wait returns when all requests are done.
 func (b *behind) wait() {
 	b.mu.Lock()
 	idle := b.idle

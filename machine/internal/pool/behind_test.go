@@ -53,7 +53,7 @@ func TestThoseWhoAskDuringACommitShareTheNextAndNobodyWaits(t *testing.T) {
 	if count := commits.Load(); count != 2 {
 		t.Errorf("%d commits for one request before and eight during the first", count)
 	}
-	b.wait() // no open request
+	b.wait()
 	b.soon()
 	b.wait()
 	if count := commits.Load(); count != 3 {

@@ -45,7 +45,7 @@ type volArgsV2 struct {
 	fd      int64
 	transid uint64
 	flags   uint64
-	size    uint64 // bytes of inherit
+	size    uint64
 	inherit unsafe.Pointer
 	unused  [2]uint64
 	name    [4040]byte
@@ -70,7 +70,6 @@ func ioctl(file *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// createSubvolume makes an empty subvolume, or a snapshot of source, as a child of parent and member of the group.
 func createSubvolume(parent, source *os.File, name string, group uint64, readOnly bool) error {
 	if len(name) > nameMax {
 		return unix.ENAMETOOLONG

@@ -29,7 +29,6 @@ func component(name string) string {
 	return ".invalid"
 }
 
-// WorkspaceDir is the directory with all files of a workspace.
 func (p *Pool) WorkspaceDir(workspace string) string {
 	return filepath.Join(p.workspaces(), component(workspace))
 }
@@ -63,7 +62,6 @@ func (p *Pool) workspaceOf(path string) (string, error) {
 	return parts[0], nil
 }
 
-// OpenBelow opens a directory of the pool, and follows no link on the way.
 func (p *Pool) OpenBelow(path string) (*os.File, error) { return p.openBelow(path) }
 
 // openBelow follows no link, because a guest owns the inside of its disks.

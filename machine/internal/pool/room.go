@@ -136,7 +136,6 @@ func (p *Pool) CountersOf(disk string) string {
 	return dir
 }
 
-// heldBytes returns the data that all disks and checkpoints of a workspace hold together.
 func (p *Pool) heldBytes(workspace string) (int64, error) {
 	held := &extents{seen: map[uint64]bool{}}
 	for _, pattern := range []string{"disks/*", "checkpoints/*/*"} {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareDisk is the name of a spare's disk until it is taken.
 const spareDisk = "blank"
 
 // spareLimit is for the agent's few files: nothing else writes to a spare.

@@ -66,7 +66,6 @@ func sweep() {
 	}
 }
 
-// locked reports whether a folder has a lock file, held or not.
 func locked(path string) bool {
 	_, err := os.Stat(filepath.Join(path, lockName))
 	return err == nil

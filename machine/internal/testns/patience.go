@@ -15,7 +15,7 @@ const slownessVariable = "BERTH_TEST_SLOWNESS_FILE"
 func Slowness() float64 {
 	text, err := os.ReadFile(os.Getenv(slownessVariable))
 	if err != nil {
-		return 1 // no runner has set it
+		return 1
 	}
 	if number, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err == nil {
 		return max(1, number)

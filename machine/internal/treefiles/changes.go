@@ -106,7 +106,6 @@ func (w *walking) wholeRoot() error {
 	return w.directory(dir, "", true)
 }
 
-// directory writes a directory and its content.
 func (w *walking) directory(dir *os.File, at string, opaque bool) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &stat); err != nil {

@@ -201,7 +201,7 @@ const StdinBytesMax = 1 << 20
 // PtyRequest is one terminal. Without Argv it runs the user's login shell.
 type PtyRequest struct {
 	SessionID   string            `json:"session_id"`
-	Fingerprint string            `json:"fingerprint"` // as in ExecRequest
+	Fingerprint string            `json:"fingerprint"`
 	Argv        []string          `json:"argv"`
 	Cwd         string            `json:"cwd"`
 	User        string            `json:"user"`
@@ -315,7 +315,6 @@ type GuestVolumes struct {
 	Refused []RefusedVolume `json:"refused"`
 }
 
-// Reasons why a volume was not mounted.
 const (
 	WhyNotADirectory = "not_a_directory" // the path, or a part of it, is not a directory
 	WhyOverALink     = "over_a_link"     // a part of the path is a link

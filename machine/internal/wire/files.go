@@ -132,7 +132,6 @@ type Change struct {
 	OnDisk bool `json:"on_disk,omitempty"`
 }
 
-// WithFact completes a change that was OnDisk.
 func (c Change) WithFact(f *Fact) Change {
 	c.OnDisk, c.Type, c.Size, c.Mode = false, f.Type, f.Size, f.Mode
 	return c
@@ -149,7 +148,7 @@ type Facts struct {
 }
 
 type Fact struct {
-	Type string `json:"type"` // as in FileInfo
+	Type string `json:"type"`
 	Size int64  `json:"size"`
 	Mode string `json:"mode"`
 }

@@ -221,8 +221,8 @@ type Machine struct {
 	Slot        string        `json:"slot"`
 	State       string        `json:"state"` // running, paused, frozen
 	Disk        string        `json:"disk"`
-	Address     string        `json:"address"`   // of the agent, host:port
-	AgentKey    string        `json:"agent_key"` // Bearer key of this incarnation
+	Address     string        `json:"address"` // of the agent, host:port
+	AgentKey    string        `json:"agent_key"`
 	StartedAt   string        `json:"started_at"`
 	Connected   bool          `json:"connected"` // its packets may leave
 	Egress      EgressInForce `json:"egress"`
@@ -300,7 +300,6 @@ type Inventory struct {
 	Resolver     Resolver       `json:"resolver"`
 }
 
-// Resolver is the process that answers machines' DNS queries.
 type Resolver struct {
 	Serving bool  `json:"serving"`
 	Starts  int64 `json:"starts"` // since hostd began: more than one means that it died

@@ -42,12 +42,11 @@ const LayerFindingsMax = 1000
 
 // LayerFinding is the location of a possible secret. The secret itself is never reported.
 type LayerFinding struct {
-	Path string `json:"path"` // absolute
+	Path string `json:"path"`
 	Rule string `json:"rule"`
 	Line int    `json:"line"`
 }
 
-// Rules of findings about the scan itself.
 const (
 	FindingTooMany    = "too_many_findings"
 	FindingNotScanned = "not_scanned" // some files were not scanned
@@ -75,7 +74,7 @@ type LayerList struct {
 
 // LayerDirectory has all direct entries of one directory of a layer.
 type LayerDirectory struct {
-	Path    string       `json:"path"` // absolute
+	Path    string       `json:"path"`
 	Entries []LayerEntry `json:"entries"`
 }
 

@@ -22,7 +22,7 @@ var Kinds = []string{KindWorkspace, KindExecution, KindBuild, KindTestInstance}
 // Subject owns a machine, its disks and its checkpoints. Each has its own fencing tokens.
 type Subject struct {
 	Kind string `json:"kind"`
-	ID   string `json:"id"` // a UUID
+	ID   string `json:"id"`
 }
 
 func Workspace(id string) Subject { return Subject{Kind: KindWorkspace, ID: id} }

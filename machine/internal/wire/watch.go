@@ -1,6 +1,5 @@
 package wire
 
-// WatchEvent is one line of GET /files/watch.
 type WatchEvent struct {
 	Type        string `json:"type"`
 	WatchID     string `json:"watch_id,omitempty"`
