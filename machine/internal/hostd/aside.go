@@ -41,7 +41,7 @@ func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, be
 	if err := command.Start(); err != nil {
 		return err
 	}
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // on failure the process has ended or is as protected as hostd
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // best effort: it may have ended
 	err = group.Add(command.Process.Pid)
 	if err == nil {
 		err = begun()

@@ -162,7 +162,7 @@ func (n *names) forget(machine netip.Addr) {
 	delete(n.denied, machine)
 	n.mu.Unlock()
 	if link != nil {
-		_ = link.write(resolver.FromHost{Policies: map[netip.Addr]*wire.EgressPolicy{machine: nil}}) // on failure the resolver has ended and knows nothing
+		_ = link.write(resolver.FromHost{Policies: map[netip.Addr]*wire.EgressPolicy{machine: nil}}) // fails only if the resolver has ended
 	}
 }
 
@@ -185,7 +185,7 @@ func (h *Host) listenToResolver(link *nameLink) {
 			together <- struct{}{}
 			go func() {
 				defer func() { <-together }()
-				_ = link.write(resolver.FromHost{ID: message.Grant.ID, Grant: true, Granted: h.grant(*message.Grant)}) // on failure the resolver has ended
+				_ = link.write(resolver.FromHost{ID: message.Grant.ID, Grant: true, Granted: h.grant(*message.Grant)}) // fails only if the resolver has ended
 			}()
 		}
 	}

@@ -68,7 +68,7 @@ func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	for _, point := range FailpointNames {
 		verb, _, _ := strings.Cut(point, ".")
 		if verb == "unpause" || verb == "fence" || verb == "fit" || strings.HasPrefix(verb, "volume") {
-			continue // unpause and fence have one step, which TestAStepThatFailsIsTakenBack covers; fit has its own test; volumes are in tests/acceptance
+			continue // covered by TestAStepThatFailsIsTakenBack, fit_test.go and tests/acceptance
 		}
 		t.Run(point, func(t *testing.T) {
 			outer := d.t

@@ -18,7 +18,7 @@ const AgentPort = 65100
 //	6: stdin that stays open
 //	7: lists and searches that go on from a cursor, recursive lists
 //	8: watches of directories
-//	9: searches and pages of changes that leave to the disk what only the disk has
+//	9: searches and pages of changes that leave file facts to the host-side reader
 //	10: addresses on which something listens, lists of commands and of terminals
 //
 // Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
@@ -281,7 +281,7 @@ type Activity struct {
 	RunningSessions int `json:"running_sessions"`
 	// BusyUntil is the latest end over the running commands, each one hour or its own timeout; null if none runs.
 	BusyUntil *string `json:"busy_until"`
-	// LastEndedAt is the start of idleness if no caller waited for the last command; null if none has ended.
+	// LastEndedAt is the end of the last command: idleness counts from then, even if no caller waited for it; null if none has ended.
 	LastEndedAt *string `json:"last_ended_at"`
 	// Commands are those with the latest BusyUntil, at most 16.
 	Commands []BusyCommand `json:"commands"`
