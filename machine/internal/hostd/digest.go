@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The digest of an image part depends only on its content, not on its layout on disk, and holes cost nothing: pages.img may be a sparse
-// file as large as the guest's memory.
+// The digest of an image part depends only on its content, not on its layout on disk. Holes cost nothing: pages.img may be a sparse file
+// as large as the guest's memory.
 //
 //	digest  = SHA-256(size ‖ digest of each segment of 16 MiB, in order)
 //	segment = SHA-256 over offset ‖ tag of each block of 64 KiB in it that is not all zero

@@ -39,7 +39,8 @@ package wire
 //
 // A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
 // volume_busy 409, tree_stale 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit),
-// checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404, layer_refused 422, invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
+// checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404, layer_refused 422,
+// invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
 
 // InstallationHeader carries the caller's installation id, in every call that changes something. Once the pool belongs to an
 // installation, calls with another id or none are refused with `wrong_installation`.
