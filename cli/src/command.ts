@@ -1,52 +1,51 @@
 import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 
-/** What a command has. */
 export interface Context {
-  /** Made when it is first asked for: help needs no key. */
+  /** Created at first use, so that help needs no key. */
   berth(): Berth
-  /** The workspace of a key or an id. */
+  /** Finds a workspace by key or id. */
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
-  /** What stands after `--`, or after the words of a command that `runs`. */
+  /** Arguments after `--`, or after the words of a command that `runs`. */
   rest: readonly string[]
-  /** Whether `--` stands in front of it. */
+  /** Whether `--` came before `rest`. */
   dashes: boolean
   json: boolean
   profile: string
-  /** Data, on stdout. */
+  /** Writes data to stdout. */
   print(value: unknown, columns?: readonly string[]): void
-  /** For people, on stderr. */
+  /** Writes messages for people to stderr. */
   say(text: string): void
 }
 
-/** An option of `parseArgs`, and its line in `--help` and in the reference. */
+/** An option of `parseArgs`, with its line in `--help` and in the reference. */
 export interface Flag {
   type: 'string' | 'boolean'
   multiple?: true
   short?: string
-  /** Stands for what it takes. */
+  /** Placeholder of the value in help. */
   value?: string
   says: string
 }
 
 export interface CliCommand {
-  /** `secrets list`: the words that call it. */
+  /** The words that call the command, such as `secrets list`. */
   name: string
-  /** What comes after them. */
+  /** Placeholders of the arguments in help. */
   takes?: string
   does: string
   flags?: Readonly<Record<string, Flag>>
-  /** How many words it takes: at least, at most. */
+  /** Least and greatest number of arguments. */
   words: readonly [number, number]
-  /** It runs a command in a workspace, which begins after its last word. A flag of that command is none of this one. */
+  /** The command runs a program in a workspace. The program begins after the last argument; its flags are not parsed here. */
   runs?: true
   run: Run
 }
 
-/** @returns the exit code; 0 where there is none */
+/** @returns the exit code; undefined means 0 */
 export type Run = (context: Context, words: readonly string[]) => Promise<number | undefined> | number | undefined
 
-/** Told as it is, without a stack: what is wrong, and the command that may help. */
+/** Shown without a stack: the error, and the command that may help. */
 export class CliError extends Error {
   readonly exit_code: number
   readonly next: string | null
@@ -57,7 +56,7 @@ export class CliError extends Error {
   }
 }
 
-/** `NAME=VALUE`, of a flag that may be given several times. */
+/** Parses `NAME=VALUE`, the value of a repeatable flag. */
 export function namedValue(flag: string, pair: string): [name: string, value: string] {
   const at = pair.indexOf('=')
   if (at < 1) throw usageError(`--${flag} takes NAME=VALUE, not ${pair}`)

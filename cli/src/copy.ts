@@ -57,12 +57,15 @@ async function download({ say }: Context, ws: Workspace, from: string, to: strin
   say(`${(await stat(target)).size} bytes to ${target}`)
 }
 
-/** As with cp, scp and docker cp: a folder goes into a folder that exists, and `FOLDER/.` is what the folder holds. */
+/** As in cp, scp and docker cp, `FOLDER/.` means the contents of the folder. A folder is copied into a target that exists. */
 function isOfContents(from: string): boolean {
   return ['.', '..'].includes(path.posix.basename(from))
 }
 
-/** What goes in one request goes at once. Of more, what came before, as when this was interrupted, is left out. @returns what was sent */
+/**
+ * Uploads a folder. If it needs several requests, files that an interrupted copy already sent are skipped. @returns a summary of
+ * what was sent
+ */
 async function uploadFolder(here: string, ws: Workspace, there: string, shown: Shown): Promise<string> {
   const from = await localListing(here)
   const all = [...from.keys()].filter((at) => from.get(at)?.type !== 'other').toSorted()

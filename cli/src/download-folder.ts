@@ -14,12 +14,12 @@ import { holesOf } from './tar.ts'
 import { untilSignal } from './until-signal.ts'
 import type { Carried } from './upload-folder.ts'
 
-/** tar reads on after that, and writes one file after the other halfway. */
+/** tar continues after these errors and leaves partial files. */
 const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of/
 const SAID_CHARACTERS_MAX = 2000
 const DOWNLOADS_AT_ONCE = 8
 
-/** All of it is there before any of it takes its place: a full disk leaves the folder as it was. */
+/** Downloads everything into a staging directory, then moves it into place. A full disk leaves the folder unchanged. */
 export async function downloadFolder(ws: Workspace, there: string, here: string, shown: (total: number | null) => Progress): Promise<void> {
   await mkdir(here, { recursive: true })
   const beside = partOf(path.join(here, 'all'))
@@ -32,7 +32,7 @@ export async function downloadFolder(ws: Workspace, there: string, here: string,
       signal.throwIfAborted()
       await moveInto(beside, here)
     } finally {
-      // What was under way may still make a file.
+      // Tasks that are still running may create a file here.
       await rm(beside, { recursive: true, force: true, maxRetries: 5 })
     }
   })
@@ -43,16 +43,16 @@ interface Folders {
   here: string
 }
 
-/** @returns whether all of it came. What has come of a tar that broke off is there. */
+/** @returns false if the tar broke off; files received before that are kept */
 async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<boolean> {
   const { reads } = await holesOf()
   const reader = (await ws.files.readTar(there, { sparse: reads, signal })).getReader()
-  const env = { ...process.env, LANGUAGE: 'en' } // its words are read below
-  // For root, tar would keep what makes a file setuid: a guest's program would run here as root.
+  const env = { ...process.env, LANGUAGE: 'en' } // the messages of tar are parsed below
+  // As root, tar would keep setuid bits: a program of the guest would run here as root.
   const words = ['-C', here, '--no-same-owner', '--no-same-permissions', '-xf', '-']
   const tar = spawn('tar', words, { stdio: ['pipe', 'ignore', 'pipe'], env })
   const ended = once(tar, 'close') as Promise<[number | null]>
-  ended.catch(() => undefined) // it is waited for when all has been passed on
+  ended.catch(() => undefined) // awaited after the pipeline
   let said = ''
   tar.stderr.on('data', (bytes: Buffer) => {
     if (said.length < SAID_CHARACTERS_MAX) said += bytes.toString()
@@ -67,12 +67,12 @@ async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSi
       }
       is_whole = true
     } catch {
-      // It broke off. What has come stays.
+      // The stream broke off. Received files are kept.
     } finally {
       await reader.cancel().catch(() => undefined) // it may have broken off already
     }
   }
-  await pipeline(Readable.from(coming()), tar.stdin).catch(() => undefined) // tar ended before: its exit code tells
+  await pipeline(Readable.from(coming()), tar.stdin).catch(() => undefined) // tar exited early: its exit code is checked below
   const [code] = await ended
   signal.throwIfAborted()
   if (DISK_FULL.test(said)) throw new CliError('The disk is full here, and the folder is as it was')
@@ -80,7 +80,7 @@ async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSi
   return is_whole
 }
 
-/** What is missing, file by file, each of which goes on where it breaks off. */
+/** Downloads the missing files one by one. Each resumes where it broke off. */
 async function completed(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
   const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
@@ -91,7 +91,7 @@ async function completed(ws: Workspace, { there, here }: Folders, signal: AbortS
   await download(ws, { here, there, from, paths: plan.made }, progress, signal)
 }
 
-/** Folders first, then files side by side, each whole or as it was. */
+/** Creates folders first, then downloads files in parallel. Each file is replaced completely or not at all. */
 export async function download(
   ws: Workspace,
   { here, there, from, paths }: Carried,
@@ -101,7 +101,7 @@ export async function download(
   const files: string[] = []
   for (const at of paths) {
     const entry = from.get(at)
-    // What may be done with a folder here is its owner's matter: one that could not be written to could not be filled.
+    // The owner needs full permission on a folder, or the download could not fill it.
     if (entry?.type === 'directory') await mkdir(path.join(here, at), { mode: entry.mode | 0o700 })
     else if (entry?.type === 'symlink') await link(entry.target ?? '', path.join(here, at))
     else files.push(at)
@@ -122,7 +122,7 @@ async function link(target: string, at: string): Promise<void> {
   await rename(beside, at)
 }
 
-/** Each file takes its place by a rename. A folder that is there keeps what only it has. */
+/** Moves each file into place by a rename. An existing folder keeps its other entries. */
 async function moveInto(made: string, place: string): Promise<void> {
   for (const entry of await readdir(made, { withFileTypes: true })) {
     const [from, to] = [path.join(made, entry.name), path.join(place, entry.name)]
@@ -132,7 +132,7 @@ async function moveInto(made: string, place: string): Promise<void> {
     }
     const [{ mode }, there] = [await lstat(from), await lstat(to).catch(() => null)]
     if (there !== null && !there.isDirectory()) throw new CliError(`${to} is no folder`)
-    // Nothing is moved out of a folder that may not be written to, nor it itself.
+    // A folder without write permission could be neither emptied nor moved.
     await chmod(from, mode | 0o700)
     await (there === null ? rename(from, to) : moveInto(from, to))
     await chmod(to, mode & 0o777)

@@ -1,18 +1,18 @@
 import { constants } from 'node:os'
 import { severalLines } from './print.ts'
 
-/** Of the terminal here. */
+/** Size of the local terminal. */
 export function sizeOf(): { cols?: number; rows?: number } {
   const { columns, rows } = process.stdout as { columns?: number; rows?: number }
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
 
-/** Programs draw for the terminal of the caller, which may be tmux or screen. */
+/** Programs draw for the caller's terminal, which may be tmux or screen. */
 export function terminalEnv(): { TERM: string } {
   return { TERM: process.env['TERM'] || 'xterm-256color' }
 }
 
-/** As the API spells it. */
+/** Fields as the API spells them. */
 interface Ended {
   state: string
   exit_code: number | null
@@ -22,7 +22,7 @@ interface Ended {
   reason?: string | null
 }
 
-/** As shells do: 128 and the signal; 127: there is no such program; 125: nobody knows. */
+/** Exit code as in shells: 128 plus the signal; 127 if the program does not exist; 125 if the result is unknown. */
 export function exitCodeOf(ended: Ended | null): number {
   if (ended === null) return 125
   const { state, exit_code, term_signal, error, timed_out = false, reason = null } = ended
@@ -40,7 +40,7 @@ const REASONS: Partial<Record<string, string>> = {
   process_limit: 'the workspace had too many processes (process_limit)',
 }
 
-/** Waits where the reader is slow: output of any size takes no memory. */
+/** Waits for a slow reader, so that large output does not fill memory. */
 export function written(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(bytes, (error) => (error ? reject(error) : resolve()))

@@ -28,7 +28,7 @@ export const exec: Run = async (context, [name = '']) => {
   const command = await ws.start(argv, asked)
   if (flags['detach'] === true) return void context.print({ id: command.id })
   const code = await follow(command)
-  // A word with a space in it is no name of a program.
+  // A program name with a space is probably a shell line.
   if (code === COULD_NOT_START && /\s/.test(rest[0] ?? ''))
     context.say(`Try: berth exec ${name} ${JSON.stringify(rest.join(' '))}   (a line for a shell is one word, without --)`)
   return code
@@ -36,7 +36,7 @@ export const exec: Run = async (context, [name = '']) => {
 
 const COULD_NOT_START = 127
 
-/** Several words are run as they are, and so is one after `--`. One word alone is a line for a shell. */
+/** One argument without `--` is a shell line. Several arguments, or one after `--`, are run as an argv. */
 function wordsOf({ rest, dashes }: Pick<Context, 'rest' | 'dashes'>): readonly string[] {
   const [line] = rest
   if (line === undefined)
@@ -69,7 +69,7 @@ function wantsTerminal(flags: Context['flags']): boolean {
   return flags['tty'] === true || (process.stdin.isTTY && process.stdout.isTTY)
 }
 
-/** Up to 1 MiB goes with the request; more goes into a file first, which the command reads and nobody else sees. */
+/** Sends up to 1 MiB of stdin with the request. Larger input is uploaded to a file that the command reads and only its user may read. */
 async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: string } | null> {
   const stat = fstatSync(0)
   if (!stat.isFIFO() && !stat.isFile() && !stat.isSocket()) return null
@@ -97,9 +97,9 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
 }
 
 /**
- * Shows the output of a command until its end, or as much as there is. Signals are passed on. A second signal that ends programs leaves, so
- * that a service that does not answer holds no terminal.
- * @returns the command's exit code; 0 where it runs on
+ * Shows the output of a command until it ends and forwards signals. A second terminating signal stops following, so that a service
+ * that does not answer cannot block the terminal.
+ * @returns the command's exit code; 0 if it still runs
  */
 export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {
   const leaving = new AbortController()
@@ -114,7 +114,7 @@ export async function follow(command: Command, from: OutputOptions = {}): Promis
     const signal = leaving.signal
     for await (const { stream, bytes } of command.output({ ...from, signal }))
       await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
-    // A command that is not followed to its end has no exit code here.
+    // The exit code is known only if the command was followed to its end.
     return command.ending === null ? 0 : exitCodeOf(command.ending)
   } finally {
     for (const signal of FORWARDED) process.off(signal, pass)

@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Progress } from './progress.ts'
 
-/** What is there stays as it is until all of it has come: the disk may be full before. */
+/** Keeps the existing file until the download is complete: the disk may fill up before. */
 export async function fetchFile(
   ws: Workspace,
   { there, here, mode }: { there: string; here: string; mode: number | null },
@@ -18,7 +18,7 @@ export async function fetchFile(
         yield bytes
       }
     }
-    // A stream of Node.js 20.4 takes a write that a full disk cut short for a whole one.
+    // Streams of Node.js 20.4 treat a write that a full disk cut short as complete.
     await writeFile(beside, seen(), { flag: 'wx' })
     if (mode !== null) await chmod(beside, mode)
     await rename(beside, here)
@@ -28,10 +28,10 @@ export async function fetchFile(
   }
 }
 
-/** What a call that ended at once has left of these is nobody's file. */
+/** Partial files. A process that was killed leaves them behind, and listings skip them. */
 export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
-/** Beside it, where it can take its place by a rename. */
+/** Staging file in the same folder, so that a rename replaces the target. */
 export function partOf(file: string): string {
   return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
 }

@@ -6,8 +6,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 /**
- * What the SDK asks of `fetch`, by `node:http`. To read the platform's own takes 65 ms of a processor, and 14 to read this: a command that
- * is over at once would take longer to begin than to run. No redirect is followed, since the SDK lets none be.
+ * Implements the part of `fetch` that the SDK uses, on `node:http`. Loading the built-in `fetch` takes 65 ms of CPU, this module 14
+ * ms. Redirects are refused, as the SDK requires.
  */
 export const httpFetch = (async (input: string, { method = 'GET', headers, signal, body }: Asked = {}): Promise<Answer> => {
   const url = new URL(input)
@@ -18,7 +18,7 @@ export const httpFetch = (async (input: string, { method = 'GET', headers, signa
   const answered = new Promise<IncomingMessage>((resolve, reject) => void asked.once('response', resolve).on('error', reject))
   send(asked, body)
   const answer = answerOf(await answered, asked)
-  // Nobody reads an answer without a body.
+  // The SDK does not read a 204 response: drain it here.
   if (answer.status === 204) await answer.text()
   return answer
 }) as unknown as typeof fetch
@@ -35,7 +35,7 @@ type Answer = Pick<Response, 'ok' | 'status' | 'body' | 'text' | 'json' | 'array
 function send(asked: ClientRequest, body: Asked['body']): void {
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) return void asked.end(body)
   const stream = body instanceof Blob ? body.stream() : body
-  // What goes wrong with it ends the request, which says so.
+  // An error of the body ends the request, which reports it.
   pipeline(Readable.fromWeb(stream), asked).catch((cause: unknown) => void asked.destroy(cause as Error))
 }
 
@@ -45,9 +45,9 @@ function answerOf(answer: IncomingMessage, asked: ClientRequest): Answer {
     asked.destroy()
     throw new TypeError(`The server redirects with ${status}`)
   }
-  // A refusal may come before all has been sent, and nobody takes the rest.
+  // A refusal may arrive before the body is sent, and the server does not read the rest.
   answer.once('end', () => asked.writableFinished || asked.destroy())
-  // What was read, or had no body, has its connection ready for the next call a turn later.
+  // The connection returns to the pool one event-loop tick after its response was read. The next call then reuses it.
   const whole = async () => {
     const parts = (await answer.toArray()) as Buffer[]
     await turn()

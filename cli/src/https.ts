@@ -1,2 +1,2 @@
-// Apart, so that it is read where it is wanted.
+// Own module, so that node:https is loaded only for https URLs.
 export { request } from 'node:https'

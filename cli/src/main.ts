@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line: `berth help`.
+// Entry point of the command line.
 import { parseArgs } from 'node:util'
 import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type CliCommand, type Context, type Flag, usageError } from './command.ts'
@@ -22,11 +22,11 @@ const GLOBAL = {
 } as const satisfies Record<string, Flag>
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
-// npm runs scripts in the clone; paths are meant from where the caller stands.
+// npm runs scripts in the clone's root; resolve paths from the caller's directory instead.
 const { npm_lifecycle_event, INIT_CWD } = process.env
 if (npm_lifecycle_event === 'berth' && INIT_CWD) process.chdir(INIT_CWD)
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-// A connection that is kept for the next call would hold the process.
+// Exit explicitly: a keep-alive connection would keep the process running.
 void main(process.argv.slice(2)).then((code) => process.exit(code))
 
 async function main(argv: readonly string[]): Promise<number> {
@@ -45,7 +45,7 @@ interface Given {
   dashes: boolean
 }
 
-/** What is for this program, and what is for a program of a workspace. */
+/** Separates the arguments of this program from those of the program in the workspace. */
 function divided(argv: readonly string[]): Given {
   const command = found(argv)
   const at = argv.indexOf('--')
@@ -57,7 +57,7 @@ function divided(argv: readonly string[]): Given {
   return { command, words: words.slice(0, length + begins), rest: argv.slice(length + begins), dashes: false }
 }
 
-/** Where the command begins that is run; undefined: not before `--`. */
+/** Index of the first word of the program to run; undefined if it does not begin before `--`. */
 function beginOf({ flags, words: [, most] }: CliCommand, args: readonly string[]): number | undefined {
   const options = { ...GLOBAL, ...flags }
   const { tokens } = parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true })
@@ -78,7 +78,7 @@ async function run({ command, words, rest, dashes }: Given): Promise<number> {
   const [least, most] = command.words
   if (positionals.length < least || positionals.length > most)
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
-  // Read where a command runs: help and completion take no longer than the shell's prompt.
+  // Loaded only when a command runs, so that help and completion stay fast.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
   const onNotice = (text: string) => void process.stderr.write(`berth: ${severalLines(text)} (Ctrl-C ends)\n`)
   const context = contextOf(values, { rest, dashes }, (known) => new Berth({ ...known, fetch: httpFetch, onNotice }))
@@ -86,7 +86,7 @@ async function run({ command, words, rest, dashes }: Given): Promise<number> {
   return (await command.run(context, positionals)) ?? 0
 }
 
-/** The longest name that the words begin with. */
+/** Returns the command with the longest matching name. */
 function found(words: readonly string[]): CliCommand | undefined {
   return COMMANDS.filter(({ name }) => name.split(' ').every((word, at) => words[at] === word)).toSorted(
     (a, b) => b.name.length - a.name.length,
@@ -167,16 +167,15 @@ function helpOf({ name, takes = '', does, flags = {} }: CliCommand): string {
   return [`berth ${name} ${takes}`.trimEnd(), `  ${does}`, ...section, '', 'Everywhere:', ...linesOf(GLOBAL)].join('\n')
 }
 
-/** A line for each flag. */
 function linesOf(flags: Readonly<Record<string, Flag>>): string[] {
   const rows = Object.entries(flags).map(([flag, { value, says }]) => [`  --${flag}${value === undefined ? '' : ` ${value}`}`, says])
   const width = Math.max(...rows.map(([left = '']) => left.length))
   return rows.map(([left = '', says = '']) => `${left.padEnd(width)}  ${says}`)
 }
 
-/** What went wrong, for a person: the message, what to do next, and what an operator needs. */
+/** Prints an error for people: the message, the next step, and details for an operator. */
 function told(error: unknown, json: boolean): number {
-  // Messages name files, programs and other things that are other people's.
+  // Messages contain names that others chose, such as files and programs: escape control characters.
   const say = (text: string) => void process.stderr.write(`berth: ${severalLines(text)}\n`)
   if (error instanceof CliError) {
     say(error.message)
@@ -205,12 +204,12 @@ function told(error: unknown, json: boolean): number {
   return 1
 }
 
-/** A person's session that has several projects or organizations, of which none is chosen. */
+/** The session has several projects or organizations, and none is chosen. */
 function isUnchosen(error: unknown): error is Error & { choice_of: string; named: readonly string[] } {
   return error instanceof Error && 'choice_of' in error && 'named' in error
 }
 
-/** By what it has, as a CliError. */
+/** Checks by shape, because the SDK is loaded lazily. */
 function isBerthError(error: unknown): error is BerthError {
   return error instanceof Error && 'code' in error && 'requestId' in error
 }

@@ -3,18 +3,18 @@ import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
 
-/** The bounds of a model, whatever it asks for. Its project is that of the key. */
+/** Limits of a model. The key determines its project. */
 export interface Bounds {
-  /** Every key begins so. */
+  /** Prefix of every workspace key. */
   prefix: string
   tools: readonly ToolSet[]
   template: string
   calls_max: number
-  /** Workspaces that are opened or forked and not deleted. */
+  /** Limit on workspaces that are opened or forked and not yet deleted. */
   workspaces_max: number
 }
 
-/** Told to the model as the result of its call. */
+/** Returned to the model as the result of its call. */
 export class Refusal extends Error {}
 
 const LISTED_MAX = 200
@@ -36,7 +36,7 @@ export class Budget {
     this.#calls += 1
   }
 
-  /** The workspace of a name, which is its key without the prefix. A missing one is made, within the budget. */
+  /** Opens the workspace with the key `prefix + name`. Creates it within the budget if it does not exist. */
   async open(name: string): Promise<Workspace> {
     const known = this.#opened.get(name)
     if (known) return known
@@ -44,7 +44,7 @@ export class Budget {
     return this.#keep(name, await this.#berth.open(this.bounds.prefix + name, { template: this.bounds.template }))
   }
 
-  /** A workspace that exists. */
+  /** Returns an existing workspace. */
   async find(name: string): Promise<Workspace> {
     const ws = this.#opened.get(name) ?? (await this.#berth.find(this.bounds.prefix + name))
     if (ws === null) throw new Refusal(`There is no workspace ${name}: open it first`)
@@ -56,14 +56,14 @@ export class Budget {
     return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
   }
 
-  /** A copy that goes with it gives its place in the budget back. */
+  /** A copy that is deleted no longer counts against the budget. */
   async adopt(name: string, from: string, delete_copy: boolean): ReturnType<Workspace['adopt']> {
     const operation = await (await this.find(name)).adopt(await this.find(from), { delete_fork: delete_copy })
     if (delete_copy) this.#opened.delete(from)
     return operation
   }
 
-  /** Gives its place in the budget back. */
+  /** The deleted workspace no longer counts against the budget. */
   async delete(name: string): Promise<void> {
     await (await this.find(name)).delete()
     this.#opened.delete(name)

@@ -10,7 +10,7 @@ const url = z.url()
 
 /** Terminals, the browser and ports of one connection. */
 export function deskTools(): Tool[] {
-  /** Where each terminal was read to: a model that names no offset goes on there. */
+  /** Next offset of each terminal, used if the model names none. */
   const read_to = new Map<string, number>()
   return [
     tool(

@@ -3,7 +3,7 @@ import { Refusal } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
 import { offset, said, shown, shownShape, type Tool, tool, workspace } from './mcp-tool.ts'
 
-/** Clients of the protocol give a call up after 60 seconds, and with it the id of the command. */
+/** MCP clients time out after 60 seconds and would lose the command's id. */
 const WAIT_SECONDS_MAX = 50
 const WAIT_SECONDS = 30
 const TIMEOUT_SECONDS = 3600
@@ -183,7 +183,7 @@ export const EXEC_TOOLS: Tool[] = [
   ),
 ]
 
-/** How a command ended, or that it runs, with what it wrote so far. */
+/** Reports the result of a command, or that it still runs, with its output so far. */
 async function ending(command: Command, wait_ms: number, from: { stdout_offset?: number; stderr_offset?: number } = {}) {
   const at = { stdout: from.stdout_offset ?? 0, stderr: from.stderr_offset ?? 0 }
   try {
@@ -219,7 +219,7 @@ const RUNNING = {
   hint: 'It goes on in the background: exec_output reads on, exec_signal ends it',
 }
 
-/** A command of a file-first workspace has its output when it has ended. */
+/** A command of a file-first workspace returns its output only when it ends. */
 async function executed(ws: Workspace, line: CommandLine, options: object, wait_ms: number) {
   const execution_id = `mcp-${crypto.randomUUID()}`
   try {

@@ -1,7 +1,7 @@
 import type { Budget, ToolSet } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
 
-/** One result carries this much. The model reads the rest from an offset. */
+/** Limit of one result. The model reads the rest from an offset. */
 export const CHARACTERS_MAX = 20_000
 
 export interface Result {
@@ -19,14 +19,14 @@ export interface Tool {
   title: string
   description: string
   input: Shape
-  /** Absent: the result is an image. */
+  /** Absent if the result is an image. */
   output?: Shape
-  /** `reads` changes nothing; `destroys` takes away what was there. */
+  /** `reads` changes nothing; `destroys` deletes data. */
   effect: 'reads' | 'changes' | 'destroys'
   run: (budget: Budget, asked: never) => Promise<Result>
 }
 
-/** Ties the type of what a tool is asked to its shape. */
+/** Infers the type of the arguments from the input shape. */
 export function tool<Input extends Shape>(
   described: Omit<Tool, 'run' | 'input'> & { input: Input },
   run: (budget: Budget, asked: z.infer<z.ZodObject<Input>>) => Promise<Result>,
@@ -38,12 +38,12 @@ export const workspace = z.string().min(1).describe('Name of the workspace')
 export const path = z.string().min(1).describe('A path in the workspace; a relative one is of /home/user')
 export const offset = z.number().int().min(0).optional().describe('From this byte on; absent: from the first')
 
-/** A value, as text for models and as data for programs. */
+/** Returns a value as text for models and as structured data for programs. */
 export function said(value: Record<string, unknown>): Result {
   return { content: [{ type: 'text', text: JSON.stringify(value, null, 1) }], structuredContent: value }
 }
 
-/** Output as a model can use it. `next_offset` is there where the text was cut. */
+/** Output as a model can use it. `next_offset` is set if the text was cut. */
 export interface Shown {
   [name: string]: unknown
   text: string
@@ -54,11 +54,11 @@ export const shownShape = z.object({ text: z.string(), next_offset: z.number().o
 
 const BINARY = /\0/
 
-/** Binary output would cost a model thousands of tokens that say nothing. */
+/** Replaces binary output, which would cost a model thousands of useless tokens. */
 export function shown(text: string, from = 0): Shown {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }
-  // A character outside the basic plane has two halves.
+  // Do not cut between the two halves of a surrogate pair.
   const at = /[\uD800-\uDBFF]/.test(text[CHARACTERS_MAX - 1] ?? '') ? CHARACTERS_MAX - 1 : CHARACTERS_MAX
   const kept = text.slice(0, at)
   return { text: kept, next_offset: from + Buffer.byteLength(kept) }

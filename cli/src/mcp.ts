@@ -12,7 +12,7 @@ const CALLS_MAX = 10_000
 const WORKSPACES_MAX = 10
 const BODY_BYTES_MAX = 8 << 20
 
-/** Serves until its client leaves, or until a signal. */
+/** Serves until the client disconnects or a signal arrives. */
 export async function serveMcp(context: Context): Promise<number> {
   const budget = new Budget(context.berth(), boundsOf(context.flags))
   const listen = context.flags['listen']
@@ -43,7 +43,7 @@ function boundsOf(flags: Context['flags']): Bounds {
   }
 }
 
-/** Streamable HTTP on this computer, for whoever has BERTH_MCP_TOKEN. */
+/** Serves streamable HTTP on the loopback address to clients with BERTH_MCP_TOKEN. */
 async function serveHttp({ say, print }: Context, budget: Budget, port: number): Promise<number> {
   const token = process.env['BERTH_MCP_TOKEN']
   if (!token || token.length < 16)
@@ -64,7 +64,7 @@ async function serveHttp({ say, print }: Context, budget: Budget, port: number):
   return 0
 }
 
-/** A page of another origin is not let in, whatever it sends. */
+/** Rejects every request with an Origin header: web pages may not call this server. */
 function isAllowed({ headers }: IncomingMessage, token: string): boolean {
   if (headers.origin !== undefined) return false
   const digest = (text: string) => createHash('sha256').update(text).digest()

@@ -26,7 +26,7 @@ const command = (
   },
 })
 
-/** Never from an argument: those are seen by everybody on a computer. */
+/** Reads a secret from stdin: every user of the computer can see arguments. */
 function valueFromStdin(what: string): string {
   if (process.stdin.isTTY) process.stderr.write(`${what}, then Ctrl-D:\n`)
   const value = readFileSync(0, 'utf8').replace(/\r?\n$/, '')
@@ -34,7 +34,7 @@ function valueFromStdin(what: string): string {
   return value
 }
 
-/** `api.example.com`, or `HOST:HEADER`: the header that is the value. Without a header it is a bearer token. */
+/** Parses `HOST` (sent as bearer token) or `HOST:HEADER` (sent as the value of this header). */
 function hostOf(text: string): SecretHost {
   const [host = '', header] = text.split(':')
   return header === undefined ? { host, bearer: true } : { host, header }
@@ -208,7 +208,7 @@ export const NOUNS: CliCommand[] = [
     [2, 3],
     async ({ berth, json }, [method = '', path = '', body]) => {
       const answer = (await berth().api(method.toUpperCase(), path, body === undefined ? {} : { json: parsed(body) })) ?? {}
-      // A program that reads the answer wants what the service said, not a table.
+      // A program that reads this output wants the JSON of the service, not a table.
       return [json || process.stdout.isTTY ? answer : JSON.stringify(answer)]
     },
   ),

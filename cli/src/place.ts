@@ -1,6 +1,6 @@
 import { guestPath } from '../../sdk/typescript/src/guest-path.ts'
 
-/** `WORKSPACE:/path`, or `WORKSPACE:path` of the home directory. null: it is a path of this computer, as `./a:b` is. */
+/** Parses `WORKSPACE:/path`, or `WORKSPACE:path` relative to the home directory. Returns null for a local path, such as `./a:b`. */
 export function placeOf(text: string): { name: string; path: string } | null {
   const absolute = text.indexOf(':/')
   const at = absolute > 0 ? absolute : text.indexOf(':')

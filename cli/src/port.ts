@@ -24,7 +24,7 @@ export const port: Run = async ({ workspace, flags, print, say }, [name = '', te
   return 0
 }
 
-/** A server of this computer whose requests are the workspace's. */
+/** Starts a local server that forwards requests to the workspace. */
 async function forward(ws: Workspace, port: number, local: number, say: (line: string) => void): Promise<http.Server> {
   const tell = refusalTeller(say)
   let token = await ws.ports.token(port, { ttl_seconds: TOKEN_SECONDS })
@@ -32,7 +32,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
     () => {
       ws.ports.token(port, { ttl_seconds: TOKEN_SECONDS }).then(
         (next) => (token = next),
-        () => undefined, // the next turn tries again, before the one that is there ends
+        () => undefined, // the next interval retries, before the current token expires
       )
     },
     (TOKEN_SECONDS * 1000) / 3,
@@ -61,7 +61,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
       other.pipe(socket).pipe(other)
       for (const each of [socket, other]) each.on('error', () => void [socket, other].forEach((both) => both.destroy()))
     })
-    // No upgrade, but an answer: the app refuses it, or the service says why no app was reached.
+    // A response instead of an upgrade: the app refused it, or the service reports why it could not reach the app.
     asked.on('response', (answer) => {
       tell(answer)
       socket.write(`HTTP/1.1 ${answer.statusCode ?? 502} ${answer.statusMessage ?? ''}\r\n${pairsOf(closing(answer.rawHeaders))}\r\n`)
@@ -77,10 +77,10 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
   return server
 }
 
-/** Of the service's own answers, as many bytes are read. */
+/** Bytes read of a refusal by the service. */
 const REFUSAL_BYTES_MAX = 16_384
 
-/** Says each refusal of the service once until another one comes: a page that asks again and again says it once. */
+/** Prints a refusal by the service, but not the same one repeatedly. */
 function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) => void {
   let last = ''
   return (answer) => {
@@ -98,7 +98,7 @@ function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) =
   }
 }
 
-/** The sentence of a refusal, which a program gets as JSON and a browser as a page. */
+/** Extracts the message of a refusal, which is JSON for programs and a page for browsers. */
 function messageOf(text: string): string {
   const page = /<p>([^<]*)<\/p>/.exec(text)?.[1]
   if (page !== undefined) return page.replaceAll('&#39;', "'")
@@ -109,7 +109,7 @@ function messageOf(text: string): string {
   }
 }
 
-/** Without what belongs to the connection to the service: this one ends with the body. */
+/** Removes hop-by-hop headers of the connection to the service. The local connection closes after the body. */
 function closing(raw: readonly string[]): string[] {
   const kept = raw.flatMap((each, at) => (at % 2 === 0 && !HOP.has(each.toLowerCase()) ? [each, raw[at + 1] ?? ''] : []))
   return [...kept, 'Connection', 'close']
@@ -125,7 +125,7 @@ function pairsOf(raw: readonly string[]): string {
   return raw.map((each, at) => (at % 2 === 0 ? `${each}: ` : `${each}\r\n`)).join('')
 }
 
-/** Names below localhost are this computer, which not every resolver knows. */
+/** Resolves names below localhost to 127.0.0.1, which not every resolver does. */
 const named: LookupFunction = (host, options, found) => {
   if (host.endsWith('.localhost')) return options.all ? found(null, [{ address: '127.0.0.1', family: 4 }]) : found(null, '127.0.0.1', 4)
   lookup(host, options, found)

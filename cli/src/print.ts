@@ -1,4 +1,4 @@
-/** A table for people. Columns are fields; one of a field is named by a dot. */
+/** Formats a table for people. A column is a field, or a path such as `template.slug`. */
 export function table(rows: readonly object[], columns: readonly string[]): string {
   const head = columns.map((column) => (column.split('.').at(-1) ?? column).toUpperCase())
   const lines = rows.map((row) => columns.map((column) => cell(column.split('.').reduce<unknown>(field, row))))
@@ -13,7 +13,7 @@ export function table(rows: readonly object[], columns: readonly string[]): stri
     .join('\n')
 }
 
-/** One thing, a field a line. */
+/** Formats one object, one field a line. */
 export function fields(value: object): string {
   const shown = Object.entries(value).filter(([, each]) => each !== null && each !== undefined)
   const width = Math.max(0, ...shown.map(([name]) => name.length))
@@ -24,15 +24,15 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
 }
 
-/** On one line, and nothing in it that moves a terminal's cursor: names are other people's. */
+/** Returns one line without control characters: names come from other users. */
 function cell(value: unknown): string {
   return oneLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** What steers a terminal, begins a line, or turns the direction of what follows. */
+/** Control characters, line breaks, and characters that change the direction of text. */
 const STEERING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** Text that is other people's, as a terminal may have it. */
+/** Escapes untrusted text for a terminal. Keeps line breaks. */
 export function severalLines(text: string): string {
   return text.split('\n').map(oneLine).join('\n')
 }

@@ -6,7 +6,7 @@ import { CliError } from './command.ts'
 export interface Profile {
   url: string
   api_key: string
-  /** For a person's session. */
+  /** Set for a person's session. */
   project?: string
   organization?: string
 }
@@ -28,14 +28,14 @@ export function readProfiles(): Record<string, Profile> {
   }
 }
 
-/** Readable by its owner alone, from its first byte on. */
+/** Creates the file with mode 0600 from the start. */
 export function writeProfile(name: string, profile: Profile): string {
   const file = fileOf()
   writeWhole(file, `${JSON.stringify({ ...readProfiles(), [name]: profile }, null, 2)}\n`)
   return file
 }
 
-/** Another process may read the file at this moment: it finds the old text or the new one. */
+/** Replaces the file atomically: a concurrent reader gets the old or the new text. */
 export function writeWhole(file: string, text: string): void {
   const folder = path.dirname(file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -45,7 +45,7 @@ export function writeWhole(file: string, text: string): void {
   renameSync(draft, file)
 }
 
-/** Flags win over the environment, and that over the profile. */
+/** Flags override the environment, which overrides the profile. */
 export function credentials(name: string, flags: Partial<Record<string, string>>): Credentials {
   const profile = readProfiles()[name]
   const apiKey = process.env['BERTH_API_KEY'] || profile?.api_key
@@ -62,7 +62,6 @@ interface Credentials {
   organization?: string
 }
 
-/** Where the service is. */
 export function urlOf(profile: Profile | undefined, url: string | undefined): string {
   return url || process.env['BERTH_URL'] || profile?.url || 'http://127.0.0.1:8080'
 }

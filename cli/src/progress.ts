@@ -5,11 +5,11 @@ const BAR_COLUMNS = 24
 
 export interface Progress {
   add(bytes: number): void
-  /** Takes the line away. */
+  /** Erases the line. */
   end(): void
 }
 
-/** Shows how far it is, on one line of a terminal that is not piped. @param total null: nobody knows it */
+/** Shows progress on one line, only on a terminal. @param total null if unknown */
 export function progressOf(what: string, total: number | null, { json }: { json: boolean }): Progress {
   const { stderr } = process
   if (!stderr.isTTY || json) return { add: () => undefined, end: () => undefined }
@@ -30,7 +30,7 @@ export function progressOf(what: string, total: number | null, { json }: { json:
   }
 }
 
-/** The line, no longer than the terminal is wide: a longer one could not be taken away. */
+/** Formats the line no wider than the terminal: a longer one could not be erased. */
 export function lineOf(seen: { what: string; done: number; total: number | null; seconds: number; columns: number }): string {
   const { what, done, total, seconds, columns } = seen
   const share = total === null ? null : total === 0 ? 1 : Math.min(1, done / total)
@@ -39,14 +39,13 @@ export function lineOf(seen: { what: string; done: number; total: number | null;
   return `${bar}${sizeOf(done)}${speed}  ${oneLine(what)}`.slice(0, columns - 1)
 }
 
-/** `12.3 MiB` */
 export function sizeOf(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
   const at = Math.min(units.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10))
   return `${at === 0 ? Math.round(bytes) : (bytes / 1024 ** at).toFixed(1)} ${units[at] ?? ''}`
 }
 
-/** The same bytes, counted on their way. */
+/** Counts the bytes that pass through the stream. */
 export function counted(stream: ReadableStream<Uint8Array>, progress: Progress): ReadableStream<Uint8Array> {
   return stream.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
@@ -58,7 +57,7 @@ export function counted(stream: ReadableStream<Uint8Array>, progress: Progress):
   )
 }
 
-/** Shows it while the work goes on. */
+/** Ends the progress line when the work ends. */
 export async function during<T>(progress: Progress, work: (progress: Progress) => Promise<T>): Promise<T> {
   try {
     return await work(progress)

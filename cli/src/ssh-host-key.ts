@@ -3,10 +3,10 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 
 const SECRET_BYTES = 32
 const KIND = 'ssh-ed25519'
-/** What stands before the seed in a private key of Ed25519 (RFC 8410). */
+/** DER prefix of an Ed25519 private key (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** Made at first use, readable by its owner alone. Two first uses at once get the same. */
+/** Creates the secret at first use with mode 0600. Concurrent first uses get the same secret. */
 export function hostSecret(file: string): Buffer {
   const made = `${file}.${process.pid}`
   try {
@@ -26,8 +26,8 @@ export function hostSecret(file: string): Buffer {
 }
 
 /**
- * The key that a workspace shows to this computer alone: no template, fork or guest has that of another workspace.
- * @returns its seed, for the server, and its public half as a line of known_hosts has it
+ * Derives a host key of a workspace that only this computer can derive. No template, fork or guest has the key of another workspace.
+ * @returns the seed for the server, and the public key in the format of known_hosts
  */
 export function hostKeyOf(secret: Buffer, workspace_id: string): { seed: Buffer; line: string } {
   const seed = createHmac('sha256', secret).update(workspace_id).digest()

@@ -3,12 +3,15 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError } from './command.ts'
 
-/** What `uname -m` says, and Go. */
+/** Maps the output of `uname -m` to Go's names. */
 const ARCHITECTURES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch64: 'arm64' }
 const MISSING = 41
 const PIECE_BYTES = 1 << 20
 
-/** A new start of the machine empties /tmp, and no template keeps it. Another user of the workspace may have made the folder: it must be ours. */
+/**
+ * A restart empties /tmp, and no template keeps it. The commands check the owner, because another user of the workspace may have
+ * created the folder.
+ */
 const FOLDER = '/tmp/.berth-ssh-$(id -u)'
 const LOOK = `uname -m; [ -O "${FOLDER}" ] && [ -x "${FOLDER}/$1" ] && [ -O "${FOLDER}/$1" ] || exit ${MISSING}`
 const TAKE = `set -e
@@ -19,7 +22,7 @@ gzip -d > "${FOLDER}/.$$"
 chmod 700 "${FOLDER}/.$$"
 mv "${FOLDER}/.$$" "${FOLDER}/$1"`
 
-/** Brings the server into a workspace where it is not there, for one user. @returns its path there */
+/** Installs the server in the workspace for one user, if it is missing. @returns its path */
 export async function bringServer(ws: Workspace, user: string): Promise<string> {
   const servers = packedServers()
   const { name } = servers
@@ -37,10 +40,10 @@ export async function bringServer(ws: Workspace, user: string): Promise<string> 
   return there
 }
 
-/** What the build has written beside the command line, or where its sources are built. */
+/** Files written by the build, in the same folder as the command line or in `dist` of the sources. */
 interface PackedServers {
   folder: string
-  /** Each version has a name of its own, so that it never replaces a server that runs. */
+  /** Differs by version, so that an upload never replaces a running server. */
   name: string
 }
 
@@ -53,7 +56,7 @@ function packedServers(): PackedServers {
   throw new CliError('This command line came without its ssh server', { next: 'npm run build:clients, in the clone' })
 }
 
-/** Read where a workspace has no server yet: a connection to one that has it needs its name alone. */
+/** Read only if the server must be installed. */
 function packedFor({ folder }: PackedServers, machine: string): Buffer {
   const architecture = ARCHITECTURES[machine]
   const file = path.join(folder, `guestssh-${architecture ?? ''}.gz`)

@@ -1,5 +1,5 @@
-// Stock OpenSSH, with scp, rsync and editors: each connection is one small server in the workspace, on the standard input and output of a
-// command. It runs as the user who logs in, and needs nothing that the workspace does not have.
+// Runs stock OpenSSH, including scp, rsync and editors. Each connection is one small server in the workspace, on stdin and stdout of a
+// command. It runs as the login user and needs nothing from the workspace.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
@@ -13,11 +13,11 @@ import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
 import { bringServer } from './ssh-server.ts'
 
 const SUFFIX = '.berth'
-/** What the workspace has not taken: as much as one request carries while another is on its way. */
+/** Limit on bytes sent but not yet acknowledged: one request in flight and one waiting. */
 const WAITING_BYTES_MAX = 2 << 20
 const USER = 'user'
 
-/** Runs ssh of this computer. */
+/** Runs the local ssh client. */
 export const ssh: Run = async (context, [name = '']) => {
   const { flags, rest, profile } = context
   const ws = await context.workspace(name)
@@ -26,7 +26,7 @@ export const ssh: Run = async (context, [name = '']) => {
   writeWhole(config, `${configOf(files, profileOf(flags))}\n`)
   const user = userOf(flags)
   const child = spawn('ssh', ['-F', config, '-l', user, `${ws.id}${SUFFIX}`, ...rest], { stdio: 'inherit', env: envOf(flags) })
-  // A terminal sends its signals to both, and ssh answers them.
+  // The terminal sends its signals to both processes, and ssh handles them.
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, () => undefined)
   const [code, signal] = (await once(child, 'exit').catch((cause: unknown) => {
     throw new CliError(`ssh could not be run: ${(cause as Error).message}`, { next: `berth shell ${name}` })
@@ -41,24 +41,24 @@ export const sshConfig: Run = ({ print, flags, json }) => {
   return 0
 }
 
-/** What ssh runs as its ProxyCommand. */
+/** Runs as the ProxyCommand of ssh. */
 export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const files = filesHere()
   const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
   const user = userOf(flags)
   const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
-  // ssh reads it when the first bytes of the other side have come.
+  // ssh reads known_hosts only when the first bytes of the server arrive.
   know(files, host, line)
   const server = await bringServer(ws, user)
   const command = await ws.start([server], { user, stdin_open: true })
   const given = command.write(seed)
-  given.catch(() => undefined) // it has ended; the output tells how
+  given.catch(() => undefined) // it has ended; the output reports the result
   return carry(command)
 }
 
 interface Files {
   folder: string
-  /** The keys of hosts are made of it. */
+  /** Host keys are derived from it. */
   secret: string
   known: string
 }
@@ -78,7 +78,7 @@ function profileOf(flags: Context['flags']): string | undefined {
   return typeof flags['profile'] === 'string' ? flags['profile'] : undefined
 }
 
-/** Hands the flags of this call to the ProxyCommand, which ssh starts without them. */
+/** Passes the flags of this call to the ProxyCommand, which ssh starts without them. */
 function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
   const meant = { BERTH_URL: flags['url'], BERTH_PROJECT: flags['project'], BERTH_ORGANIZATION: flags['organization'] }
   const given = Object.entries(meant).filter((each): each is [string, string] => typeof each[1] === 'string')
@@ -90,7 +90,7 @@ function know({ known }: Files, host: string, host_key: string): void {
   writeWhole(path.join(known, host), `berth ${host_key}\n`)
 }
 
-/** Every byte once, over suspends and dropped connections. */
+/** Relays every byte exactly once, across suspends and lost connections. */
 async function carry(command: Command): Promise<number> {
   const leave = () => void command.end().catch(() => undefined) // it may have ended
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGINT'] as const) process.once(signal, leave)
@@ -99,12 +99,12 @@ async function carry(command: Command): Promise<number> {
     for await (const bytes of process.stdin as AsyncIterable<Buffer>) {
       waiting_bytes += bytes.length
       const taken = command.write(bytes).then(() => void (waiting_bytes -= bytes.length))
-      taken.catch(() => undefined) // so is the end
+      taken.catch(() => undefined) // the end of the output reports a failure
       if (waiting_bytes > WAITING_BYTES_MAX) await taken
     }
     await command.end()
   })()
-  typed.catch(() => undefined) // whoever has ended takes nothing more; the output tells how
+  typed.catch(() => undefined) // a command that ended takes no input; the output reports the result
   for await (const { stream, bytes } of command.output()) await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
   return exitCodeOf(command.ending)
 }
@@ -126,7 +126,7 @@ function configOf({ known }: Files, profile: string | undefined): string {
   ].join('\n')
 }
 
-/** A shell reads it; a percent sign is ssh's. */
+/** Quotes a word for the shell, and percent signs for ssh. */
 function quoted(word: string): string {
   const safe = word.replaceAll('%', '%%')
   return /^[\w./=%-]+$/.test(safe) ? safe : `'${safe.replaceAll("'", String.raw`'\''`)}'`

@@ -4,8 +4,8 @@ import { CliError, type Context, usageError } from './command.ts'
 import { readProfiles, writeProfile } from './profile.ts'
 
 /**
- * Gives the password again. The session goes on under another token, and the one before is over: it replaces the token of the profile, and is
- * printed where the session is one of the environment, which no program can change for its shell.
+ * Confirms the password again. The service replaces the session token, and the old one becomes invalid. The new token is stored in
+ * the profile; it is printed if the session comes from the environment.
  */
 export async function stepUp({ berth, flags, profile, say }: Context): Promise<readonly [string] | undefined> {
   const password = flags['password-stdin'] === true ? passwordOfStdin() : await askForPassword()
@@ -28,7 +28,7 @@ function passwordOfStdin(): string {
 const [INTERRUPT, END, BACKSPACE] = ['\u0003', '\u0004', '\u007f']
 const INTERRUPTED = 130
 
-/** Asks at the terminal, which does not show what is typed. */
+/** Reads the password from the terminal without echo. */
 function askForPassword(): Promise<string> {
   if (!stdin.isTTY) throw usageError('The password is asked for at a terminal', 'berth step-up --password-stdin')
   stderr.write('Password: ')

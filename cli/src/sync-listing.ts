@@ -8,7 +8,7 @@ import { CliError } from './command.ts'
 import { PART } from './fetch-file.ts'
 import { checkedListing, type Entry, type Listing, partsOf } from './sync-plan.ts'
 
-/** Of the files of the workspace alone, so that every byte of a name is safe. */
+/** Lists files inside the workspace, separated by NUL, so that names may contain any other byte. */
 const LIST = `cd "$1" 2> /dev/null || { [ -e "$1" ] && exit 45; exit 44; }
 find . -mindepth 1 -printf '%y\\0%m\\0%s\\0%l\\0%P\\0' || exit 46
 printf '\\0'
@@ -16,17 +16,17 @@ exec find . -type f -exec sha256sum -z -- '{}' +`
 const NOT_THERE = 44
 const NO_FOLDER = 45
 const TYPES: Partial<Record<string, Entry['type']>> = { f: 'file', d: 'directory', l: 'symlink' }
-/** Of the standard input of one command: 1 MiB is its bound. */
+/** Below the 1 MiB limit on a command's stdin. */
 const NAMES_BYTES_MAX = 900_000
-/** Of those that are named and are there: the mode and the name of each, and the digest and the name. */
+/** Prints mode and name, then digest and name, of the named files that exist. */
 const LIST_NAMED = `cd "$1" 2> /dev/null || exit 0
 exec xargs -0 -r sh -c 'find "$@" -maxdepth 0 -type f -printf "%m\\0%p\\0"; sha256sum -z -- "$@"' sh 2> /dev/null`
 const MODE = /^[0-7]{1,4}$/
 const DIGEST = /^[0-9a-f]{64} {2}\.\//
-/** Of an execution's output: as much as a listing of some 100,000 files. */
+/** Output limit of an execution: enough for about 100,000 files. */
 const EXECUTION_BYTES_MAX = 16 << 20
 
-/** What lies in a folder of a workspace, with the digests of its files; null where there is no such folder. */
+/** Lists a folder of a workspace with the digests of its files. Returns null if the folder does not exist. */
 export async function remoteListing(ws: Workspace, folder: string, signal?: AbortSignal): Promise<Map<string, Entry> | null> {
   const more = ws.view.mode === 'file_first' ? { output_limit_bytes: EXECUTION_BYTES_MAX } : {}
   const { exitCode, stdoutBytes, stderr, execution } = await ws.exec(['sh', '-c', LIST, 'sh', folder], { ...more, signal })
@@ -37,7 +37,7 @@ export async function remoteListing(ws: Workspace, folder: string, signal?: Abor
   return listingOf(stdoutBytes)
 }
 
-/** Those of these files of a folder here that a folder of the workspace has just so, by mode and content. What it says decides what is sent. */
+/** Returns the paths whose mode and content are the same here and in the workspace. The guest's answer only decides what is sent. */
 export async function sameThere(ws: Workspace, there: string, here: string, from: Listing, paths: readonly string[]): Promise<Set<string>> {
   const same = new Set<string>()
   for (const stdin of namesOf(paths)) {
@@ -48,7 +48,7 @@ export async function sameThere(ws: Workspace, there: string, here: string, from
       const at = field.slice(68)
       if (MODE.test(field)) modes.set((fields.next().value ?? '').slice(2), parseInt(field, 8) & 0o777)
       else if (DIGEST.test(field)) {
-        // A name that was not asked for may lead anywhere here.
+        // Ignore names that were not asked for: they could point anywhere on this computer.
         const entry = from.get(at)
         if (entry?.type !== 'file' || modes.get(at) !== entry.mode) continue
         if (field.startsWith(await digestOf(path.join(here, at)))) same.add(at)
@@ -58,7 +58,7 @@ export async function sameThere(ws: Workspace, there: string, here: string, from
   return same
 }
 
-/** What `xargs -0` reads, in pieces that one command takes each. */
+/** Input for `xargs -0`, split so that one command takes each part. */
 export function namesOf(paths: readonly string[]): string[] {
   const parts = partsOf(paths, (at) => Buffer.byteLength(at) + 3, NAMES_BYTES_MAX)
   return parts.map((part) => part.map((at) => `./${at}\0`).join(''))
@@ -90,7 +90,7 @@ function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** What lies in a folder here. Links are not followed. */
+/** Lists a local folder without following links. */
 export async function localListing(root: string): Promise<Map<string, Entry>> {
   const listing = new Map<string, Entry>()
   const walk = async (below: string): Promise<void> => {
@@ -111,7 +111,7 @@ export async function localListing(root: string): Promise<Map<string, Entry>> {
   return listing
 }
 
-/** Digests of those files here that are as long as the one at the same path there: of all others it is known that they differ. */
+/** Computes digests only of local files with the same size as the remote file. Other files are known to differ. */
 export async function addDigests(root: string, here: Listing, there: Listing): Promise<void> {
   for (const [at, entry] of here) {
     const other = there.get(at)

@@ -1,37 +1,36 @@
 import { CliError } from './command.ts'
 
-/** What lies at one path below the folder. */
 export interface Entry {
   type: 'file' | 'directory' | 'symlink' | 'other'
-  /** The nine bits of who may do what: what else a mode has is not carried. */
+  /** The nine permission bits; other mode bits are not copied. */
   mode: number
   bytes: number
-  /** Of a file here that takes much less room than it is long. */
+  /** Set for a local file that takes less than half its length on disk. */
   has_holes?: boolean
-  /** Of a file; absent where nobody has to know it. */
+  /** Set for files; absent where no comparison needs it. */
   sha256?: string
-  /** Of a symbolic link. */
+  /** Target of a symbolic link. */
   target?: string
 }
 
-/** By path, which is relative and has `/` between its parts. */
+/** Entries by relative path, with `/` as separator. */
 export type Listing = ReadonlyMap<string, Entry>
 
 export interface Plan {
-  /** In the way of what is made: it goes first. */
+  /** Paths to delete first, because an entry of another type replaces them. */
   replaced: string[]
-  /** New or different, parents first. */
+  /** New or changed paths, parents before children. */
   made: string[]
-  /** Not there in the source: it goes last. */
+  /** Paths that the source does not have, deleted last. */
   gone: string[]
   unchanged: number
-  /** Sockets, devices and the like, which are not copied. */
+  /** Sockets, devices and other special files, which are not copied. */
   left_out: string[]
-  /** Of the files that are made. */
+  /** Total size of the files in `made`. */
   bytes: number
 }
 
-/** What makes `to` as `from` is. What only `to` has stays, unless it is to be deleted. */
+/** Plans the changes that make `to` equal to `from`. Entries that only `to` has stay unless `is_deleting` is set. */
 export function planOf(from: Listing, to: Listing, { is_deleting }: { is_deleting: boolean }): Plan {
   const plan: Plan = { replaced: [], made: [], gone: [], unchanged: 0, left_out: [], bytes: 0 }
   for (const path of [...from.keys()].toSorted()) {
@@ -67,12 +66,12 @@ function isSame(a: Entry, b: Entry): boolean {
   return a.bytes === b.bytes && a.mode === b.mode && a.sha256 !== undefined && a.sha256 === b.sha256
 }
 
-/** '' above all. */
+/** Returns '' for a top-level path. */
 export function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')))
 }
 
-/** What a workspace said lies in its folder. It may say anything, and nothing of it may lead out of the folder here. */
+/** Validates a listing from a workspace. The guest is untrusted: no path may lead out of the local folder. */
 export function checkedListing(entries: readonly (readonly [path: string, entry: Entry])[]): Map<string, Entry> {
   const listing = new Map(entries)
   for (const [path] of entries) {
@@ -85,7 +84,7 @@ export function checkedListing(entries: readonly (readonly [path: string, entry:
   return listing
 }
 
-/** Without what has one of these names, or is at one of these paths, and what is below it. */
+/** Removes entries with an excluded name or path, and everything below them. */
 export function without(listing: Map<string, Entry>, excluded: readonly string[]): Map<string, Entry> {
   const names = new Set(excluded.map((each) => each.replace(/\/+$/, '')))
   if (names.size === 0) return listing
@@ -96,7 +95,7 @@ export function without(listing: Map<string, Entry>, excluded: readonly string[]
   return new Map([...listing].filter(([path]) => isKept(path)))
 }
 
-/** In order, each of at most so much, or of one. */
+/** Splits paths in order into parts of at most `max`. A single larger path is a part of its own. */
 export function partsOf(paths: readonly string[], sizeOfOne: (path: string) => number, max: number): string[][] {
   const parts: string[][] = []
   let size = Infinity

@@ -12,10 +12,10 @@ import { follow } from './exec.ts'
 import { severalLines } from './print.ts'
 import { during, progressOf } from './progress.ts'
 
-/** Looked for in this order. */
+/** Recipe files, in order of preference. */
 const RECIPES = ['recipe.json', 'Dockerfile']
 
-/** Makes a version of a folder, and shows what the build says. */
+/** Builds a version from a folder and shows the build log. */
 export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => {
   const { templates } = context.berth()
   const recipe = await recipeOf(context, folder)
@@ -34,7 +34,7 @@ export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => 
 export const testTemplate: Run = async (context, [slug = '', version]) =>
   tried(context, await context.berth().templates.test(slug, Number(version)))
 
-/** A workspace of a version or of a state: shown, or where there is a command, used for that and ended. */
+/** Shows a test workspace, or runs the given command in it and then closes it. */
 export async function tried({ rest, print }: Context, ws: Workspace): Promise<number> {
   if (rest.length === 0) {
     print(ws.view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
@@ -47,10 +47,10 @@ export async function tried({ rest, print }: Context, ws: Workspace): Promise<nu
   }
 }
 
-/** Shows what a build says, until it is over. */
+/** Shows the build log until the build ends. */
 export async function followBuild(context: Context, build_id: string, asked: Publishing): Promise<number> {
   const { templates } = context.berth()
-  // Under --json the log is for people all the same: standard output has the build alone.
+  // With --json the log goes to stderr: stdout has only the build.
   const out = context.json ? process.stderr : process.stdout
   for await (const text of templates.buildLog(build_id)) out.write(severalLines(text))
   return ended(context, await templates.waitForBuild(build_id), asked)
@@ -63,7 +63,7 @@ interface Publishing {
 }
 
 interface RecipeFile {
-  /** Below the folder; null: it is elsewhere. */
+  /** Path below the folder; null if the recipe is elsewhere. */
   file: string | null
   request: Pick<wire.TemplateBuildRequest, 'recipe' | 'dockerfile' | 'build_args'>
 }
@@ -97,7 +97,7 @@ function pairOf(text: string): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** What the folder has beside its recipe; null where that is nothing. */
+/** Uploads the folder without its recipe; returns null if nothing else is in it. */
 async function uploadOf({ berth, json }: Context, folder: string, recipe: string | null): Promise<string | null> {
   const names = (await readdir(folder)).filter((name) => name !== recipe)
   if (names.length === 0) return null

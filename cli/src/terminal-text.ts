@@ -4,7 +4,7 @@ const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX
 
 const OTHER_CONTROLS = /[\x00-\x08\x0b-\x1f\x7f]/g
 
-/** What a person would read of a terminal's output: no sequences, and of a line that was written over only its last state. */
+/** Returns the readable text of a terminal's output: no control sequences, and only the last state of an overwritten line. */
 export function terminalText(output: string): string {
   return output
     .replaceAll(SEQUENCES, '')
@@ -14,7 +14,7 @@ export function terminalText(output: string): string {
     .join('\n')
 }
 
-/** A backspace takes the character before it away. */
+/** Applies backspaces. */
 function erased(line: string): string {
   if (!line.includes('\b')) return line
   const kept: string[] = []

@@ -2,7 +2,7 @@ import type { Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Run } from './command.ts'
 import { exitCodeOf, sizeOf, terminalEnv, written } from './ending.ts'
 
-/** Ctrl-] leaves a terminal, which goes on. */
+/** Ctrl-] detaches from the terminal, which keeps running. */
 const LEAVE = 0x1d
 
 export const shell: Run = async (context, [name = '']) => {
@@ -15,7 +15,7 @@ export const shell: Run = async (context, [name = '']) => {
   return carryTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
-/** A terminal that exists. A start under its id with another size or another TERM would be refused. */
+/** Looks up an existing terminal. Starting its id again with another size or TERM would be refused. */
 async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   const terminal = ws.terminal(id)
   try {
@@ -27,7 +27,7 @@ async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   }
 }
 
-/** Joins a terminal here with one there. @returns the exit code; 0 where it was left open */
+/** Connects the local terminal to the remote one. @returns the exit code; 0 if it was left open */
 export async function carryTerminal(terminal: Terminal, left?: () => void): Promise<number> {
   const { stdin } = process
   const resize = () => {

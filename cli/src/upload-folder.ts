@@ -10,22 +10,25 @@ import { counted, type Progress } from './progress.ts'
 import { type Listing, partsOf } from './sync-plan.ts'
 import { holesOf } from './tar.ts'
 
-/** Of one request, of which the API takes 256 MiB: what breaks off begins anew. Fewer than 100,000 entries fit, its other bound. */
+/**
+ * Bytes of one request, whose limit in the API is 256 MiB. An interrupted request starts again. Fewer than 100,000 entries fit, the
+ * API's other limit.
+ */
 export const TAR_BYTES_MAX = 64 << 20
-/** A larger file goes alone, in pieces that are sent again alone. */
+/** A larger file is uploaded alone, in parts that are retried separately. */
 const PACKED_BYTES_MAX = 16 << 20
 
-/** What is carried between a folder here and one of a workspace. */
+/** A transfer between a local folder and a folder of a workspace. */
 export interface Carried {
   here: string
   there: string
-  /** What the source has. */
+  /** Entries of the source. */
   from: Listing
-  /** Of it, parents first; '' is the folder itself. */
+  /** Paths of `from` to transfer, parents before children; '' is the root. */
   paths: readonly string[]
 }
 
-/** Puts them there: small files together in tars, each whole or not at all; a large file alone, whole or as it was. */
+/** Uploads small files in tars, each applied atomically. Uploads a large file alone; it replaces the old file only when complete. */
 export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Carried, progress: Progress): Promise<void> {
   const { writes } = await holesOf()
   const isLarge = (at: string) => (from.get(at)?.bytes ?? 0) > PACKED_BYTES_MAX
@@ -39,7 +42,7 @@ export async function uploadPaths(ws: Workspace, { here, there, from, paths }: C
   }
 }
 
-/** A file with holes keeps them in a tar. @returns false where its data is more than one takes */
+/** Sends a sparse file as a tar, which keeps its holes. @returns false if its data is too large for one request */
 async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promise<boolean> {
   try {
     await sendTar(ws, file, progress)
@@ -51,7 +54,7 @@ async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promi
 }
 
 interface Packed extends Omit<Carried, 'from'> {
-  /** Words for the tar of this computer. */
+  /** Options for the local tar. */
   writes: readonly string[]
 }
 
@@ -77,14 +80,14 @@ async function sendTar(ws: Workspace, { here, there, writes, paths }: Packed, pr
   if (code !== 0) throw new CliError(`tar ended with ${code ?? 'a signal'}`)
 }
 
-/** A tar of these paths, as it is made. */
+/** Streams a tar of these paths. */
 function packed(here: string, writes: readonly string[], paths: readonly string[]) {
   const tar = spawn('tar', [...writes, '-C', here, '--no-recursion', '--null', '-T', '-', '-cf', '-'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  tar.stdin.on('error', () => undefined).end(paths.map((at) => `./${at}\0`).join('')) // its exit code tells
+  tar.stdin.on('error', () => undefined).end(paths.map((at) => `./${at}\0`).join('')) // its exit code is checked
   const ended = once(tar, 'close').then(([code]) => code as number | null)
-  ended.catch(() => undefined) // whoever has what was sent asks for it
+  ended.catch(() => undefined) // the caller awaits it after sending
   return { stream: Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>, ended, stop: () => void tar.kill() }
 }
 

@@ -1,4 +1,4 @@
-// App, "Client versions": once a day, in the background, and nothing ever fails of it.
+// Checks for a new version once a day in the background (App, "Client versions"). A failure never affects a command.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
@@ -6,7 +6,7 @@ import { oneLine } from './print.ts'
 import { configFolder, writeWhole } from './profile.ts'
 
 export const PACKAGE = '@berth/cli'
-/** Not a command for people: what the process in the background runs. */
+/** Internal command that the background process runs. */
 export const CHECK = 'version-check'
 const DAY_MS = 24 * 60 * 60_000
 const ANSWER_MS = 10_000
@@ -18,7 +18,7 @@ interface Known {
   client?: Client
 }
 
-/** Says what the last check found, and begins the next one when a day is over. Piped, it does neither. */
+/** Reports the result of the last check, and starts the next one after a day. Does nothing unless stderr is a terminal. */
 export async function checkInBackground(url: () => string, version: string, say: (text: string) => void): Promise<void> {
   if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
   try {
@@ -26,19 +26,19 @@ export async function checkInBackground(url: () => string, version: string, say:
     const said = saidOf(known.client, version)
     const age_ms = Date.now() - known.asked_at
     if (age_ms >= 0 && age_ms < DAY_MS) return
-    // Said as often as it is asked: once a day.
+    // Reported once a day, like the check.
     if (said !== null) say(said)
     write({ ...known, asked_at: Date.now() })
-    const { spawn } = await import('node:child_process') // of all that is run, once a day
+    const { spawn } = await import('node:child_process') // needed only once a day
     spawn(process.execPath, [...process.execArgv, process.argv[1] ?? '', CHECK, url()], { detached: true, stdio: 'ignore' })
-      .on('error', () => undefined) // the next day asks again
+      .on('error', () => undefined) // the next day retries
       .unref()
   } catch {
-    // A folder that cannot be written, say: whoever runs a command has asked for something else.
+    // For example, the folder is not writable. The user's command must not fail because of it.
   }
 }
 
-/** Asks, and writes down what was answered. */
+/** Fetches the versions that the service supports and stores them. */
 export async function checkVersion(url: string): Promise<void> {
   const response = await fetch(`${url}/v1/client-versions`, { redirect: 'error', signal: AbortSignal.timeout(ANSWER_MS) })
   const { clients } = (await response.json()) as wire.ClientVersions
@@ -67,7 +67,7 @@ function read(): Known {
   try {
     return JSON.parse(readFileSync(fileOf(), 'utf8')) as Known
   } catch {
-    return { asked_at: 0 } // there is none yet
+    return { asked_at: 0 } // no check has run yet
   }
 }
 

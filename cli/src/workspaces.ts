@@ -4,7 +4,7 @@ import { type CliCommand, type Context, namedValue, type Run, usageError } from 
 const WORKSPACE_COLUMNS = ['key', 'observed_state', 'mode', 'template.slug', 'id']
 const FILE_COLUMNS = ['name', 'type', 'size', 'mode', 'modified_at']
 
-/** One word, a workspace, and an operation that is waited for. */
+/** A command with one argument, a workspace, that waits for an operation. */
 const lifecycle = (
   name: string,
   does: string,
@@ -45,7 +45,7 @@ const SIZE_FLAGS = {
   disk: { type: 'string', value: 'SIZE', says: 'size of the disk, such as 20GiB' },
 } as const
 
-/** As people say them: `--memory 4GiB`, `--cpu 2`, `--disk 20GiB`. */
+/** Parses sizes such as `--memory 4GiB`, `--cpu 2`, `--disk 20GiB`. */
 function sizesOf(flags: Context['flags']): { memory_mib?: number; cpu_millis?: number; disk_gib?: number } {
   const of = (name: string, factor: number) => (typeof flags[name] === 'string' ? { [name]: sizeOf(name, flags[name], factor) } : {})
   const { memory, cpu, disk } = { ...of('memory', 1), ...of('disk', 1 / 1024), ...of('cpu', 1000) } as Partial<Record<string, number>>
