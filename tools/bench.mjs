@@ -1,4 +1,4 @@
-// `npm run bench -- NAME …`: the same set-up as `npm start`, then the benchmarks of tests/bench; all of them without a name.
+// `npm run bench -- NAME …`: sets up as `npm start` does, then runs the named benchmarks of tests/bench, or all of them.
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { startEnclosed } from './enclosure/enclosure.mjs'

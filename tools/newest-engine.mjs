@@ -1,5 +1,5 @@
-// `npm run newest-engine [-- VERSION]`: says which of our patches still fit the newest gVisor, or the one that is named, and builds it
-// where all of them do. Patches that fit at other lines are left in a folder as they would have to be. Nothing of the clone is changed.
+// `npm run newest-engine [-- VERSION]`: checks which of our patches fit the newest gVisor, or the named one, and builds it if all do.
+// Patches that apply with an offset are written, refreshed, to a folder. The clone is not changed.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ console.log(`Patches as they would stand there: ${refreshed}`)
 rmSync(work, { recursive: true, force: true })
 process.exitCode = fit ? 0 : 1
 
-/** The copy of the recipe asks for another gVisor. */
+/** Sets the gVisor version in the copy of the recipe. */
 function moveTo(wanted) {
   go('get', `${GVISOR}@${wanted}`)
   go('mod', 'tidy')
@@ -58,7 +58,7 @@ function fits(path) {
   }
 }
 
-/** With the patches as they are now, from source that nobody has changed. */
+/** Builds with the refreshed patches from unmodified source. */
 function build() {
   rmSync(join(work, 'vendor'), { recursive: true, force: true })
   go('mod', 'vendor')

@@ -1,4 +1,4 @@
-// `npm run restore -- [settings] SOURCE`: makes an empty data directory what a backup holds.
+// `npm run restore -- [settings] SOURCE`: restores a backup into an empty data directory.
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { lockedCommand } from './backup/command.mjs'

@@ -1,4 +1,4 @@
-// `npm run schema`: writes service/db/migrations.lock.json from the migrations, and service/db/schema.sql on a PostgreSQL of its own.
+// `npm run schema`: writes service/db/migrations.lock.json from the migrations, and service/db/schema.sql from a fresh PostgreSQL.
 import { writeFile } from 'node:fs/promises'
 import { dumpSchema } from '../service/db/dump.ts'
 import { LOCK_FILE, lockOf, readLock, readMigrationFiles } from '../service/db/migration-files.ts'
@@ -10,4 +10,4 @@ import { freshDatabase } from '../tests/support/postgres.ts'
   await using database = await freshDatabase()
   await writeFile(new URL('../service/db/schema.sql', import.meta.url), await dumpSchema(database.superuser))
 }
-process.exit() // the server that was started ends with this process
+process.exit() // the PostgreSQL server ends with this process

@@ -1,4 +1,4 @@
-// `npm start`: makes everything ready, then becomes the supervisor. Flags are settings: `npm start -- --data-dir /srv/berth`.
+// `npm start`: prepares everything, then becomes the supervisor. Flags are settings: `npm start -- --data-dir /srv/berth`.
 import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -23,12 +23,12 @@ await report(async () => {
   await publishLater(installed, settings, argv)
   await tellOthers(settings, installed)
   const prepare = [installed.node, PREPARE, JSON.stringify(installed), ...argv]
-  // Whoever ends npm means the service, and npm's shell does not pass the signal on.
+  // npm's shell does not forward signals: end the service when npm ends.
   const parent = process.env.npm_lifecycle_event === 'start' ? ['--end-with-parent'] : []
   return become(installed.binaries.supervisor, ['--data-dir', settings.data_dir, ...parent, '--', ...prepare])
 })
 
-/** Templates that nobody has asked for. */
+/** Lists templates that are neither built nor about to be built. */
 async function tellOthers({ cache_dir }, { late_templates }) {
   const names = []
   for (const name of await templateNames()) {
@@ -37,15 +37,15 @@ async function tellOthers({ cache_dir }, { late_templates }) {
   if (names.length > 0) process.stdout.write(`templates that can be built, in some minutes each: npm run templates -- ${names.join(' ')}\n`)
 }
 
-/** Replaces this process where Node.js can do that, and otherwise stands in front of the command until it ends. */
+/** Replaces this process with execve if Node.js has it. Otherwise runs the command as a child until it ends. */
 function become(path, args) {
   if (process.execve) {
-    process.removeAllListeners('warning') // execve is called experimental; people who start a service need not know
+    process.removeAllListeners('warning') // hides the warning that execve is experimental
     process.execve(path, [path, ...args])
   }
   const child = spawn(path, args, { stdio: 'inherit' })
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => child.kill(name))
-  // Without npm's shell nobody is left to pass a signal on.
+  // If npm's shell has ended, no signal will be forwarded.
   const parent = process.ppid
   if (args.includes('--end-with-parent')) setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), 500).unref()
   return new Promise((resolve, reject) => {

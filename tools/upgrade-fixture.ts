@@ -1,4 +1,4 @@
-// `npm run upgrade-fixture -- VERSION`: keeps a populated database of this schema in tests/upgrade/VERSION, and closes its migrations.
+// `npm run upgrade-fixture -- VERSION`: stores a populated database of this schema in tests/upgrade/VERSION, and closes its migrations.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { LOCK_FILE, readLock, readMigrations } from '../service/db/migration-files.ts'
 import { dumpRows, type Fixture, oldDatabase, readAll, serve } from '../tests/upgrade/fixture.ts'
@@ -29,4 +29,4 @@ if (version === undefined || !/^\d+\.\d+\.\d+$/.test(version)) throw new Error('
   const lock = await readLock()
   await writeFile(LOCK_FILE, `${JSON.stringify({ ...lock, releases: { ...lock.releases, [version]: schema } }, null, 2)}\n`)
 }
-process.exit() // the server that was started ends with this process
+process.exit() // the PostgreSQL server ends with this process

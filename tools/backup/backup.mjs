@@ -6,15 +6,15 @@ import { CLONE } from '../setup/packages.mjs'
 import { contentsOf, copy, DATABASE, FORMAT, KEPT, POOL, sync, writeDurably } from './contents.mjs'
 
 /**
- * Makes `target` a copy of the installation: to be called under the supervisor's lock. It has its name only when it is whole and on the
- * disk. Throws, and leaves nothing, where something of the installation is in use or the copy fails.
+ * Copies the installation to `target`. The caller must hold the supervisor's lock. `target` appears only when the copy is complete
+ * and on disk. Throws and leaves nothing if part of the installation is in use or the copy fails.
  */
 export async function backup({ settings, folder: target, log, signal }) {
   if (await exists(target)) throw new Error(`${target} is there already: a backup has a name of its own.`)
   const names = await namesOf(settings, layoutOf(settings))
   await checkAtRest(layoutOf(settings))
   const unfinished = join(dirname(target), `.${basename(target)}.unfinished`)
-  await rm(unfinished, { recursive: true, force: true }) // of one that was killed
+  await rm(unfinished, { recursive: true, force: true }) // left by a backup that was killed
   try {
     await mkdir(join(unfinished, 'data'), { recursive: true, mode: 0o700 })
     await fill(unfinished, names, { settings, log, signal })
@@ -34,7 +34,7 @@ async function fill(unfinished, names, { settings, log, signal }) {
     const step = () => copy(join(settings.data_dir, name), join(data, name), { sparse: name === POOL, signal })
     await timed(log, `${name} is copied`, step)
   }
-  // Of the source, so that a restore judges the copying too.
+  // Digests of the source, so that a restore also detects errors of the copy.
   const contents = await timed(log, 'digests are taken', () => contentsOf(settings.data_dir, names, signal))
   const { version } = JSON.parse(await readFile(join(CLONE, 'package.json'), 'utf8'))
   const database = settings.database_url === '' ? 'embedded' : 'own'
@@ -51,7 +51,7 @@ async function namesOf({ data_dir, database_url }, { restoring }) {
   return names
 }
 
-/** The lock says that no supervisor runs. Its children and the machines outlive it. */
+/** The lock proves that no supervisor runs, but its children and the machines may outlive it. */
 async function checkAtRest({ pool_image, postgres_data }) {
   const loops = await run('losetup', ['--list', '--noheadings', '--output', 'NAME', '--associated', pool_image])
   if (loops.trim() !== '') {
@@ -63,7 +63,10 @@ async function checkAtRest({ pool_image, postgres_data }) {
   if (server !== undefined) throw new Error(`The database still runs (process ${server}): \`npm run clean\` ends it.`)
 }
 
-/** The process of a cluster's server: its file may be left of one that was killed, and the number be another's since. */
+/**
+ * Returns the pid of a cluster's server. The pid file may be stale and its number reused, so the process's working directory is
+ * checked.
+ */
 async function serverOf(postgres_data) {
   const noted = await readFile(join(postgres_data, 'postmaster.pid'), 'utf8').catch(() => '')
   const pid = Number.parseInt(noted, 10)

@@ -1,4 +1,4 @@
-// On a small folder that lies like a data directory: what is in it is the acceptance test's matter.
+// Uses a small folder laid out like a data directory. The acceptance test covers real content.
 import assert from 'node:assert/strict'
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -45,7 +45,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Runs a command to its end; answers its exit code and what it said. */
+/** Runs a command to its end and returns its exit code and output. */
 function tool(name, ...args) {
   return new Promise((resolve) => {
     execFile(process.execPath, [path.join(TOOLS, name), ...args], { env: environment() }, (error, stdout, stderr) =>
@@ -75,11 +75,11 @@ async function backedUp() {
   assert.equal(code, 0, said)
 }
 
-/** Starts a command whose first copy never ends, and ends the command; the copying must end with it. */
+/** Starts a command whose first copy never ends, then ends the command. The copy must end with it. */
 async function endedWhileItCopies(t, how, name, ...args) {
   const [cp, copying] = [path.join(folder, 'bin/cp'), path.join(folder, 'copying')]
   execFileSync('mkfifo', [copying])
-  // What it makes of the copy is a part. By the pipe whoever waits learns its number.
+  // The fake cp writes a partial file, then its pid into a pipe that the test reads.
   writeFileSync(cp, `#!/bin/sh\nfor to; do :; done\nprintf part > "$to"\necho $$ > ${copying}\nexec sleep 86400\n`, { mode: 0o755 })
   const command = spawn(process.execPath, [path.join(TOOLS, name), ...args], { env: environment(), stdio: 'ignore' })
   t.after(() => command.kill('SIGKILL'))
@@ -92,7 +92,7 @@ async function endedWhileItCopies(t, how, name, ...args) {
   for (const file of [cp, copying]) rmSync(file)
 }
 
-test('a restore brings back every file with its owner, the pool with all its blocks, and nothing that is made anew', async () => {
+test('a restore brings back every kept file with its owner and the pool with all its blocks', async () => {
   writeFileSync(path.join(data, 'pg/postmaster.pid'), '1\n')
   await backedUp()
   assert.ok(statSync(path.join(target, 'data/pool.img')).blocks * 512 < POOL_BYTES)
@@ -107,7 +107,7 @@ test('a restore brings back every file with its owner, the pool with all its blo
   assert.deepEqual(owners, [accountOf(ACCOUNTS.postgres).uid, accountOf(ACCOUNTS.api).uid, 0])
 })
 
-test('what belongs to a process belongs to the user of that process on the computer that a restore is on', async () => {
+test('a restore gives files to the users of the processes on the new computer', async () => {
   const files = {
     postgres: ['pg/PG_VERSION'],
     api: ['keys/api/first', 'uploads/0198c2a0-0000-7000-8000-000000000001/part'],
@@ -116,7 +116,7 @@ test('what belongs to a process belongs to the user of that process on the compu
   for (const name of Object.values(files).flat()) {
     mkdirSync(path.join(data, path.dirname(name)), { recursive: true })
     writeFileSync(path.join(data, name), name)
-    // As another computer numbers its users.
+    // Another computer has other user ids.
     for (let each = name; !['.', 'keys'].includes(each); each = path.dirname(each)) chownSync(path.join(data, each), 4242, 4242)
   }
   await backedUp()

@@ -1,4 +1,4 @@
-// What `npm run backup` and `npm run restore` have in common.
+// Shared by `npm run backup` and `npm run restore`.
 import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
@@ -8,8 +8,9 @@ import { report } from '../setup/main.mjs'
 import { SettingsError } from '../setup/settings.mjs'
 
 /**
- * Runs `step({ settings, folder, log, signal })` under the supervisor's lock of the data directory, and ends the process as it ended.
- * `signal` aborts when somebody ends the command. `ready(settings)` comes before: it makes the data directory, or throws where none is.
+ * Runs `step({ settings, folder, log, signal })` under the supervisor's lock of the data directory and exits with its result.
+ * `signal` aborts when the process receives a terminating signal. `ready(settings)` runs first: it creates the data directory, or
+ * throws if there is none.
  */
 export function lockedCommand({ usage, program, ready, step }) {
   return report(async () => {
@@ -28,7 +29,7 @@ export function lockedCommand({ usage, program, ready, step }) {
 }
 
 async function underLock(lock, step) {
-  // Whoever ends the holder of the lock, `npm run clean` for one, finds it here.
+  // `npm run clean` reads the pid here to end the holder of the lock.
   await writeFile(lock, `${process.pid}\n`)
   const ended = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => ended.abort(new Error(`It was ended by ${name}.`)))

@@ -1,4 +1,4 @@
-// What a backup holds: `backup.json`, which lists every file, and the files below `data/`.
+// Contents of a backup: `backup.json`, which lists every file, and the files below `data/`.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, readdir, readFile, stat } from 'node:fs/promises'
@@ -9,14 +9,15 @@ import { exists, run } from '../setup/cached-build.mjs'
 export const FORMAT = 1
 export const POOL = 'pool.img'
 export const DATABASE = 'pg'
-/** What of a data directory must outlive it. Logs, compiled sources, slots and the lock are made anew. */
+/** Entries of a data directory that a backup keeps. Logs, compiled sources, slots and the lock are created again. */
 export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', 'uploads', DATABASE, POOL]
 const COPY_SECONDS = 7 * 24 * 3600
 const NAMED_MAX = 5
 
 /**
- * Lists all below some entries of a folder, in a fixed order: `{ path }` of a directory, which ends with a slash, `{ path, bytes, sha256 }`
- * of a file. The pool has no digest: it is mostly empty and may be large, and btrfs has a checksum of each block in it. Links are followed.
+ * Lists everything below some entries of a folder in a fixed order: `{ path }` of a directory, with a trailing slash, and `{ path,
+ * bytes, sha256 }` of a file. The pool has no digest: it is large and mostly empty, and btrfs keeps checksums inside it. Links are
+ * followed.
  */
 export async function contentsOf(folder, names, signal) {
   const found = []
@@ -24,7 +25,7 @@ export async function contentsOf(folder, names, signal) {
   return found
 }
 
-/** Sentences about what is not as it was listed; none when everything is. */
+/** Describes each difference from the list in a sentence. Empty if there is none. */
 export function differences(listed, found) {
   const textsOf = (entries) => new Map(entries.map((entry) => [entry.path, JSON.stringify(entry)]))
   const [before, after] = [textsOf(listed), textsOf(found)]
@@ -34,7 +35,7 @@ export function differences(listed, found) {
   return [...missing, ...added, ...changed]
 }
 
-/** Returns the `backup.json` of a backup whose files are all as they were; throws what is wrong with it. */
+/** Returns the `backup.json` of an intact backup. Throws a description of the damage otherwise. */
 export async function readWhole(source, signal) {
   const path = join(source, 'backup.json')
   if (!(await exists(path))) throw new Error(`${source} is not a backup, or not a whole one: it has no backup.json.`)
@@ -49,15 +50,15 @@ export async function readWhole(source, signal) {
   throw new Error(`${source} is not as it was made (${wrong.length + others.length} differences):\n${shown.join('\n')}`)
 }
 
-/** Copies a file or a directory with owners, modes and times. Of the pool only what was ever written takes room in the copy. */
+/** Copies a file or directory with owners, modes and times. The copy of the pool stays sparse. */
 export function copy(from, to, { sparse, signal }) {
   const how = ['--archive', '--dereference', '--reflink=auto', `--sparse=${sparse ? 'always' : 'auto'}`, '--no-target-directory']
-  // The copying ends with this process, however that ends: nobody else writes there when the lock is free.
+  // cp dies with this process, so that nothing still writes when the lock is released.
   const bound = ['--pdeathsig', 'KILL', '--', 'cp']
   return run('setpriv', [...bound, ...how, '--', from, to], { timeout_seconds: COPY_SECONDS, signal })
 }
 
-/** Returns when everything on the file system of `path` is on its disk. */
+/** Returns when everything on the file system of `path` is on disk. */
 export function sync(path) {
   return run('sync', ['--file-system', path], { timeout_seconds: COPY_SECONDS })
 }
@@ -90,7 +91,7 @@ function parse(text, path) {
   throw new Error(`${path} is damaged: it lists nothing.`)
 }
 
-/** Writes a file that is on the disk, by its name too, when this returns. */
+/** Returns when the file and its directory entry are on disk. */
 export async function writeDurably(folder, name, text) {
   const file = await open(join(folder, name), 'w', 0o600)
   await file.writeFile(text)

@@ -6,22 +6,23 @@ import { layoutOf } from '../setup/config.mjs'
 import { ownedFolders } from '../setup/owned-folders.mjs'
 import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
 
-/** Names that an empty data directory may have: one of its file system, one of the supervisor's lock. */
+/** Names that an empty data directory may have: `lost+found` of the file system, and the supervisor's lock. */
 const NOBODYS = ['lost+found', 'supervisor.lock']
 const MARGIN_BYTES = 1 << 30
 const ALLOCATE_SECONDS = 3600
 const NAMED_MAX = 5
 
 /**
- * Makes an empty data directory what a backup holds: to be called under the supervisor's lock. A file in it, `.restoring`, stands there
- * until all is whole and on the disk: Berth does not start beside it, and the same command begins anew. Throws before it makes anything
- * where the backup is not whole, the directory not empty or the disk too small. What fails later leaves the directory empty.
+ * Restores a backup into an empty data directory. The caller must hold the supervisor's lock. The file `.restoring` exists until
+ * everything is complete and on disk: Berth refuses to start while it exists, and the same command starts the restore again. Throws
+ * before it writes anything if the backup is damaged, the directory is not empty, or the disk is too small. A later failure leaves
+ * the directory empty.
  */
 export async function restore({ settings, folder: source, log, signal }) {
   const layout = layoutOf(settings)
   await checkEmpty(settings.data_dir, layout)
   const manifest = await timed(log, 'the backup is checked', () => readWhole(source, signal))
-  await removeRestored(settings.data_dir) // of one that was killed
+  await removeRestored(settings.data_dir) // left by a restore that was killed
   await checkRoom(settings.data_dir, manifest.contents)
   const accounts = await ensureAccounts({ log })
   try {
@@ -44,19 +45,19 @@ export async function restore({ settings, folder: source, log, signal }) {
 async function bringBack(name, { source, layout, settings, signal }) {
   const to = join(settings.data_dir, name)
   if (name === POOL) {
-    // No copy on write, as hostd makes it: allocated blocks help only where they are overwritten in place. chattr fails on file systems
-    // without that mark.
+    // No copy on write, as in hostd: preallocated blocks help only if they are overwritten in place. chattr fails on file systems without
+    // this attribute.
     await writeFile(to, '', { mode: 0o600 })
     await run('chattr', ['+C', to]).catch(() => undefined)
   }
   await copy(join(source, 'data', name), to, { sparse: name === POOL, signal })
   if (name !== POOL) return
-  // Under an image with holes a full disk turns the pool read-only for everybody.
+  // If the image were sparse, a full disk would turn the pool read-only for all tenants.
   const { size } = await stat(layout.pool_image)
   await run('fallocate', ['--length', `${size}`, layout.pool_image], { timeout_seconds: ALLOCATE_SECONDS, signal })
 }
 
-/** Users have other numbers on another computer. */
+/** User ids differ between computers. */
 async function giveAway(layout, accounts) {
   const owned = [{ path: layout.postgres_data, mode: 0o700, owner: accounts.postgres }, ...ownedFolders(layout, accounts)]
   for (const { path, mode, owner } of owned) {
@@ -64,7 +65,7 @@ async function giveAway(layout, accounts) {
     await run('chown', ['--recursive', '--no-dereference', `${owner.uid}:${owner.gid}`, path])
     await chmod(path, mode)
   }
-  // Left of a server that was killed, its number may be another server's here, and PostgreSQL would not start.
+  // The pid in a leftover file may belong to another process here, and PostgreSQL would refuse to start.
   await rm(join(layout.postgres_data, 'postmaster.pid'), { force: true })
 }
 

@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { CLONE } from '../setup/packages.mjs'
 
-/** Lasts as long as the packages do. */
+/** Kept as long as node_modules is. */
 export const CACHE = join(CLONE, 'node_modules', '.cache', 'berth')
 
-/** Runs a program of node_modules in the clone; throws what it printed when it fails. */
+/** Runs a program of node_modules in the clone. Throws its output if it fails. */
 export function succeeds(program, args) {
   const options = { cwd: CLONE, encoding: 'utf8', maxBuffer: 64 << 20 }
   const { status, stdout, stderr, error } = spawnSync(process.execPath, [join(CLONE, 'node_modules', program), ...args], options)

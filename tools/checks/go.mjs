@@ -1,4 +1,4 @@
-// Runs Go tests and tells node:test of each.
+// Runs Go tests and reports each to node:test.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -12,14 +12,17 @@ export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
 const RACE_FACTOR = 5
-/** It takes longer than all others with machines together, and is a file of its own: another lane takes the others. */
+/** Own group and own test file: it takes longer than all other packages with machines together, and another lane runs those. */
 const HOSTD = 'internal/hostd'
 const ENDS = ['pass', 'fail', 'skip']
 
-/** Names packages that want the computer for themselves, one a line, with the reason. */
+/** Lists packages that must not share the computer, one a line, with the reason. */
 const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
-/** Returns `{ plain, hostd, machines }`, packages by their path in the module. `hostd` and `machines` are those of the list ALONE, `plain` all others. */
+/**
+ * Returns `{ plain, hostd, machines }`, packages by their path in the module. `hostd` and `machines` are listed in ALONE, `plain`
+ * are all others.
+ */
 export function goPackages() {
   const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
   if (status !== 0) throw new Error(`go list failed:\n${stderr}`)
@@ -42,9 +45,8 @@ function lines(text) {
 }
 
 /**
- * Reports each Go test of the first level, and each deeper one that is skipped, as a test below `t`. Fails for a package that fails, or
- * that has tests and runs none. A package may take so many `minutes`. So many packages run `at_once`, and of each so many tests that may
- * run beside others (`parallel`).
+ * Reports each top-level Go test, and each skipped subtest, as a test below `t`. Fails if a package fails, or has tests but runs
+ * none. `minutes` limits each package, `at_once` the packages that run together, and `parallel` the parallel tests in each package.
  */
 export async function goTest(t, packages, { at_once, parallel, minutes }) {
   const { results, wrong } = await ran(packages, ['-p', String(at_once), '-parallel', String(parallel), ...flagsOf(minutes)])
@@ -59,18 +61,18 @@ export async function goTest(t, packages, { at_once, parallel, minutes }) {
 
 const looks_for_races = process.env.BERTH_TEST_RACE === '1'
 
-/** Go's race detector makes programs several times as slow. */
+/** Go's race detector makes programs several times slower. */
 function flagsOf(minutes) {
   const seconds = patience(minutes * 60)
   return looks_for_races ? ['-race', '-timeout', `${seconds * RACE_FACTOR}s`] : ['-timeout', `${seconds}s`]
 }
 
-/** Go's race detector is written in C. */
+/** Go's race detector needs cgo. */
 function environment() {
   return looks_for_races ? { ...goEnvironment(), CGO_ENABLED: '1' } : goEnvironment()
 }
 
-/** `    some_test.go:12: why` stands above the line that says SKIP. */
+/** Go prints ` some_test.go:12: why` in the line above SKIP. */
 function reasonIn(output) {
   const [, reason = output.trim()] = /_test\.go:\d+: (.*)/.exec(output) ?? []
   return reason
@@ -90,13 +92,13 @@ async function ran(packages, flags) {
     const of = (event.Package ?? event.ImportPath ?? '').replace(MODULE, '')
     const [first, ...deeper] = event.Test?.split('/') ?? []
     const name = [of, event.Test].join(' ').trim()
-    // What a deeper test prints is also its first level's.
+    // A subtest's output also counts as output of its top-level test.
     for (const each of new Set([name, [of, first].join(' ').trim()])) keep(outputs, each, event.Output)
     if (first !== undefined) with_tests.add(of)
     const ended_as = { name, action: event.Action, output: outputs.get(name) ?? '' }
     if (first !== undefined && ENDS.includes(event.Action) && (deeper.length === 0 || event.Action === 'skip')) results.push(ended_as)
     if (first === undefined && event.Action === 'fail') wrong.push(`${name}: ${ended_as.output}`)
-    // A package without test files is skipped; one whose TestMain leaves early passes.
+    // Go skips a package without test files, and passes one whose TestMain exits early.
     if (first === undefined && event.Action === 'pass' && !with_tests.has(of)) wrong.push(`${name} ran no test: ${ended_as.output}`)
   }
   const code = await ended
@@ -108,7 +110,7 @@ function keep(outputs, name, text = '') {
   outputs.set(name, ((outputs.get(name) ?? '') + text).slice(-OUTPUT_CHARACTERS_MAX))
 }
 
-// What a compiler or a panic prints is not JSON.
+// Compiler errors and panics are not JSON.
 function parse(line) {
   try {
     return JSON.parse(line)

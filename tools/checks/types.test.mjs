@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import { CACHE, succeeds } from './command.mjs'
 import { patience } from '../../tests/support/patience.ts'
 
-// The compiler notes the digest of each file and what depends on it, and checks what a change reaches.
+// The compiler caches file digests and dependencies, and checks only what a change affects.
 const INCREMENTAL = ['--incremental', '--tsBuildInfoFile', join(CACHE, 'types.tsbuildinfo')]
-/** A second one would take a processor from another file, and check some types once more. */
+/** A second checker would take a processor from other tests and check some types twice. */
 const CHECKERS = ['--checkers', '1']
 
-test('every file has the types it says', { timeout: patience(300_000) }, () =>
+test('every file type-checks', { timeout: patience(300_000) }, () =>
   succeeds('typescript-native/bin/tsc', ['--noEmit', '--pretty', 'false', ...INCREMENTAL, ...CHECKERS]),
 )

@@ -1,6 +1,6 @@
-// Runs a command so that nothing of it outlives it. The command has namespaces of mounts, processes and System V IPC, and a /tmp of its
-// own. When its first process ends, or the process that waits for it outside, the kernel ends all the others and takes their mounts.
-// What has no such end is taken down afterwards, or by the next command where this process was killed, too.
+// Runs a command so that nothing of it outlives it. The command has its own mount, pid and IPC namespaces and its own /tmp. When its
+// first process or the process waiting outside ends, the kernel kills all others and removes their mounts. Resources that the kernel does
+// not remove are taken down afterwards, or by the next command if this process was killed.
 import { spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,34 +9,34 @@ import { fileURLToPath } from 'node:url'
 import { CLONE } from '../setup/packages.mjs'
 import { isAlive, startTimeOf } from '../setup/alive.mjs'
 
-/** Says to a command that it is inside. */
+/** Tells a command that it runs enclosed. */
 export const INSIDE_VARIABLE = 'BERTH_TEST_ENCLOSED'
-/** Names a folder that outlives the command, for logs. It goes with the command where it is empty. */
+/** Names a log folder that outlives the command. An empty folder is removed with the command. */
 export const KEPT_VARIABLE = 'BERTH_TEST_KEPT'
 
 const PREFIX = 'berth-run-'
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const TAKE_DOWN = fileURLToPath(new URL('take-down.mjs', import.meta.url))
-/** Folders in an enclosure's /tmp whose owners have names in the kernel: take-down.mjs knows them. */
+/** Folders in an enclosure's /tmp whose owners have named kernel resources, which take-down.mjs removes. */
 const HAVE_NAMES = /^(berth-test-service$|berth-engine-|hostd-|bt-)/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** A folder this young may belong to a process that has not written its mark yet. */
+/** A younger folder may belong to a process that has not written its owner file yet. */
 const STARTING_MS = 60_000
-/** The same key press reaches a process by the terminal and by npm. One that comes later asks for an end at once. */
+/** One key press arrives twice, from the terminal and from npm. A signal after this time forces the end. */
 const SAME_SIGNAL_MS = 2000
 const PARENT_LOOK_MS = 1000
 
-/** Whether commands can be enclosed here. Without root there are no machines either, and a command is ended as its parent ends it. */
+/** Returns whether commands can be enclosed here. Without root there are no machines, and the parent ends a command. */
 export function canEnclose() {
   return process.getuid() === 0 && spawnSync('unshare', ['--mount', '--pid', '--ipc', '--fork', 'true']).status === 0
 }
 
 /**
- * Starts `[program, ...args]` enclosed; where that is not possible, or this process is enclosed already, without. Signals that reach this
- * process are passed on. `shown` are folders that the command needs, should they lie below /tmp. `ipc` opens a channel.
+ * Starts `[program, ...args]` enclosed, or plainly if that is impossible or this process is enclosed already. Forwards signals.
+ * `shown` are folders below /tmp that the command needs. `ipc` opens a channel.
  *
- * Returns `{ child, ended, note }`: `ended` resolves to the exit code when nothing is left, and `note({ hostd })` says which program can
- * take machines down.
+ * Returns `{ child, ended, note }`: `ended` resolves to the exit code when nothing is left. `note({ hostd })` records the program
+ * that can take machines down.
  */
 export function startEnclosed(command, { env, shown = [], ipc = false, hostd } = {}) {
   const stdio = ['inherit', 'inherit', 'inherit', ...(ipc ? ['ipc'] : [])]
@@ -56,7 +56,7 @@ export function startEnclosed(command, { env, shown = [], ipc = false, hostd } =
   return { child, ended, note: enclosure.note }
 }
 
-/** Takes down what killed commands have left, by the marks in their folders: the processes that waited for them have ended. */
+/** Takes down the enclosures of killed commands: those whose owner process has ended. */
 export function sweepEnclosures() {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(PREFIX))) {
     const folder = join(tmpdir(), name)
@@ -68,7 +68,7 @@ export function sweepEnclosures() {
 
 function makeEnclosure() {
   const folder = mkdtempSync(join(tmpdir(), PREFIX))
-  chmodSync(folder, 0o755) // users of databases pass through
+  chmodSync(folder, 0o755) // the users of databases pass through
   mkdirSync(join(folder, 'tmp'))
   chmodSync(join(folder, 'tmp'), 0o1777)
   const mark = { pid: process.pid, start_time: startTimeOf(process.pid) }
@@ -85,7 +85,7 @@ function ownerOf(folder) {
   }
 }
 
-/** Enters the namespaces of a folder once more, for what bears names of paths inside, and removes the folder. */
+/** Enters the folder's namespaces again to remove kernel resources named by paths inside, then removes the folder. */
 function takeDown(folder) {
   const remove = () => spawnSync('rm', ['-rf', '--one-file-system', folder], { stdio: 'inherit' })
   const tmp = join(folder, 'tmp')
@@ -106,16 +106,16 @@ function removeIfEmpty(folder) {
   }
 }
 
-/** The arguments of `spawn` for a command inside. */
+/** Returns the arguments of `spawn` for a command inside. */
 function inside(folder, command, { env = process.env, stdio, shown = [] }) {
   const own = dirname(process.execPath)
   const places = [...new Set([CLONE, own, ...shown])].filter((place) => place.startsWith('/tmp/') && existsSync(place))
-  // /tmp inside is what a folder named here would be outside.
+  // TMPDIR would name a folder outside; /tmp inside replaces it.
   const rest = Object.fromEntries(Object.entries(env).filter(([name]) => name !== 'TMPDIR'))
-  // Killed with this process, and the first process inside with it.
+  // Kills unshare with this process, and the first process inside with unshare.
   const namespaces = ['unshare', '--mount', '--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--']
   const first = ['sh', INIT, join(folder, 'tmp'), ...places, '--', ...command]
-  // A group of its own: a key pressed at the terminal reaches this process, which passes it on once.
+  // Own process group: this process receives a terminal signal and forwards it once.
   const options = { cwd: CLONE, env: { ...rest, [INSIDE_VARIABLE]: '1' }, stdio, detached: true }
   return ['setpriv', ['--pdeathsig', 'KILL', '--', ...namespaces, ...first], options]
 }
@@ -127,7 +127,10 @@ function startPlainly([program, ...args], options) {
   return { child, ended: endOf(child), note: () => undefined }
 }
 
-/** Passes signals on to the first process inside; a second one, and the end of npm, which would have passed none, end it. Returns how to stop that. */
+/**
+ * Forwards signals to the first process inside. A second signal kills it. If npm ends without forwarding a signal, sends SIGTERM.
+ * Returns a function that stops this.
+ */
 function passSignals(child) {
   let first_ms
   const pass = (name) => {
@@ -140,7 +143,7 @@ function passSignals(child) {
   const look = setInterval(() => {
     if (process.ppid === parent) return
     clearInterval(look)
-    if (first_ms === undefined) pass('SIGTERM') // npm that passes a signal on ends at once itself
+    if (first_ms === undefined) pass('SIGTERM') // npm ends without having forwarded a signal
   }, PARENT_LOOK_MS)
   if (process.env.npm_lifecycle_event === undefined) clearInterval(look)
   return () => {
@@ -153,7 +156,7 @@ function childrenOf(pid) {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
   } catch {
-    return [] // it has ended
+    return [] // the process has ended
   }
 }
 
@@ -161,7 +164,7 @@ function signal(pid, name) {
   try {
     process.kill(pid, name)
   } catch (error) {
-    if (error.code !== 'ESRCH') throw error // ESRCH: it has ended by itself
+    if (error.code !== 'ESRCH') throw error // ESRCH: the process has ended
   }
 }
 

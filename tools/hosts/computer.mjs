@@ -1,13 +1,13 @@
-// A computer in QEMU: emulated where /dev/kvm does not work. It tells what happens in it by lines on a port of its own.
+// Runs a computer in QEMU, emulated if /dev/kvm does not work. The computer reports events as lines on a serial port.
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const MEMORY_MIB = 6144
 const PROCESSORS = 2
-/** How often a computer may end unplanned: an emulated kernel panics now and then. */
+/** Limit of boots, including unplanned ones: an emulated kernel panics now and then. */
 const BOOTS_MAX = 6
-/** A computer that says nothing for so long has failed. */
+/** A computer that is silent for this long has failed. */
 const SILENT_MS = 20 * 60_000
 const LOOK_MS = 500
 const KVM_PROBE_MS = 15_000
@@ -16,8 +16,8 @@ const KVM = ['-accel', 'kvm', '-cpu', 'host']
 const EMULATED = ['-accel', 'tcg,thread=multi', '-cpu', 'max']
 
 /**
- * Starts the computer, and again after each restart, until it has said `{"end":true}` or has failed; `said` gets every line as an object.
- * Throws when it comes to nothing. `shares` is name → folder, read-only.
+ * Starts the computer, and again after each restart, until it prints `{"end":true}`. Passes each line to `said` as an object. Throws
+ * if the computer fails. `shares` maps names to read-only folders.
  */
 export async function runComputer({ work, image, shares, command_line, minutes, said, log }) {
   const accelerator = (await kvmWorks(image, work)) ? KVM : EMULATED
@@ -91,7 +91,7 @@ function argumentsOf({ image, shares, command_line, report, serial, accelerator 
   ]
 }
 
-/** A device may be there and yet lead nowhere, in a virtual machine for instance: a kernel that is started must say something. */
+/** /dev/kvm may exist and not work, for instance in a virtual machine. The probe boots a kernel and waits for output. */
 async function kvmWorks({ kernel }, work) {
   if (!existsSync('/dev/kvm')) return false
   const serial = join(work, 'kvm-probe.log')

@@ -1,6 +1,6 @@
-// The computers on which `npm run test:hosts` tries Berth. Each is a stock Debian with its own kernel.
+// The computers that `npm run test:hosts` tests. Each is a stock Debian with its own kernel.
 
-/** What every one of them has beside Debian's standard system: what the README asks for, and what the steps look with. */
+/** Packages of all forms beyond Debian's standard system: required by the README or used by the test steps. */
 const EVERYWHERE = [
   'btrfs-progs',
   'ca-certificates',
@@ -15,16 +15,15 @@ const EVERYWHERE = [
   'udev',
 ]
 
-/** What the Dockerfile installs: the image that is tried is made from this computer. */
+/** Packages that the Dockerfile installs: the tested image is built from this computer. */
 const CONTAINER = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap', 'passwd', 'tini', 'util-linux']
 
-/** Steps of tests/hosts/steps.ts: the computer starts again, and Berth with it. */
+/** Steps of tests/hosts/steps.ts that reboot the computer and check that Berth starts with it. */
 const RESTARTED = ['before-restart', 'restart', 'after-restart', 'doctor', 'reach']
 
 /**
- * name → `suite`: the Debian release; `packages`: all that it has beside Debian's standard system; `prepare`: a shell script inside its root;
- * `steps`.
- * `minutes` is how long it may take where a processor is emulated.
+ * Maps a name to its form. `suite` is the Debian release, `packages` extend the standard system, `prepare` is a shell script that
+ * runs inside the root. `minutes` is the limit on an emulated processor.
  */
 export const FORMS = {
   plain: {

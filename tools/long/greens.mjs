@@ -1,8 +1,8 @@
-// When each part of the long run was last green: a file below the cache folder remembers.
+// Records the last green run of each part of the long run, in a file of the cache folder.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Opens the file of a cache folder. Each entry is `{ at, commit, minutes, seed }`, by the name of a part. */
+/** Opens the file of a cache folder. An entry is `{ at, commit, minutes, seed }`, keyed by the part's name. */
 export function openGreens(cache_dir) {
   const file = join(cache_dir, 'long-run.json')
   const read = () => {
@@ -15,20 +15,20 @@ export function openGreens(cache_dir) {
   }
   const note = (name, green) => {
     mkdirSync(dirname(file), { recursive: true })
-    // Another run may write at the same time: each reads what is there, and none sees half a file.
+    // A concurrent run may write too: the rename ensures that a reader never sees half a file.
     writeFileSync(`${file}.${process.pid}`, `${JSON.stringify({ ...read(), [name]: green }, null, 2)}\n`)
     renameSync(`${file}.${process.pid}`, file)
   }
   return { read, note }
 }
 
-/** The part whose last green run is oldest: of those that never were green the first. */
+/** Returns the part whose last green run is oldest, or the first that never was green. */
 export function nextPart(parts, greens) {
   const at = ({ name }) => greens[name]?.at ?? ''
   return parts.reduce((oldest, part) => (at(part) < at(oldest) ? part : oldest))
 }
 
-/** A line for each part: when it was green last, at which commit, and how long it took. */
+/** Returns a line for each part with the time, commit and duration of its last green run. */
 export function listOf(parts, greens) {
   const width = Math.max(...parts.map(({ name }) => name.length))
   return parts

@@ -1,15 +1,15 @@
-// What the long run is made of. Each part can be run alone, says what it adds to `npm test`, and takes PART_MINUTES at most.
+// The parts of the long run. Each can run alone, describes what it adds to `npm test`, and takes at most PART_MINUTES.
 import { SUITE_PARTS } from './suite.mjs'
 
 export const PART_MINUTES = 75
 /** Names the part of the suite that tests/support/run.ts runs. */
 export const SUITE_PART_VARIABLE = 'BERTH_TEST_PART'
 const CHAOS_MINUTES = 30
-/** What a failpoint does: tests/chaos/points.ts. */
+/** The effects of a failpoint, see tests/chaos/points.ts. */
 export const FAILPOINT_MODES = ['kill', 'kill_all', 'stop', 'throw']
 const RACES = { plain: 'without machines', hostd: 'of hostd', machines: 'of the other packages with machines' }
 
-/** Every part, in the order in which they run. `seed` is what all that is random starts from. */
+/** Returns every part in the order of execution. All randomness derives from `seed`. */
 export function longParts(seed) {
   const env = { BERTH_TEST_LONG: '1', BERTH_TEST_SEED: String(seed) }
   const part = (name, adds, command, more = {}) => ({ name, adds, command, env: { ...env, ...more } })

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 
-/** Those of `parts` that the words name, by their name or by its beginning up to a `-`; all without a word. Throws for a word that names none. */
+/** Returns the parts that the words select, by name or by a prefix up to a `-`; all parts without a word. Throws for an unknown word. */
 export function chosenParts(parts, words) {
   const names = parts.map(({ name }) => name)
   const fits = (name, word) => name === word || name.startsWith(`${word}-`)
@@ -10,9 +10,8 @@ export function chosenParts(parts, words) {
 }
 
 /**
- * Runs one part after the other, also when one has failed; after `signal` none is begun. A part is ended when it takes longer than `minutes`.
- * `began` and `ended` are told of each. Returns `{ name, ended_as, seconds }` of each, where `ended_as` is an exit code, the name of a signal, `too long`
- * or `not run`.
+ * Runs the parts in order, even if one fails. Starts none after `signal`, and ends a part after `minutes`. Calls `began` and `ended`
+ * for each. Returns `{ name, ended_as, seconds }` of each, where `ended_as` is an exit code, a signal name, `too long` or `not run`.
  */
 export async function runParts(parts, { cwd, log, signal, minutes, began = () => undefined, ended = () => undefined }) {
   const results = []
@@ -29,7 +28,7 @@ export async function runParts(parts, { cwd, log, signal, minutes, began = () =>
   return results
 }
 
-/** The table at the end. */
+/** Formats the results as a table. */
 export function tableOf(results) {
   const width = Math.max(...results.map(({ name }) => name.length))
   const said = ({ ended_as }) => (ended_as === 0 ? 'passed' : ended_as === 'not run' ? 'NOT RUN' : `FAILED (${ended_as})`)

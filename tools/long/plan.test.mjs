@@ -15,7 +15,7 @@ const part = (name, script) => ({ name, adds: '', command: ['--eval', script], e
 const run = (parts, signal = new AbortController().signal, more = {}) =>
   runParts(parts, { cwd: CLONE, log: () => undefined, signal, minutes: 1, ...more })
 
-test('words choose parts of the long run, and a word that names none is refused with those that there are', () => {
+test('words choose parts of the long run, and an unknown word is refused with the list of parts', () => {
   const parts = longParts(7)
   assert.deepEqual(chosenParts(parts, []), parts)
   assert.deepEqual(
@@ -25,7 +25,7 @@ test('words choose parts of the long run, and a word that names none is refused 
   assert.throws(() => chosenParts(parts, ['rice']), /rice is no part.*race-plain/)
 })
 
-test('every part is a program that is there, and all of them start from the one seed', () => {
+test('every part runs an existing program, and all parts share one seed', () => {
   for (const { command, env } of longParts(7)) {
     assert.ok(existsSync(join(CLONE, command[0])), command[0])
     assert.deepEqual([env.BERTH_TEST_LONG, env.BERTH_TEST_SEED], ['1', '7'])
@@ -45,7 +45,7 @@ test('a part that fails does not keep the next one from running', async () => {
   assert.match(tableOf(results), /^a +0\.0 min {2}FAILED \(3\)\nb +0\.0 min {2}passed\nc +0\.0 min {2}FAILED \(SIGKILL\)\n$/)
 })
 
-test('after an interruption nothing more is begun, and the table says so', async () => {
+test('after an interruption no further part starts, and the table says so', async () => {
   const end = new AbortController()
   end.abort()
   assert.match(tableOf(await run([part('a', 'process.exit(3)')], end.signal)), /^a +0\.0 min {2}NOT RUN\n$/)
@@ -89,7 +89,7 @@ test('the next part is the one whose last green run is oldest; a part that faile
   }
 })
 
-test('a part that was ended goes on with its seed at the same commit, and starts over at another', () => {
+test('an interrupted part continues with its seed at the same commit, and starts over at another', () => {
   const cache_dir = mkdtempSync(join(tmpdir(), 'berth-progress-'))
   try {
     const file = progressFile(cache_dir, 'a')

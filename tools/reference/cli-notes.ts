@@ -1,4 +1,4 @@
-/** One of each command, as it is typed. */
+/** An example of each command. */
 export const EXAMPLES: Readonly<Record<string, string>> = {
   exec: "berth exec demo --env NAME=Ada -- bash -c 'echo hello $NAME'",
   shell: 'berth shell demo',

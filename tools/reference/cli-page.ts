@@ -18,14 +18,13 @@ export interface DescribedCommand {
   flags: Record<string, Flag>
 }
 
-/** What `berth help --json` says. */
+/** Returns the output of `berth help --json`. */
 export function describedCommands(): DescribedCommand[] {
   const env = { PATH: process.env['PATH'] ?? '' }
   const words = ['--disable-warning=ExperimentalWarning', MAIN, 'help', '--json']
   return JSON.parse(execFileSync(process.execPath, words, { encoding: 'utf8', env, timeout: 60_000 })) as DescribedCommand[]
 }
 
-/** The whole page. */
 export function cliPage(): string {
   const commands = describedCommands()
   const names = commands.map(({ name }) => `[${name}](#berth-${name.replaceAll(' ', '-')})`)

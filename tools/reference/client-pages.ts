@@ -3,7 +3,7 @@ import path from 'node:path'
 import { cliPage } from './cli-page.ts'
 import { typescriptPage } from './typescript-page.ts'
 
-/** The pages of docs/reference about the clients. Written from their sources, so that they cannot say anything else. */
+/** Pages of docs/reference about the clients, generated from their sources. */
 export function clientPages(): Record<string, string> {
   return { 'typescript.md': typescriptPage(), 'python.md': pythonPage(), 'cli.md': cliPage() }
 }

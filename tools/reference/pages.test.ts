@@ -11,12 +11,12 @@ import { pages } from './pages.ts'
 
 const folder = join(import.meta.dirname, '../../docs/reference')
 
-test('docs/reference is what `npm run reference` writes', () => {
+test('docs/reference is up to date with `npm run reference`', () => {
   const written = Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
   assert.deepEqual(written, { ...pages(), ...clientPages() })
 })
 
-test('what the SDKs export has its section in their pages, and every method its line', () => {
+test('every export of the SDKs has a section, and every method a line', () => {
   const { 'typescript.md': typescript = '', 'python.md': python = '' } = clientPages()
   for (const name of ['Berth', 'Workspace', 'Command', 'Terminal', 'BerthError', 'CommandError']) {
     assert.ok(typescript.includes(`\n### ${name}\n`), name)
@@ -28,12 +28,12 @@ test('what the SDKs export has its section in their pages, and every method its 
   }
   assert.match(typescript, /- `exec\(command: CommandLine, options\?: ExecOptions\): Promise<CommandResult>`: Runs a command/)
   assert.match(python, /- `exec\(command: str \| Sequence\[str\], .*\) -> CommandResult`: Runs a command/)
-  // What is not exported has no place there, nor what the sources alone call it.
+  // Private types and methods must not appear.
   assert.doesNotMatch(typescript, /\bGateway\b|\bManner\b|\bView\b|#\w+\(|\bany>|: any\b|(?<!api<T>\(.*)Promise<T>/)
   assert.doesNotMatch(python, /`_\w+\(|\bself\b/)
 })
 
-test('every command has its section with an example, every option is explained, and every example is of a command that there is', () => {
+test('every command has a section with an example, every option is explained, and every example names a command that exists', () => {
   const { 'cli.md': cli = '' } = clientPages()
   const commands = describedCommands()
   const names = commands.map(({ name }) => name)
@@ -53,7 +53,7 @@ test('every command has its section with an example, every option is explained, 
   }
 })
 
-test('every route has its section, and every link inside leads somewhere', () => {
+test('every route has a section, and every internal link has a target', () => {
   const all: Record<string, string> = { ...pages(), ...clientPages() }
   for (const [page, routes] of [
     ['application-api.md', APP_ROUTES],
@@ -71,7 +71,7 @@ test('every route has its section, and every link inside leads somewhere', () =>
   }
 })
 
-/** As GitHub makes it of a heading. */
+/** Makes the anchor that GitHub generates for a heading. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()

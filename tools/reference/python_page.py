@@ -1,7 +1,7 @@
-"""The surface of the Python SDK, read from its sources: what ``berth`` exports, with the docstrings that stand there.
+"""Documents the Python SDK from its sources: the exports of ``berth`` with their docstrings.
 
-The client that waits is described; ``AsyncBerth`` has the same methods. Nothing is imported: the page needs no package but Python itself.
-"""
+Describes the blocking client; ``AsyncBerth`` has the same methods. Imports no module of the
+SDK, so that it needs only Python."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def section(name: str, definition: ast.ClassDef, level: int) -> list[str]:
 
 
 def fields_of(definition: ast.ClassDef) -> list[str]:
-    """Of a dataclass: its fields, each with the comment above it."""
+    """Lists a dataclass's fields, each with the comment above it."""
     if not any("dataclass" in ast.unparse(each) for each in definition.decorator_list):
         return []
     lines = []
@@ -85,7 +85,7 @@ def fields_of(definition: ast.ClassDef) -> list[str]:
 
 
 def attributes_of(definition: ast.ClassDef) -> list[str]:
-    """Of an error: what it carries, each with the comment above it."""
+    """Lists an error's attributes, each with the comment above it."""
     made = [each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
     if not definition.name.endswith("Error") or not made:
         return []
@@ -112,7 +112,7 @@ def comment_above(module: str, line: int) -> str:
 
 
 def nouns_of(definition: ast.ClassDef, found: dict[str, ast.ClassDef]) -> list[tuple[str, ast.ClassDef]]:
-    """``self.files = Files(...)`` in ``__init__``: the attribute and its class."""
+    """Finds ``self.files = Files(...)`` in ``__init__`` and returns the attribute and its class."""
     attributes = []
     for node in ast.walk(definition):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or not isinstance(node.value.func, ast.Name):
@@ -124,7 +124,7 @@ def nouns_of(definition: ast.ClassDef, found: dict[str, ast.ClassDef]) -> list[t
 
 
 def is_public(member: ast.FunctionDef, owner: ast.ClassDef) -> bool:
-    # All others are made by the SDK alone.
+    # Only `Berth` is constructed by callers.
     return member.name == "__init__" if owner.name == "Berth" and member.name.startswith("_") else not member.name.startswith("_")
 
 
@@ -134,7 +134,7 @@ def signature(member: ast.FunctionDef, owner: ast.ClassDef) -> str:
         return f"{member.name}: {returns}"
     arguments = ast.unparse(member.args)
     arguments = re.sub(r"^self(, )?", "", arguments)
-    # What every method takes is said once, at the top.
+    # The page explains this common parameter once, at the top.
     arguments = re.sub(r"(, )?\bwait_seconds: float( \| None)?\s*=\s*\w+", "", arguments)
     arguments = re.sub(r"(^|, )\*$", "", arguments).replace("*, **", "**")
     arguments = re.sub(r"(?<=[\w\]])=(?=\S)", " = ", arguments)

@@ -1,4 +1,4 @@
-/** The parts of a JSON Schema that the contract uses. */
+/** The parts of JSON Schema that the contract uses. */
 export interface Schema {
   title?: string
   description?: string
@@ -23,7 +23,7 @@ export interface Schema {
   additionalProperties?: boolean | Schema
 }
 
-/** A schema in a few words: `string (uuid)`, `array of [Workspace](…)`, `"a", "b"`. */
+/** Describes a schema in a few words: `string (uuid)`, `array of [Workspace](…)`, `"a", "b"`. */
 export function typeText(schema: Schema): string {
   if (schema.title !== undefined) return `[${schema.title}](schemas.md#${schema.title.toLowerCase()})`
   if (schema.enum) return schema.enum.map((word) => code(JSON.stringify(word))).join(', ')
@@ -35,7 +35,7 @@ export function typeText(schema: Schema): string {
   return kind === undefined ? type : `${type} (${kind})`
 }
 
-/** What a value must keep to, beside its type. */
+/** Describes the constraints of a value other than its type. */
 export function boundsText(schema: Schema): string {
   const { minimum, maximum, minLength, maxLength, minItems, maxItems } = schema
   const bounds = [
@@ -61,13 +61,13 @@ export function code(text: string): string {
   return text.includes('`') ? `\`\` ${text} \`\`` : `\`${text}\``
 }
 
-/** A Markdown table; a cell's bars would end it. */
+/** Formats a Markdown table. Escapes bars, which would end a cell. */
 export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`
   return [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-/** The properties of an object, those of untitled objects inside it too, by their path. */
+/** Lists the properties of an object by path, including those of untitled objects inside it. */
 export function propertyRows(schema: Schema, prefix = ''): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     const path = `${prefix}${name}`

@@ -59,7 +59,7 @@ function codesTable(surface: Surface, codes: Record<string, CodeRule>, reasons: 
   return table(['Status', 'Code', 'Retryable', 'Reasons'], rows)
 }
 
-/** What `details` say beside the reason. */
+/** Lists the fields of `details` for each reason. */
 function detailsTable(surface: Surface): string {
   const declared: Readonly<Record<string, Details>> = DETAILS[surface]
   const rows = Object.entries(declared).flatMap(([refusal, details]) => {
@@ -141,7 +141,7 @@ function outcomeText(outcome: Outcome): string {
   }
 }
 
-/** Every titled schema that routes and details name, by title. */
+/** Lists every titled schema that routes and details use, by title. */
 export function schemasPage(routes: readonly Route[]): string {
   const titled = new Map<string, Schema>()
   for (const route of routes) {

@@ -1,4 +1,4 @@
-// The surface of the TypeScript SDK, read from its sources by the compiler: what is exported, with the comments that stand there.
+// Documents the TypeScript SDK from its sources with the compiler: its exports and their comments.
 import path from 'node:path'
 import ts from 'typescript'
 
@@ -11,10 +11,9 @@ Made by \`npm run reference\` from the sources of \`@berth/sdk\`. [The guide](..
 What a method throws is a \`BerthError\`: by class, \`code\` and \`reason\`, which [errors](errors.md) lists with what is retryable. Types of the API, such as \`Operation\` or \`FileInfo\`, are those of [schemas](schemas.md) and are exported as \`wire\`. Times that end with \`Ms\` or \`_ms\` are in milliseconds, with \`_seconds\` in seconds; offsets and sizes are in bytes.
 `
 
-/** The whole page. */
 export function typescriptPage(): string {
   const main = path.join(SOURCES, 'main.ts')
-  // The platform's own types and a check of bodies are not needed for signatures, and take seconds.
+  // Platform types and checks of function bodies are not needed for signatures, and take seconds.
   const options = { target: ts.ScriptTarget.ES2024, lib: ['lib.es2024.d.ts'], types: [], strict: true, allowImportingTsExtensions: true }
   const program = ts.createProgram([main], { ...options, noEmit: true })
   const page = new Page(program)
@@ -45,7 +44,7 @@ class Page {
     return this.#text()
   }
 
-  /** Describes what a name stands for, once. What is the API's own has a page of its own. */
+  /** Adds a section for a symbol once. Types of the API have their own page. */
   #want(symbol: ts.Symbol): void {
     if (this.#sections.has(symbol)) return
     const declared = symbol.declarations?.find((each) => isOurs(each.getSourceFile()))
@@ -87,12 +86,12 @@ class Page {
     return [...lines, ...nouns]
   }
 
-  /** What takes what is not exported is called by the SDK alone. */
+  /** A constructor that takes an unexported type is called only by the SDK. */
   #isForCallers(member: ts.ConstructorDeclaration): boolean {
     return member.parameters.every(({ type }) => !type || this.#namedIn(type).every((each) => this.#exported.has(each)))
   }
 
-  /** Sections of a property that is a record of methods, and of the records in it; null where it is none. */
+  /** Returns sections of a property that is a record of methods, including nested records; null if it is not a record. */
   #record(name: string, member: ts.PropertyDeclaration | ts.PropertyAssignment): string[] | null {
     const type = this.#recordOf(member)
     const parts = type.getProperties().flatMap(({ valueDeclaration }) => (valueDeclaration ? [valueDeclaration] : []))
@@ -107,7 +106,7 @@ class Page {
     return ['', `#### ${name}`, '', noteOf(member), '', ...methods.map((each) => this.#member(each)), ...records.flat()]
   }
 
-  /** Of `ReturnType<typeof makes>` that what `makes` returns. */
+  /** Resolves `ReturnType<typeof makes>` to the return type of `makes`. */
   #recordOf(member: ts.PropertyDeclaration | ts.PropertyAssignment): ts.Type {
     const { type } = member as { type?: ts.TypeNode }
     const argument = type && ts.isTypeReferenceNode(type) ? type.typeArguments?.[0] : undefined
@@ -117,7 +116,7 @@ class Page {
     return signature ? this.checker.getReturnTypeOfSignature(signature) : this.checker.getTypeAtLocation(member)
   }
 
-  /** One line: the signature, and what is said of it. */
+  /** Formats one line with the signature and the comment. */
   #member(member: ts.Declaration): string {
     this.#wantTypesIn(functionOf(member) ?? member, false)
     const note = noteOf(member).replaceAll('\n', ' ')
@@ -145,12 +144,12 @@ class Page {
     return signature ? this.checker.typeToString(this.checker.getReturnTypeOfSignature(signature)) : 'void'
   }
 
-  /** Types of ours that are named: their readers look for them. */
+  /** Adds sections for our types that the node names. */
   #wantTypesIn(node: ts.Node, whole = true): void {
     for (const symbol of this.#namedIn(node, whole)) this.#want(symbol)
   }
 
-  /** Types of ours that are named in it, `whole` or outside of bodies. */
+  /** Finds our types named in the node, with or without function bodies. */
   #namedIn(node: ts.Node, whole = true): ts.Symbol[] {
     return typesIn(node, whole).flatMap((each) => {
       const symbol = this.checker.getSymbolAtLocation(each)
@@ -159,7 +158,7 @@ class Page {
     })
   }
 
-  /** As a caller reads it: a type of the API by its own name, where the sources import it by another. */
+  /** Returns the text as callers read it: a type imported under an alias gets its API name. */
   #spelled(node: ts.Node): string {
     let text = node.getText()
     for (const each of typesIn(node, true).toReversed()) {
@@ -172,7 +171,7 @@ class Page {
     return text
   }
 
-  /** What is taken apart by its reader is `options` to its caller. */
+  /** A destructured parameter is shown as `options`. */
   #parameter({ name, type, questionToken, initializer, dotDotDotToken }: ts.ParameterDeclaration): string {
     const word = ts.isIdentifier(name) ? name.text.replace(/^_+/, '') : 'options'
     return `${dotDotDotToken ? '...' : ''}${word}${questionToken || initializer ? '?' : ''}${type ? `: ${this.#spelled(type)}` : ''}`
@@ -213,7 +212,7 @@ function functionOf(member: ts.Declaration): ts.SignatureDeclaration | null {
   return initializer && ts.isFunctionLike(initializer) ? initializer : null
 }
 
-/** The names of types in a declaration, from its beginning. */
+/** Finds type names in a declaration, in source order. */
 function typesIn(node: ts.Node, whole: boolean): ts.Node[] {
   const found: ts.Node[] = []
   const visit = (each: ts.Node): void => {
@@ -242,7 +241,7 @@ function oneLine(text: string): string {
   return text.replaceAll(/\/\*\*.*?\*\/\s*/gs, '').replaceAll(/\s+/g, ' ')
 }
 
-/** No two empty lines, and none at the ends. */
+/** Removes repeated blank lines, and those at both ends. */
 function tidied(lines: readonly string[]): string {
   return lines
     .join('\n')

@@ -1,4 +1,4 @@
-// `npm run build:clients`: the packages as JavaScript, for platforms that do not run TypeScript, and as they are published.
+// `npm run build:clients`: builds the packages as JavaScript, as they are published.
 import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { declareSdk } from './declarations.ts'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
-/** The SDK as one module. It names one other, `ws`, for platforms without a WebSocket. @returns its text */
+/** Bundles the SDK as one module. Its only import is `ws`, for platforms without a WebSocket. @returns its text */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
   const options: BuildOptions = {
     ...COMMON,
@@ -26,17 +26,14 @@ export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: stri
   return text
 }
 
-/** All that the SDK's package publishes: its modules, and their types. */
+/** Builds all that the SDK's package publishes: its modules and their types. */
 export async function buildSdk(dist: string): Promise<void> {
   await bundleSdk('main', path.join(dist, 'main.js'))
   await bundleSdk('testing/double', path.join(dist, 'testing.js'))
   declareSdk(path.join(dist, 'types'))
 }
 
-/**
- * The command line as one file. A CommonJS module asks Node.js for a built-in module when it needs it. Imports would load all of them before
- * the first line runs.
- */
+/** Bundles the command line as one file. CommonJS loads a built-in module on demand; ESM imports would load all of them first. */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
   const options = {
@@ -51,7 +48,7 @@ export async function bundleCli(outfile: string): Promise<void> {
   chmodSync(outfile, 0o755)
 }
 
-/** What `berth ssh` brings into workspaces, for each architecture that they may have. */
+/** Builds the ssh server that `berth ssh` uploads into workspaces, for each architecture. */
 export function buildGuestSsh(folder: string): void {
   const hash = createHash('sha256')
   const env = { ...process.env, CGO_ENABLED: '0', GOOS: 'linux', GOFLAGS: '', GOWORK: 'off' }
@@ -68,13 +65,13 @@ export function buildGuestSsh(folder: string): void {
     writeFileSync(`${file}.gz`, packed)
     rmSync(file)
   }
-  // Of the servers of all architectures: a connection reads this instead of them.
+  // A digest over all architectures: a connection reads this instead of the servers.
   writeFileSync(path.join(folder, 'guestssh.name'), hash.digest('hex').slice(0, 16))
 }
 
 interface Library {
   entry: string
-  /** How modules of ours name it. */
+  /** Matches our import paths of the library. */
   named: RegExp
   exports: string
 }
@@ -90,8 +87,8 @@ async function packedText(entry: string, options: BuildOptions): Promise<string>
 }
 
 /**
- * Keeps a library as text, because Node.js parses a whole file before its first line runs. Only libraries are packed: a packed module of ours
- * would have classes of its own, and `instanceof` would fail between the two copies.
+ * Stores a library as text, because Node.js parses a whole file before its first line runs. Only libraries are packed: a packed
+ * module of ours would duplicate its classes, and `instanceof` would fail.
  */
 function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {
@@ -111,7 +108,7 @@ function packedLibrary({ named, exports, text }: Library & { text: string }): Pl
   }
 }
 
-/** `bundle.ts [STAMP SOURCES]`: nothing where the file STAMP says that SOURCES are built. */
+/** `bundle.ts [STAMP SOURCES]`: does nothing if the file STAMP holds the digest SOURCES. */
 async function buildAll(stamp?: string, sources = ''): Promise<void> {
   if (stamp !== undefined && existsSync(stamp) && readFileSync(stamp, 'utf8') === sources) return
   await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))

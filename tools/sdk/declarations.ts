@@ -1,4 +1,4 @@
-// The types of the TypeScript SDK, as they are published.
+// Generates the published types of the TypeScript SDK.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,8 +8,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCES = path.join(ROOT, 'sdk/typescript/src')
 
 /**
- * Writes a declaration file for each module of the SDK into `folder`. A consumer's compiler must read no source of ours: it would judge the
- * source by its own settings.
+ * Writes a declaration file for each module of the SDK into `folder`. A consumer's compiler must not read our sources: it would
+ * check them with its own settings.
  */
 export function declareSdk(folder: string): void {
   const entries = ['main.ts', 'testing/double.ts'].map((entry) => path.join(SOURCES, entry))
@@ -39,7 +39,7 @@ export function declareSdk(folder: string): void {
     )
 }
 
-/** A consumer's compiler may know no `AsyncDisposable`, and resolves no `.ts`. */
+/** A consumer's compiler may lack `AsyncDisposable`, and does not resolve `.ts`. */
 function published(text: string): string {
   const imports_resolved = text.replaceAll(/((?:from|import)\s*\(?\s*['"]\.{1,2}\/[^'"]+)\.ts(['"])/g, '$1.js$2')
   return /\bAsyncDisposable\b/.test(text) ? `/// <reference lib="esnext.disposable" />\n${imports_resolved}` : imports_resolved

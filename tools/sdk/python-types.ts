@@ -1,4 +1,4 @@
-// The types of the Python SDK's answers, from the description of the API.
+// Generates the response types of the Python SDK from the API description.
 import type { Description, Schema } from './types.ts'
 
 const HEAD = `"""What the API says, by field. Made by \`npm run openapi\` from the contract. Do not change it by hand.
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 `
 const WIDTH = 132
 
-/** The whole file. */
 export function pythonTypes(api: Description): string {
   const made: string[] = []
   const names = new Set(Object.keys(api.components.schemas))
@@ -29,7 +28,7 @@ interface Module {
   names: Set<string>
 }
 
-/** Declares one type. Python evaluates annotations of a class late, so they may name types that follow. Elsewhere the type is quoted for that. */
+/** Declares one type. Class annotations are evaluated lazily and may name later types. Elsewhere the type is quoted for that reason. */
 function declare(name: string, schema: Schema, module: Module): void {
   if (!hasFields(schema)) return void module.made.push(`${name}: TypeAlias = ${text(typeOf(schema, name, module))}\n`)
   const { properties = {}, required = [] } = schema
@@ -37,7 +36,7 @@ function declare(name: string, schema: Schema, module: Module): void {
     const type = typeOf(each, `${name}${pascal(field)}`, module)
     return { field, note: each.description, type: required.includes(field) ? type : `NotRequired[${type}]` }
   })
-  // Fields whose names are words of Python, or no names, stand in a call.
+  // The call form of TypedDict allows field names that are keywords or no identifiers.
   if (fields.every(({ field }) => isName(field))) {
     const lines = fields.map(({ field, note, type }) => `${comment(note)}    ${field}: ${type}\n`)
     module.made.push(`class ${name}(TypedDict):\n${lines.join('')}`)
@@ -47,7 +46,7 @@ function declare(name: string, schema: Schema, module: Module): void {
   }
 }
 
-/** @param name of the type that it becomes where it has fields of its own */
+/** @param name the name of the type, if it gets a declaration of its own */
 function typeOf(schema: Schema, name: string, module: Module): string {
   if (schema.$ref !== undefined) return schema.$ref.replace('#/components/schemas/', '')
   if (schema.anyOf) return union(schema.anyOf.map((each, at) => typeOf(each, at === 0 ? name : `${name}${at + 1}`, module)))
@@ -112,7 +111,7 @@ function pascal(field: string): string {
   return field.replaceAll(/(?:^|[^a-z0-9]+)([a-z0-9])/gi, (_all, first: string) => first.toUpperCase())
 }
 
-/** As many lines as it takes. */
+/** Wraps the comment into lines. */
 function comment(note: string | undefined, indent = '    '): string {
   if (note === undefined) return ''
   const lines = [`${indent}#:`]

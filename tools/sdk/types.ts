@@ -1,4 +1,4 @@
-// The types of the TypeScript SDK, from the description of the API.
+// Generates the types of the TypeScript SDK from the API description.
 
 export interface Schema {
   $ref?: string
@@ -23,7 +23,6 @@ const HEAD = `// Made by \`npm run openapi\` from the contract. Do not change it
 // An answer may have further properties, and further words where a type lists some: treat what you do not know as something new.
 `
 
-/** The whole file. */
 export function sdkTypes(api: Description): string {
   const declared = Object.entries(api.components.schemas).map(([name, schema]) => `export type ${name} = ${typeOf(schema, '')}\n`)
   const codes = new Set(Object.values(api['x-error-codes']).flatMap((of_surface) => Object.keys(of_surface)))

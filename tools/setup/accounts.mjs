@@ -1,4 +1,4 @@
-// The system users that PostgreSQL, api, cell, the machines' resolver, the proxy of ports and the one that puts secrets in run as.
+// The system users of PostgreSQL, api, cell, the machines' resolver, the port proxy and the secret proxy.
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { run } from './cached-build.mjs'
@@ -15,7 +15,7 @@ export const ACCOUNTS = {
 const ATTEMPTS_MAX = 20
 const PAUSE_MS = 250
 
-/** Returns `{ postgres, api, cell, resolver, ports, secret_proxy }` as `{ uid, gid }`, after making those that are missing. */
+/** Creates missing users. Returns `{ postgres, api, cell, resolver, ports, secret_proxy }` as `{ uid, gid }`. */
 export async function ensureAccounts({ log }) {
   const entries = []
   for (const [role, name] of Object.entries(ACCOUNTS)) {
@@ -41,7 +41,7 @@ async function create(name, log) {
       await run('useradd', ['--system', '--user-group', ...home, name])
       break
     } catch (error) {
-      // Another start on this computer has made the user, or holds the lock of /etc/passwd, which useradd does not wait for.
+      // A concurrent start has created the user, or holds the lock of /etc/passwd. useradd does not wait for the lock.
       if (accountOf(name)) return
       if (attempt === ATTEMPTS_MAX) throw error
       await setTimeout(PAUSE_MS)

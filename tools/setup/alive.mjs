@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 
-/** Whether the process of a mark runs; a pid alone does not name a process. */
+/** Returns whether the marked process runs. A pid alone is not unique, because the kernel reuses pids. */
 export function isAlive({ pid, start_time }) {
   return start_time !== undefined && startTimeOf(pid) === start_time
 }
 
-/** Clock ticks since the computer started: with it a pid names one process. undefined for a process that has ended, a zombie too. */
+/** Start time in clock ticks since boot; with the pid it identifies one process. undefined if the process has ended or is a zombie. */
 export function startTimeOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -1,4 +1,4 @@
-// hostd, agent, portd and supervisor: built from machine/ once for each state of its sources.
+// Builds hostd, agent, portd and supervisor from machine/, once per state of the sources.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -8,11 +8,11 @@ import { CLONE } from './packages.mjs'
 
 const MACHINE = join(CLONE, 'machine')
 const NAMES = ['hostd', 'agent', 'portd', 'supervisor']
-/** Programs, tests and `go vet` are compiled with the same flags and environment: what Go has compiled for one, the others take from its cache. */
+/** Programs, tests and `go vet` use the same flags and environment, so that they share Go's build cache. */
 export const GO_FLAGS = ['-trimpath', '-buildvcs=false']
 const BUILD = ['build', ...GO_FLAGS, '-ldflags', '-s -w']
 
-/** Returns `{ hostd, agent, portd, supervisor }`, the paths of the programs. Those that `settings` names are used as they are. */
+/** Returns `{ hostd, agent, portd, supervisor }`, the paths of the programs. Programs named in `settings` are used unchanged. */
 export async function ensureBinaries({ settings, log }) {
   const given = Object.fromEntries(NAMES.filter((name) => settings[name] !== '').map((name) => [name, settings[name]]))
   for (const [name, path] of Object.entries(given)) {
@@ -40,7 +40,7 @@ async function build(output, start) {
   }
 }
 
-/** What the person who builds has set must not change the result. */
+/** The user's own Go settings must not change the result. */
 export function goEnvironment() {
   return { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
 }
@@ -54,7 +54,7 @@ async function sourcesKey() {
   return hash.digest('hex').slice(0, 32)
 }
 
-// runsc's recipe is a module of its own; tests are in no program; what go.mod names is fixed by go.sum.
+// Excludes runsc's recipe, which is its own module, and tests. go.sum fixes the dependencies.
 async function sourceFiles(folder) {
   const files = []
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -65,7 +65,7 @@ async function sourceFiles(folder) {
   return files.sort()
 }
 
-/** Says before a long set-up that it cannot end well. */
+/** Fails before a long set-up if Go is needed and missing. */
 export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {

@@ -1,21 +1,21 @@
-// Slow builds that are done once and kept: the folder <parent>/<key> exists only when its build has finished.
+// Caches slow builds: the folder <parent>/<key> exists only when its build has finished.
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// No build takes nearly this long, so an older folder was left by a process that was killed. Age decides, not the builder's pid:
-// containers that share a cache cannot see each other's processes.
+// No build takes this long, so an older folder was left by a killed process. Age decides, because containers that share a cache cannot
+// see each other's pids.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
-/** A step that says nothing for longer looks stuck to the person who started it. */
+/** A step reports progress at this interval, so that it does not look stuck. */
 const SIGN_MS = 30_000
 
 /**
- * Returns the finished folder <parent>/<key>, building it first when it is not there.
+ * Returns the finished folder <parent>/<key>, and builds it first if it does not exist.
  *
- * `build({ work, output, run })` fills the folder `output` with files and may use the folder `work` as it likes;
- * `run(command, args, options)` starts a child process that ends with the build. Two builders at once both build, the first to finish gives its folder the final name, the other throws its own away.
- * On failure, SIGINT and SIGTERM the children are ended and the temporary folder is removed.
+ * `build({ work, output, run })` fills the folder `output` and may use the folder `work`. `run(command, args, options)` starts a
+ * child process that ends with the build. Two concurrent builders both build; the first to finish gives its folder the final name,
+ * and the other one discards its own. On failure, SIGINT or SIGTERM, the children are ended and the temporary folder is removed.
  */
 export async function cachedBuild({ parent, key, build }) {
   const finished = join(parent, key)
@@ -40,11 +40,11 @@ export async function cachedBuild({ parent, key, build }) {
 }
 
 /**
- * Runs a command to its end and returns what it printed on stdout. Throws, with the end of its output in the message, when it
- * fails or exceeds `timeout_seconds`; its whole process group is ended then.
+ * Runs a command and returns its stdout. Throws, with the end of its output in the message, if the command fails or exceeds
+ * `timeout_seconds`; its whole process group is ended then.
  */
 export async function run(command, args, { cwd, env = process.env, timeout_seconds = 60, signal } = {}) {
-  // A group of its own, so that ending it also ends the compilers and package managers it started.
+  // Own process group, so that ending it also ends compilers and package managers that it started.
   const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
   let tail = ''
@@ -78,7 +78,7 @@ export async function run(command, args, { cwd, env = process.env, timeout_secon
   }
 }
 
-/** Runs one step and logs how long it took. */
+/** Runs one step and logs its duration. */
 export async function timed(log, what, step, sign_ms = SIGN_MS) {
   const started = performance.now()
   const seconds = () => (performance.now() - started) / 1000
@@ -108,10 +108,10 @@ function endGroup(child) {
     try {
       process.kill(-child.pid, signal)
     } catch (error) {
-      if (error.code !== 'ESRCH') throw error // ESRCH: everything in the group has ended already.
+      if (error.code !== 'ESRCH') throw error // ESRCH: all processes of the group have ended
     }
   }
-  // SIGTERM first: mmdebstrap takes its mounts down then.
+  // SIGTERM first, so that mmdebstrap can remove its mounts.
   kill('SIGTERM')
   const timer = setTimeout(() => kill('SIGKILL'), 10_000)
   child.once('close', () => clearTimeout(timer))
@@ -135,7 +135,7 @@ function catchSignals() {
   }
 }
 
-// A rename may reach the disk before the contents do: a power cut would leave a finished name on unfinished files.
+// A rename may reach the disk before the contents. After a power cut the final name would have incomplete files.
 async function syncFiles(folder) {
   for (const path of [...(await readdir(folder)).map((name) => join(folder, name)), folder]) {
     const handle = await open(path)
@@ -147,7 +147,7 @@ async function renameUnlessThere(from, to) {
   try {
     await rename(from, to)
   } catch (error) {
-    // Another builder was faster. Its result has the same key, so it is as good as ours.
+    // Another builder finished first. Its result has the same key and is equivalent.
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
   }
 }

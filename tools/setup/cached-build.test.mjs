@@ -17,7 +17,7 @@ test('a finished build is not built again', async (t) => {
   assert.deepEqual(await readdir(parent), ['k'])
 })
 
-test('a step that takes long gives signs of life, and none after its end', async () => {
+test('a long step reports progress until its end', async () => {
   const said = []
   let first
   const sign = new Promise((resolve) => (first = resolve))
@@ -39,7 +39,7 @@ test('a step that takes long gives signs of life, and none after its end', async
   assert.equal(said.length, length)
 })
 
-test('a failed build leaves nothing behind, and the next one starts afresh', async (t) => {
+test('a failed build leaves nothing behind, and the next one starts from scratch', async (t) => {
   const parent = await temporaryFolder(t)
   const failing = async ({ output }) => {
     await writeFile(join(output, 'result'), 'half')
@@ -51,7 +51,7 @@ test('a failed build leaves nothing behind, and the next one starts afresh', asy
   assert.deepEqual(await readdir(folder), ['other'])
 })
 
-test('of two builds at once one is kept whole, and both callers get it', async (t) => {
+test('of two concurrent builds one is kept, and both callers get it', async (t) => {
   const parent = await temporaryFolder(t)
   let started = 0
   let bothStarted
@@ -102,7 +102,7 @@ test('a command that takes too long is ended together with its children, and the
   )
 })
 
-test('the error of a command that fails carries the end of what it printed', async () => {
+test('the error of a failed command carries the end of its output', async () => {
   await assert.rejects(run('sh', ['-c', 'echo out; echo oops >&2; exit 3']), /sh -c ended with 3\.\n(out\noops|oops\nout)/)
 })
 
@@ -112,7 +112,7 @@ async function temporaryFolder(t) {
   return path
 }
 
-// A zombie has ended: it waits only for whoever inherited it to collect it.
+// A zombie has ended: only its parent has not collected it yet.
 async function isGone(pid) {
   const state = await readFile(`/proc/${pid}/stat`, 'utf8').then(
     (line) => line.split(') ')[1][0],

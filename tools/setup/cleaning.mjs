@@ -1,4 +1,4 @@
-// Takes down what one installation has in the kernel, and its files when asked to.
+// Removes what one installation has in the kernel, and its files if asked to.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { readFile, readdir, rm, rmdir } from 'node:fs/promises'
@@ -7,10 +7,10 @@ import { isAlive } from './alive.mjs'
 import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
-/** What hostd, the supervisor and the making of the database add to the places of `layoutOf`. */
+/** Entries of the data directory that hostd, the supervisor and initdb add to the paths of `layoutOf`. */
 const MADE_BY_PROCESSES = ['agents', 'engines', 'fences', 'slots', '.initdb-pg', 'supervisor.lock']
 
-/** All that Berth makes in a data directory. Anything else in it, the operator's config.json among it, stays. */
+/** All names that Berth creates in a data directory. Other files stay, such as the operator's config.json. */
 export function dataNames(settings) {
   const places = Object.values(layoutOf(settings)).filter((place) => typeof place === 'string' && dirname(place) === settings.data_dir)
   return [...places.map((place) => basename(place)), ...MADE_BY_PROCESSES]
@@ -19,7 +19,7 @@ const STOP_SIGNALS = { postgres: 'SIGINT' }
 const SUPERVISOR_STOPS_SECONDS = 120
 const CHILD_STOPS_SECONDS = 20
 
-/** Ends the supervisor of a data directory, and with it its children; returns when the lock is free. */
+/** Ends the supervisor of a data directory and its children. Returns when the lock is released. */
 export async function stopSupervisor({ lock, log }) {
   if (!isLocked(lock)) return
   const pid = Number(readFileSync(lock, 'utf8').trim())
@@ -30,7 +30,7 @@ export async function stopSupervisor({ lock, log }) {
     throw new Error(`Process ${pid} did not end in ${SUPERVISOR_STOPS_SECONDS} seconds.`)
 }
 
-/** To be called under the supervisor's lock. */
+/** The caller must hold the supervisor's lock. */
 export async function clean(settings, { with_data, log }) {
   const layout = layoutOf(settings)
   await stopChildren(settings.run_dir, log)
@@ -60,7 +60,7 @@ async function stopChildren(run_dir, log) {
   }
 }
 
-// What others need ends last.
+// Stops dependencies last.
 function order({ name }) {
   return name === 'postgres' ? 2 : name === 'hostd' ? 1 : 0
 }
@@ -68,7 +68,7 @@ function order({ name }) {
 async function cleanHost(layout, log) {
   const config = layout.configOf('hostd')
   const programs = layout.configOf('programs')
-  if (!existsSync(config) || !existsSync(programs)) return // never started since the computer was
+  if (!existsSync(config) || !existsSync(programs)) return // never started since boot
   const { hostd } = JSON.parse(await readFile(programs, 'utf8'))
   if (!existsSync(hostd))
     throw new Error(`${hostd} is gone, and only hostd can take its machines down: start Berth once, then clean again.`)
@@ -87,9 +87,9 @@ async function unmountBelow(folder) {
 }
 
 async function removeRunDirectory(run_dir) {
-  // Without crossing into another file system: should a mount have survived, what it shows is not ours to delete.
+  // Stays on one file system: if a mount survived, its contents are not ours to delete.
   if (existsSync(run_dir)) await run('rm', ['--recursive', '--force', '--one-file-system', run_dir], { timeout_seconds: 120 })
-  await rmdir(dirname(run_dir)).catch(() => {}) // other installations are in it
+  await rmdir(dirname(run_dir)).catch(() => {}) // it may hold other installations
 }
 
 async function removeData(settings, log) {
@@ -101,7 +101,7 @@ async function removeData(settings, log) {
   else log(`${data_dir} keeps what Berth did not make: ${others.join(', ')}`)
 }
 
-/** Names of this instance that the kernel still knows. */
+/** Lists the kernel resources that this instance still has. */
 export function leftovers(instance) {
   const name = `berth-${instance}`
   const cgroups = ['', ...list('/sys/fs/cgroup')].map((each) => join('/sys/fs/cgroup', each, name)).filter((path) => existsSync(path))
@@ -127,7 +127,7 @@ function signal(pid, name) {
   try {
     process.kill(pid, name)
   } catch (error) {
-    if (error.code !== 'ESRCH') throw error // ESRCH: it has ended by itself
+    if (error.code !== 'ESRCH') throw error // ESRCH: the process has ended
   }
 }
 

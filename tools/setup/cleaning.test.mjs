@@ -7,7 +7,7 @@ import { dataNames } from './cleaning.mjs'
 const ROOT = join(import.meta.dirname, '../..')
 const names = dataNames({ data_dir: '/data', run_dir: '/run/berth/0000' })
 
-/** Names that programs of Go join to the data directory. */
+/** Names that Go programs join to the data directory. */
 function namesInGo() {
   const files = readdirSync(join(ROOT, 'machine'), { recursive: true }).filter((file) => file.endsWith('.go') && !file.endsWith('_test.go'))
   const found = files.flatMap((file) => [
@@ -16,7 +16,7 @@ function namesInGo() {
   return new Set(found.map(([, name]) => name))
 }
 
-test('clean --data removes all that a start makes in the data directory, and nothing else', () => {
+test('clean --data removes all that a start creates in the data directory, and nothing else', () => {
   for (const name of ['mail', 'trees', 'uploads', 'pg', 'keys', 'layers', 'logs', 'compiled', 'pool.img', '.restoring'])
     assert.ok(names.includes(name), name)
   const in_go = namesInGo()

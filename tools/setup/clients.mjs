@@ -1,4 +1,4 @@
-// The packages of the clients, which npm installs from the clone as they lie there.
+// Builds the client packages, which npm installs as links into the clone.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
@@ -19,14 +19,14 @@ const SOURCES = [
 ]
 const BUNDLE = join(CLONE, 'tools', 'sdk', 'bundle.ts')
 const DIST = join(CLONE, 'cli', 'dist')
-/** The digest of the sources of the last build that finished. */
+/** Holds the digest of the sources of the last finished build. */
 const STAMP = join(DIST, '.sources-sha256')
-/** Services that start together from one clone build one after the other; those that waited find the stamp. */
+/** Serializes services that start from one clone at the same time. Those that waited find the stamp. */
 const LOCK = join(DIST, '.lock')
 
-/** Builds them where their sources have changed. A client that npm has installed is a link to the clone, and follows. */
+/** Builds the clients if their sources have changed. A client that npm installed is a link to the clone and is updated with it. */
 export async function ensureClients({ node, log }) {
-  // An installation without what builds, such as a container, is no place to install clients from.
+  // An installation without build tools, such as a container, does not provide clients.
   if (!existsSync(join(CLONE, 'node_modules', 'esbuild')) || !existsSync(join(CLONE, 'node_modules', 'typescript'))) return
   const wanted = await digestOf(SOURCES)
   if ((await readFile(STAMP, 'utf8').catch(() => '')) === wanted) return

@@ -1,16 +1,15 @@
-// What each process is told: pure functions of the settings and of what set-up has found.
+// Configuration of each process: pure functions of the settings and the results of set-up.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { POSTGRES_DATABASE, POSTGRES_SUPERUSER } from './postgres.mjs'
 
 const GIB = 2 ** 30
-/** Switches failpoints on, for a test that sets them later. */
+/** Enables failpoints without setting one, for tests that set them later. */
 const NO_FAILPOINTS = 'none'
-/** Of a half of the space for young objects. By itself it grows to 16 MiB, which a service that copies bytes fills for nothing. */
+/** Size of one semi-space in MiB. By default it grows to 16 MiB, which a service that copies bytes fills without benefit. */
 const YOUNG_MIB = 4
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** Every path of an installation. */
 export function layoutOf(settings) {
   const { data_dir, run_dir } = settings
   const config = join(run_dir, 'config')
@@ -24,22 +23,25 @@ export function layoutOf(settings) {
     layers: join(data_dir, 'layers'),
     /** Files of file-first workspaces. */
     trees: join(data_dir, 'trees'),
-    /** What builds of templates take files from. */
+    /** Uploaded files for template builds. */
     uploads: join(data_dir, 'uploads'),
     pool_image: join(data_dir, 'pool.img'),
-    /** Mail, where no server is set. */
+    /** Mail, if no mail server is set. */
     mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
-    /** There while a restore has not ended: tools/backup/restore.mjs. */
+    /** Exists while a restore has not finished: see tools/backup/restore.mjs. */
     restoring: join(data_dir, '.restoring'),
-    /** What Node makes of the sources, of one version, for one process alone: it runs what it finds there. */
+    /** Node's compile cache of one version of one process. Private to the process, because Node runs what it finds there. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
     app: join(run_dir, 'app'),
     pool_mount: join(run_dir, 'pool'),
     hostd_socket: join(run_dir, 'hostd', 'socket'),
     hostd_socket_dir: join(run_dir, 'hostd'),
-    /** Where the proxy of ports asks the cell: of a folder whose group is the proxy's, so that what the cell makes there is, too. */
+    /**
+     * Socket from the port proxy to the cell. The folder's group is the proxy's, so that files the cell creates there have that
+     * group.
+     */
     ports_socket: join(run_dir, 'ports', 'socket'),
     ports_socket_dir: join(run_dir, 'ports'),
     secrets_socket: join(run_dir, 'hostd', 'secrets'),
@@ -49,7 +51,7 @@ export function layoutOf(settings) {
   }
 }
 
-/** URL of the database for a login of the embedded server; one's own server has one login for all, where no other is set. */
+/** Database URL of a login. The embedded server has one login per role. An external server has one for all, unless others are set. */
 export function databaseUrl(settings, login = POSTGRES_SUPERUSER) {
   if (settings.database_url !== '') return settings.database_url
   const socket = encodeURIComponent(layoutOf(settings).postgres_socket)
@@ -96,12 +98,12 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
   }
 }
 
-/** What all machines may use together, in MiB. */
+/** Memory of all machines together, in MiB. */
 function machinesMemory({ memory_reserve_mib }, { memory_mib }) {
   return Math.max(1, Math.floor(memory_mib) - memory_reserve_mib)
 }
 
-/** Counted for a machine that waits ahead of need (hostd counts the same). */
+/** Memory counted for a warm machine; hostd counts the same. */
 const WAITING_MIB = 64
 
 function capacityOf(settings, host) {
@@ -160,7 +162,7 @@ export function cellConfig(settings) {
   return { ...processConfig(settings, 'cell'), ...own }
 }
 
-/** Requests that are under way have so long when the proxy of ports ends. */
+/** Time for requests in flight when the port proxy ends. */
 const PORTS_DRAIN_SECONDS = 8
 
 export function portsConfig(settings) {
@@ -204,12 +206,12 @@ function processConfig(settings, name) {
   }
 }
 
-/** The file system that PostgreSQL writes to, and how much of it stays free. */
+/** The file system that PostgreSQL writes to, and the space that stays free on it. */
 function diskOf({ data_dir, data_reserve_gib }) {
   return { folder: data_dir, reserve_bytes: Math.round(data_reserve_gib * GIB) }
 }
 
-/** The process tree. `versions` names what a child reads at its start beside its command line. */
+/** Configuration of the process tree. `versions` identifies what a child reads at its start besides its command line. */
 export function supervisorConfig(settings, { accounts, binaries, clone, node, postgres_bin, versions }) {
   const layout = layoutOf(settings)
   const root = { uid: 0, gid: 0 }
@@ -232,7 +234,7 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
     version: versions[name] ?? '',
     stop_signal: 'SIGTERM',
     stop_seconds: 10,
-    start_seconds: 300, // an emulated computer takes as many minutes as another seconds
+    start_seconds: 300, // an emulated computer is about 60 times slower
     ready: {},
     ...rest,
   })
@@ -249,7 +251,7 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
       argv: [join(postgres_bin, 'postgres'), '-D', layout.postgres_data],
       ...accounts.postgres,
       ready: { unix: join(layout.postgres_socket, '.s.PGSQL.5432') },
-      stop_signal: 'SIGINT', // "fast": ends connections, writes a checkpoint
+      stop_signal: 'SIGINT', // "fast" shutdown: closes connections and writes a checkpoint
       stop_seconds: 60,
     })
   return {
@@ -283,7 +285,7 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
   }
 }
 
-/** `hostd/stop.kill:kill9,open.O4:throw` as one list a process: what is not hostd's is told to both api and cell, which know their own. */
+/** Splits `hostd/stop.kill:kill9,open.O4:throw` by process. Failpoints outside hostd go to both api and cell, which use their own. */
 export function failpointsOf(text) {
   const points = text.split(',').filter((each) => each !== '' && each !== NO_FAILPOINTS)
   const others = points.filter((each) => !each.startsWith('hostd/')).join(',')
@@ -297,7 +299,7 @@ export function failpointsOf(text) {
   }
 }
 
-/** Whoever listens on all addresses is asked on its own. */
+/** A listener on all addresses is probed on the loopback address. */
 function probeText({ host, port }) {
   return addressText({ host: { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host, port })
 }
@@ -306,7 +308,7 @@ export function addressText({ host, port }) {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** A short name of some content, for `versions`. */
+/** Short digest of some content, for `versions`. */
 export function versionOf(...contents) {
   const hash = createHash('sha256')
   for (const content of contents) hash.update(`${content.length}\0`).update(content)

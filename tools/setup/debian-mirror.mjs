@@ -1,26 +1,24 @@
-// Where Debian packages come from: the mirrors this host's own apt uses, so that a template builds wherever the host can install.
+// Uses the mirrors of the host's own apt, so that a template builds wherever the host can install packages.
 import { run } from './cached-build.mjs'
 
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const TARGETS = ['indextargets', '--format', '$(ORIGIN)|$(RELEASE)|$(REPO_URI)', 'Created-By: Packages']
-// The host's settings that decide whether its mirrors can be reached and trusted at all; they are not kept in the template.
+// Settings of the host that decide whether its mirrors are reachable and trusted. They are not stored in the template.
 const PASSED_ON = /^Acquire::(https?::Proxy(::[^ ]*)?|Check-Valid-Until|Check-Date|Retries) "(?!")/
 
-/**
- * Returns sources.list lines for `suite`, or none when the host is not a Debian: mmdebstrap's own default serves then.
- */
+/** Returns sources.list lines for `suite`, or none if the host is not a Debian. mmdebstrap then uses its own default. */
 export async function sourcesFor(suite) {
   const targets = await run('apt-get', TARGETS)
   const sources = sourcesFrom(targets, suite)
   if (sources.length > 0) return sources
-  // The origin of a mirror is known only once its lists are there, and minimal images come without them.
+  // apt knows a mirror's origin only after it fetched its lists, and minimal images come without them.
   await run('apt-get', ['update', '-qq'], { timeout_seconds: 300 })
   return sourcesFrom(await run('apt-get', TARGETS), suite)
 }
 
 /** Pure part of `sourcesFor`: `targets` are lines `origin|release|uri` as apt prints them. */
 export function sourcesFrom(targets, suite) {
-  // A URI with a password in it must not be written into an image.
+  // A URI with a password must not be written into an image.
   const debian = targets
     .split('\n')
     .map((line) => line.split('|'))
@@ -32,7 +30,7 @@ export function sourcesFrom(targets, suite) {
   return [line(main[2], suite), line(main[2], `${suite}-updates`), ...(security ? [line(security[2], `${suite}-security`)] : [])]
 }
 
-/** Returns the apt options of the host that a build in a new root needs as well. */
+/** Returns the apt options of the host that a build in a new root also needs. */
 export async function aptOptions() {
   return aptOptionsFrom(await run('apt-config', ['dump', 'Acquire']))
 }

@@ -4,7 +4,7 @@ import { aptOptionsFrom, sourcesFrom } from './debian-mirror.mjs'
 
 const KEY = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
 
-test('the mirrors of the host serve the pinned suite, whichever release the host runs', () => {
+test('the mirrors of the host serve the pinned suite on any host release', () => {
   const targets = [
     'Elsewhere|nodistro|https://other.example/node/',
     'Debian|trixie|http://mirror.example/debian/',

@@ -1,15 +1,15 @@
-// A root file system made from Debian's packages: of a template, or of a whole computer of the tests.
+// Makes a root file system from Debian packages, for a template or for a whole test computer.
 import { aptOptions, sourcesFor } from './debian-mirror.mjs'
 
-// A mount namespace of its own: whatever the build mounts is gone with its last process, however that ends.
+// Own mount namespace: mounts of the build disappear with its last process, even if it is killed.
 export const ISOLATION = ['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc']
 
-/** What mmdebstrap is told of every root: `variant` is minbase, standard, … */
+/** Flags of mmdebstrap for every root. `variant` is minbase, standard, … */
 export function rootFlags(variant) {
   return ['--mode=root', `--variant=${variant}`, '--format=directory', '--quiet']
 }
 
-/** Installs Debian into the folder `root`, from the mirrors of this host, by `run` of a cached build. `flags` are mmdebstrap's. */
+/** Installs Debian into the folder `root` from the mirrors of this host. `run` comes from a cached build; `flags` are mmdebstrap's. */
 export async function installDebian({ run, suite, root, packages, flags, env, timeout_seconds }) {
   const options = ['APT::Sandbox::User "root"', ...(await aptOptions())].map((option) => `--aptopt=${option}`)
   const command = ['mmdebstrap', ...flags, `--include=${packages.join(',')}`, ...options]

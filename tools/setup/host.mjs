@@ -1,8 +1,8 @@
-// Whether this computer can run Berth, and what to do where it cannot: asked before anything is built.
+// Checks, before anything is built, that this computer can run Berth, and reports remedies.
 import { existsSync, readFileSync } from 'node:fs'
 import { run } from './cached-build.mjs'
 
-/** The first whose btrfs has simple quotas: without them a disk's limit would not hold once it has a snapshot. */
+/** The first kernel whose btrfs has simple quotas. Without them a disk's limit would not hold once it has a snapshot. */
 const KERNEL_MIN = [6, 7]
 const FILE_SYSTEMS = ['btrfs', 'erofs', 'overlay']
 const CONTROLLERS = ['cpu', 'cpuset', 'memory', 'pids']
@@ -28,7 +28,7 @@ export async function checkHost() {
   if (problems.length > 0) throw new Error(`Berth cannot run on this computer:\n${problems.map((each) => `- ${each}`).join('\n')}`)
 }
 
-/** Pure part of `checkHost`: what is wrong and what to do, a sentence each. */
+/** Pure part of `checkHost`: returns each problem and its remedy as a sentence. */
 export function hostProblems({ release, kernel, file_systems, has_simple_quotas, mounts, controllersAt, has_loop_devices }) {
   const problems = []
   const old = isOlder(kernel)
@@ -50,7 +50,7 @@ export function hostProblems({ release, kernel, file_systems, has_simple_quotas,
   return [...problems, ...controllerProblems(mounts, controllersAt)]
 }
 
-/** `kernel` is as `uname -r` prints it. */
+/** `kernel` is the output of `uname -r`. */
 function isOlder(kernel) {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(kernel) ?? []
   return Number(major) < KERNEL_MIN[0] || (Number(major) === KERNEL_MIN[0] && Number(minor) < KERNEL_MIN[1])
@@ -82,5 +82,5 @@ function controllerProblems(mounts, controllersAt) {
 
 async function load(name, file_systems) {
   if (file_systems.includes(name)) return
-  await run('modprobe', [name]).catch(() => undefined) // what is missing afterwards is told with what to do
+  await run('modprobe', [name]).catch(() => undefined) // a later check reports missing modules with the remedy
 }

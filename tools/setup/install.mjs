@@ -1,5 +1,5 @@
-// Everything that is the computer's, not one installation's: packages, programs, the engine, the platform's templates. Any number of
-// starts may run it at once; each step does nothing when its result is there.
+// Installs everything shared by all installations of the computer: packages, programs, the engine, the platform's templates. Concurrent
+// starts are safe, and each step does nothing if its result exists.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkGo, ensureBinaries } from './binaries.mjs'
@@ -10,11 +10,11 @@ import { ensureRunsc } from './runsc.mjs'
 import { ensureTemplate, isTemplateBuilt } from './template.mjs'
 
 const PLATFORM_TEMPLATES = ['base', 'browser']
-/** Nobody's first workspace waits for these: a start builds them beside the service that it starts. */
+/** Not needed for a first workspace: a start builds them in the background. */
 const LATE_TEMPLATES = ['browser']
 const NODE_MAJOR = 24
 
-/** Returns `{ binaries, node, postgres_bin, runsc, templates, late_templates }`; the last are names of those that are left to be built. */
+/** Returns `{ binaries, node, postgres_bin, runsc, templates, late_templates }`; the last lists names still to be built. */
 export async function install({ settings, log, embedded_postgres = settings.database_url === '', may_be_late = false }) {
   const started = performance.now()
   const { node } = await installPackages({ settings, log })
@@ -24,25 +24,26 @@ export async function install({ settings, log, embedded_postgres = settings.data
   return { ...built, node, postgres_bin }
 }
 
-/** Its first part: all that what needs no machine needs. `more` comes after Debian's packages. Returns `{ node, more }`. */
+/** First part: installs what tests without machines need. `more` runs after the Debian packages. Returns `{ node, more }`. */
 export async function installPackages({ settings, log, more = async () => undefined }) {
   await checkHost()
   await checkGo({ settings })
-  // They mostly wait for the network. Debian's packages come one after the other: two of apt would want one lock.
+  // Run in parallel, because both mostly wait for the network. `more` must wait for the Debian packages: two apt processes would compete
+  // for one lock.
   const [, told] = await bothEnded(ensureNodeModules({ log }), ensureDebianPackages({ log }).then(more))
   return { node: findNode(), more: told }
 }
 
-/** Its second part, which takes minutes when nothing is in the cache. Returns `{ binaries, runsc, templates, late_templates }`. */
+/** Second part, which takes minutes without a cache. Returns `{ binaries, runsc, templates, late_templates }`. */
 export async function installMachines({ settings, log, may_be_late = false }) {
-  // Compiling takes processors, templates take the network and then one processor: side by side they take two thirds of the time.
+  // Run in parallel: compiling uses processors, templates mostly the network. Together they take two thirds of the time.
   const [programs, templates] = await bothEnded(installPrograms({ settings, log }), installTemplates({ settings, log, may_be_late }))
   return { ...programs, ...templates }
 }
 
 async function installPrograms({ settings, log }) {
   const binaries = await ensureBinaries({ settings, log })
-  // runsc's own step reads the environment alone; a flag or the file may name it too.
+  // `ensureRunsc` reads only the environment, but a flag or the file may set it too.
   if (settings.runsc !== '') process.env.BERTH_RUNSC = settings.runsc
   return { binaries, runsc: await ensureRunsc({ cache_dir: settings.cache_dir, log }) }
 }
@@ -57,7 +58,7 @@ async function installTemplates({ settings: { cache_dir }, log, may_be_late }) {
   return { templates, late_templates }
 }
 
-/** Like Promise.all, but what still builds when the other has failed is not left behind. */
+/** Like Promise.all, but waits for all steps before it throws, so that none keeps running. */
 async function bothEnded(...steps) {
   const ended = await Promise.allSettled(steps)
   const failed = ended.find(({ status }) => status === 'rejected')
@@ -65,7 +66,7 @@ async function bothEnded(...steps) {
   return ended.map(({ value }) => value)
 }
 
-/** The Node.js that runs the service: npm's package of it, or the one that runs this when it is new enough. */
+/** Returns the Node.js that runs the service: npm's package of it, or the current one if it is new enough. */
 export function findNode() {
   const packaged = join(CLONE, 'node_modules', `node-linux-${process.arch}`, 'bin', 'node')
   if (existsSync(packaged)) return packaged

@@ -1,5 +1,5 @@
-// Templates that a first start does not wait for: a process of their own builds them and publishes each when it is there.
-// `late-templates.mjs NAMES FLAGS…` is that process.
+// Templates that a first start does not wait for: a separate process builds and publishes them. `late-templates.mjs NAMES FLAGS…` is that
+// process.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -20,7 +20,7 @@ const LOWEST_PRIORITY = 19
 const PUBLISH_TRIES = 60
 const PUBLISH_PAUSE_MS = 5000
 
-/** Starts the process when there is something to build, and says where it writes. */
+/** Starts the process if there is something to build, and prints the path of its log. */
 export async function publishLater({ late_templates, node }, settings, argv) {
   if (late_templates.length === 0) return
   const { logs } = layoutOf(settings)
@@ -33,7 +33,7 @@ export async function publishLater({ late_templates, node }, settings, argv) {
   process.stdout.write(`template ${late_templates.join(', ')} is built beside the service, about two minutes (${log})\n`)
 }
 
-/** Builds what is not in the cache, and publishes each in the installation that the settings name. */
+/** Builds templates that are not cached, and publishes each in the installation that the settings name. */
 export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   const { settings } = loadSettings(argv)
   const { layers } = layoutOf(settings)
@@ -48,7 +48,7 @@ export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   }
 }
 
-/** The service may still be starting. When it never does, its next start publishes what has been built. */
+/** Retries, because the service may still be starting. If it never starts, its next start publishes the built templates. */
 async function whenPossible(action, tries_max) {
   for (let tries = 1; ; tries += 1) {
     try {

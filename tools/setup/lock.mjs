@@ -1,11 +1,11 @@
-// The supervisor's lock of a data directory, for commands that nothing may start beside.
+// The supervisor's lock of a data directory, for commands that must exclude a start.
 import { spawnSync } from 'node:child_process'
 
-/** Says to a command that it holds the lock already. */
+/** Tells a command that it holds the lock already. */
 export const LOCKED = '--under-lock'
 const TAKEN = 75
 
-/** Runs the command `[program, ...argv]` again under the lock; returns its exit code, or undefined when somebody else has the lock. */
+/** Runs the command `[program, ...argv]` again under the lock. Returns its exit code, or undefined if another process holds the lock. */
 export function againUnderLock(lock, program, argv) {
   const again = [process.execPath, program, ...argv, LOCKED]
   const { status, error } = spawnSync('flock', ['--nonblock', '--conflict-exit-code', `${TAKEN}`, lock, ...again], { stdio: 'inherit' })

@@ -1,9 +1,9 @@
-// What the commands of tools/ share.
+// Shared by the commands of tools/.
 import { SettingsError } from './settings.mjs'
 
-/** Runs a command and ends the process as it ended: mistakes of the caller and failures of the host are shown without a stack. */
+/** Runs a command and exits with its result. Shows errors of the caller and failures of the host without a stack. */
 export async function report(command) {
-  // The reader has gone, as after `| head`.
+  // The reader has closed the pipe, as in `| head`.
   process.stdout.on('error', (error) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const code = await command()

@@ -1,4 +1,4 @@
-// Packages of the host: npm's and Debian's.
+// Packages of the host, from npm and Debian.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, rename, stat, writeFile } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { run, timed } from './cached-build.mjs'
 
 export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
 
-/** Debian package → a program of it that says it is there. */
+/** Maps a Debian package to a program whose presence proves that it is installed. */
 const DEBIAN_PACKAGES = {
   'btrfs-progs': 'mkfs.btrfs',
   'ca-certificates': 'update-ca-certificates',
@@ -21,7 +21,7 @@ const DEBIAN_PACKAGES = {
 }
 const PROGRAM_FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-/** Runs `npm ci` when node_modules is missing or was installed from another lockfile. */
+/** Runs `npm ci` if node_modules is missing or was installed from another lockfile. */
 export async function ensureNodeModules({ log }) {
   const stamp = join(CLONE, 'node_modules', '.berth-lock-sha256')
   const wanted = createHash('sha256')
@@ -40,7 +40,7 @@ export async function ensureNodeModules({ log }) {
   await rename(`${stamp}.new`, stamp)
 }
 
-/** Installs the Debian packages that are missing. What building a template needs beside these, that build installs. */
+/** Installs missing Debian packages. A template build installs the additional ones that it needs. */
 export async function ensureDebianPackages({ log }) {
   const missing = Object.entries(DEBIAN_PACKAGES)
     .filter(([, program]) => !hasProgram(program))
@@ -49,7 +49,7 @@ export async function ensureDebianPackages({ log }) {
   await timed(log, `Debian packages ${missing.join(', ')} are installed`, () => install(missing))
 }
 
-/** Installs those of the named packages that are not there. */
+/** Installs the named packages that are missing. */
 export async function ensurePackages(names, { log, run: runs = run }) {
   const missing = []
   for (const name of names) {
@@ -65,7 +65,7 @@ export function hasProgram(name) {
   return PROGRAM_FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
-// npm leaves its own copy of the lockfile behind when it has finished.
+// npm writes its own copy of the lockfile when it finishes.
 async function installedByHand() {
   const times = await Promise.all(
     ['node_modules/.package-lock.json', 'package-lock.json'].map((name) => stat(join(CLONE, name)).catch(() => undefined)),
@@ -77,7 +77,7 @@ async function install(names, runs = run) {
   const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, timeout_seconds: 900 }
   const command = ['install', '--yes', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...names]
   try {
-    // The lists that are there may do; fetching them takes longer than most packages.
+    // Try the existing package lists first: fetching them takes longer than installing most packages.
     await runs('apt-get', command, options)
   } catch {
     try {

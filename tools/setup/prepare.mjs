@@ -1,5 +1,5 @@
-// Makes one installation ready to be started, while the supervisor holds its lock, and prints the supervisor's configuration:
-// `prepare.mjs RESULTS FLAGS…`, where RESULTS is the JSON of what `install` returned.
+// Prepares one installation for a start while the supervisor holds its lock, and prints the supervisor's configuration. `prepare.mjs
+// RESULTS FLAGS…`: RESULTS is the JSON that `install` returned.
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
@@ -35,7 +35,7 @@ async function prepare(installed, argv) {
 
 async function makeDirectories(settings, layout, accounts) {
   const root = { uid: 0, gid: 0 }
-  // Others may pass through where a process of theirs has something further down; what is private says so itself.
+  // Other users may pass through, because their processes need folders below. Private folders set their own modes.
   await directory(settings.data_dir, 0o755, root)
   await directory(settings.run_dir, 0o755, root)
   await directory(layout.keys, 0o711, root)
@@ -50,7 +50,7 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.postgres_socket, 0o755, accounts.postgres)
 }
 
-/** Makes the directory of Node's compile cache for one version of a process. That of earlier versions goes: nobody reads it any more. */
+/** Creates the folder of Node's compile cache for one version of a process, and removes those of earlier versions. */
 async function makeCompiled(layout, name, version, owner) {
   const path = layout.compiledOf(name, version)
   await directory(path, 0o700, owner)
@@ -66,7 +66,7 @@ async function directory(path, mode, { uid, gid }) {
   await chmod(path, mode)
 }
 
-// PostgreSQL, api and cell have users of their own, who must get to what is theirs.
+// PostgreSQL, api and cell run as their own users and must reach their folders.
 async function checkPath(name, path) {
   await mkdir(path, { recursive: true })
   for (let folder = await realpath(path); folder !== dirname(folder); folder = dirname(folder)) {
@@ -75,8 +75,8 @@ async function checkPath(name, path) {
   }
 }
 
-// The supervisor bind-mounts a clone that lies below root's home, so that api and cell reach it. That does not help where the clone's own files
-// are private.
+// The supervisor bind-mounts a clone below root's home, so that api and cell reach it. That does not help if the clone's files are
+// private.
 async function checkClone() {
   for (const path of ['.', 'service/main.ts', 'node_modules']) {
     const { mode } = await stat(join(CLONE, path))
@@ -103,7 +103,7 @@ async function preparePostgres(layout, accounts, bin_dir) {
   await writeClusterFiles(cluster)
 }
 
-/** Which user of the computer may be which role: nobody needs a password, and nobody else gets in. */
+/** Maps system users to database roles. Peer authentication needs no password, and all other users are refused. */
 function identMap() {
   const lines = [
     ['root', POSTGRES_SUPERUSER],
@@ -124,13 +124,13 @@ async function checkMajorVersion({ bin_dir, data_dir, user }) {
   )
 }
 
-/** Returns a version of each process: a change makes the supervisor replace one that runs. */
+/** Returns a version of each process. A new version makes the supervisor replace a running process. */
 async function writeConfigs(settings, layout, accounts, installed) {
   const host = { memory_mib: Math.floor(totalmem() / 2 ** 20), cpus: availableParallelism() }
   const root = { uid: 0, gid: 0 }
   const files = {
     hostd: [config.hostdConfig(settings, { accounts, host, ...installed }), root],
-    programs: [installed.binaries, root], // for cleaning, which must not build anything
+    programs: [installed.binaries, root], // read by `npm run clean`, which must not build anything
     bootstrap: [config.setupConfig(settings, installed.templates), root],
     api: [config.apiConfig(settings), accounts.api],
     cell: [config.cellConfig(settings), accounts.cell],

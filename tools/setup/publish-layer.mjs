@@ -2,14 +2,15 @@ import { chmod, copyFile, link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, timed } from './cached-build.mjs'
 
-/** Puts a template's image where hostd finds it by its digest. */
+/** Puts a template's image where hostd finds it by digest. */
 export async function publishLayer(layers, { digest, image_path }, log) {
   const target = join(layers, `${digest}.erofs`)
   if (await exists(target)) return
   await timed(log, `template image ${digest.slice(0, 12)} is in place`, async () => {
     const unfinished = `${target}.new`
     await rm(unfinished, { force: true })
-    // A link where cache and data share a disk, otherwise a copy: never both in doubt after a power cut.
+    // Hard-links if cache and data share a file system, otherwise copies. Synced before the rename, so that a power cut leaves no partial
+    // image.
     await link(image_path, unfinished).catch(() => copyFile(image_path, unfinished))
     await chmod(unfinished, 0o444)
     await sync(unfinished)

@@ -1,4 +1,4 @@
-// What the tests of the Python SDK need beside it: packages of PyPI, by the ordinary client.
+// Installs the PyPI packages that tests of the Python SDK need.
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { CLONE } from './packages.mjs'
 
 const REQUIREMENTS = join(CLONE, 'sdk', 'python', 'tests', 'requirements.txt')
 
-/** @returns the environment of the tests: a folder of packages for PYTHONPATH, or why there is none */
+/** @returns the environment of the tests: a folder of packages for PYTHONPATH, or the reason why there is none */
 export async function pythonForTests({ settings, log }) {
   try {
     return { BERTH_TEST_PYTHONPATH: await packages(settings, log) }
@@ -18,7 +18,7 @@ export async function pythonForTests({ settings, log }) {
 }
 
 async function packages(settings, log) {
-  // Some of them are compiled for one version.
+  // Compiled packages fit only one Python version.
   const version = await run('python3', ['--version'])
   const wanted = createHash('sha256')
     .update(version + (await readFile(REQUIREMENTS, 'utf8')))
@@ -31,7 +31,7 @@ async function packages(settings, log) {
         const venv = join(work, 'venv')
         await runs('python3', ['-m', 'venv', venv], { timeout_seconds: 120 })
         const quietly = ['--quiet', '--disable-pip-version-check', '--only-binary', ':all:']
-        // Not into the venv: what is finished is moved, and a venv knows its own place.
+        // Not installed into the venv: the finished folder is moved, and a venv contains its own absolute path.
         await runs(join(venv, 'bin', 'pip'), ['install', ...quietly, '--target', output, '--requirement', REQUIREMENTS], {
           timeout_seconds: 300,
         })

@@ -1,4 +1,4 @@
-// The pinned runsc (machine/runsc/README.md says why it is built here), built once and kept in the cache.
+// Builds the pinned runsc once and caches it (machine/runsc/README.md explains why it is built here).
 import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readFile, readdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -10,9 +10,9 @@ const BUILD_FLAGS = ['-mod=vendor', '-trimpath', '-buildvcs=false']
 const LINKER_FLAGS = '-s -w'
 
 /**
- * Returns `{ path, version }` of the runsc to use, building it on the first call (75 s on 2 cores with empty Go caches).
- * `version` is what `runsc --version` prints; a checkpoint restores only under the version that wrote it.
- * BERTH_RUNSC names a binary to use as it is, for a host without Go.
+ * Returns `{ path, version }` of the runsc to use. The first call builds it (75 s on 2 cores with empty Go caches). `version` is the
+ * one that `runsc --version` prints; a checkpoint restores only under the version that wrote it. BERTH_RUNSC names a binary to use
+ * instead, for a host without Go.
  */
 export async function ensureRunsc({ cache_dir, log }) {
   const given = process.env.BERTH_RUNSC
@@ -40,7 +40,7 @@ export async function recipeKey({ recipe, go_version, go_platform }) {
   return hash.digest('hex').slice(0, 32)
 }
 
-/** The line `runsc version X` of `runsc --version`. */
+/** Extracts X from the line `runsc version X`. */
 export function parseVersion(output) {
   return /^runsc version (\S+)$/m.exec(output)?.[1]
 }
@@ -69,7 +69,7 @@ async function buildRunsc({ work, output, run, version, log }) {
 }
 
 async function go(args, options, start = run) {
-  // GOFLAGS and GOWORK of the person who builds must not change what is built under this key; the proxy settings stay theirs.
+  // The user's GOFLAGS and GOWORK must not change the result under this key. The proxy settings stay.
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
   try {
     return await start('go', args, { env, ...options })
@@ -88,7 +88,7 @@ async function go(args, options, start = run) {
   }
 }
 
-/** Copies what a build is made from into an empty folder. */
+/** Copies the sources of a build into an empty folder. */
 export async function copyRecipe(folder) {
   for (const name of await recipeFiles(RECIPE)) {
     await mkdir(dirname(join(folder, name)), { recursive: true })
@@ -96,7 +96,7 @@ export async function copyRecipe(folder) {
   }
 }
 
-// The README is no part of the recipe: a new word in it must not make every checkpoint unrestorable.
+// The README is not part of the recipe: an edit of it must not make every checkpoint unrestorable.
 async function recipeFiles(recipe) {
   const names = await readdir(recipe, { recursive: true })
   return names.filter((name) => isOfRecipe(name)).sort()

@@ -1,4 +1,4 @@
-// Every setting, once: flag > environment > file > default. A name that is not here is an error wherever it stands.
+// Defines every setting once. Precedence: flag > environment > file > default. An unknown name is an error in each source.
 import {
   address,
   addresses,
@@ -25,8 +25,8 @@ import {
 } from './setting-values.mjs'
 
 /**
- * One entry a setting. `parse` turns text (or a JSON value of the file) into the value or throws what is wrong with it;
- * `fallback` is the default, or a function of the settings resolved before it and of the host's facts.
+ * One entry a setting. `parse` converts a text (or a JSON value of the file) or throws a description of the error. `fallback` is the
+ * default, or a function of earlier settings and of the host's facts.
  */
 export const SETTINGS = {
   data_dir: { parse: path, fallback: '/var/lib/berth', about: 'everything that must outlive the service' },
@@ -99,7 +99,7 @@ export const SETTINGS = {
   },
   data_reserve_gib: {
     parse: number(0, 1 << 20),
-    // The pool's image has all of its blocks from the start: outside of it grow the database, logs, layers, uploads and trees.
+    // The pool's image is fully allocated. The database, logs, layers, uploads and trees grow outside of it.
     fallback: (_, host) => Math.max(2, Math.round(host.disk_gib * 5) / 100),
     about: 'kept free on the file system of data_dir: below it, calls that would fill it are refused',
   },
@@ -260,16 +260,16 @@ export const SETTINGS = {
   failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
 }
 
-/** Names that are read before settings, and those of tests and of clients, which the guides ask people to set in the same terminal. */
+/** Variables that are read before settings, and those of tests and clients, which the guides set in the same terminal. */
 const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*|URL|API_KEY|PROJECT|ORGANIZATION|PROFILE|CONFIG_DIR|MCP_TOKEN|NO_VERSION_CHECK)$/
 
-/** A mistake of the person who starts Berth: shown without a stack. */
+/** An error of the user who starts Berth, shown without a stack. */
 export class SettingsError extends Error {}
 
 /**
- * Joins the sources into `{ settings, given }`, where `given` says which source each value came from.
+ * Merges the sources into `{ settings, given }`, where `given` holds the source of each value.
  * @param flags texts by name. @param env the process environment. @param file the parsed file, or {}.
- * @param facts `(settings) => host`, asked once data_dir is known.
+ * @param facts `(settings) => host`, called once data_dir is known.
  */
 export function resolveSettings({ flags, env, file, facts }) {
   refuseUnknown({ flags, env, file })
@@ -290,7 +290,7 @@ export function resolveSettings({ flags, env, file, facts }) {
   return { settings, given }
 }
 
-/** A payment service that cannot be asked, or whose word cannot be believed, would be found out by whoever buys first. */
+/** With only one of the two, either calls to the payment service or its webhooks would fail, and the first buyer would find out. */
 function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
   const [missing, given] =
     stripe_secret_key === '' ? ['stripe_secret_key', 'stripe_webhook_secret'] : ['stripe_webhook_secret', 'stripe_secret_key']
@@ -298,7 +298,7 @@ function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
     throw new SettingsError(`${missing} is missing: ${given} is set, and neither is of use without the other.`)
 }
 
-/** The settings as may be shown: secrets are hidden. */
+/** Returns the settings with secrets hidden. */
 export function withoutSecrets(settings) {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => [name, SETTINGS[name]?.secret && value !== '' ? '(hidden)' : value]),

@@ -20,18 +20,18 @@ test('a flag wins over the environment, that over the file, and the file over th
   rmSync(join(data_dir, 'config.json'))
 })
 
-test('the limits of a caller are what the contract says, unless they are set', () => {
+test('the limits of a caller are those of the contract unless they are set', () => {
   const { settings } = load(['--wrong-credentials-per-minute', '0'])
   assert.deepEqual([settings.caller_requests_per_minute, settings.wrong_credentials_per_minute], [LIMITS.caller.requests_per_minute, 0])
   assert.equal(SETTINGS.wrong_credentials_per_minute.fallback, LIMITS.caller.wrong_credentials_per_minute)
 })
 
-test('the variables of clients are no settings', () => {
+test('the variables of clients are not settings', () => {
   const given = { BERTH_URL: 'http://127.0.0.1:8080', BERTH_API_KEY: 'sfk_x', BERTH_PROJECT: 'p', BERTH_PROFILE: 'default' }
   assert.doesNotThrow(() => load([], given))
 })
 
-test('an unknown setting is refused wherever it stands', () => {
+test('an unknown setting is refused in every source', () => {
   assert.throws(() => load(['--colour', 'red']), refused(/Unknown setting: --colour/))
   assert.throws(() => load([], { BERTH_COLOUR: 'red' }), refused(/BERTH_COLOUR/))
   writeFileSync(join(data_dir, 'config.json'), '{"colour": "red", "slot": 1}')
@@ -39,7 +39,7 @@ test('an unknown setting is refused wherever it stands', () => {
   rmSync(join(data_dir, 'config.json'))
 })
 
-test('a value that cannot be is refused with the name of its source', () => {
+test('an invalid value is refused with the name of its source', () => {
   for (const [flag, value] of [
     ['--slots', '65'],
     ['--slots', '1.5'],
@@ -57,7 +57,7 @@ test('a value that cannot be is refused with the name of its source', () => {
   }
 })
 
-test('a payment service that cannot be asked, or not be believed, is refused with what is missing', () => {
+test('a payment service with only one of its two secrets is refused, and the missing one is named', () => {
   const [key, secret] = [
     ['--stripe-secret-key', 'sk_test_1'],
     ['--stripe-webhook-secret', 'whsec_1'],
@@ -86,14 +86,14 @@ test('public addresses follow from where the service listens', () => {
   assert.deepEqual([settings.base_url, settings.cell_endpoint], ['http://127.0.0.1:99', 'http://[::1]:98'])
 })
 
-test('what stands before the URLs of ports is a list of addresses and networks', () => {
+test('trusted proxies of port URLs are a list of addresses and networks', () => {
   const { settings } = load(['--ports-trusted-proxies', '127.0.0.1, 10.0.0.0/8,::1,fd00::/8'])
   assert.deepEqual(settings.ports_trusted_proxies, ['127.0.0.1/32', '10.0.0.0/8', '::1/128', 'fd00::/8'])
   for (const wrong of ['10.0.0.0/33', 'x', '10.0.0.0/8/8', '::1/129', '10.0.0.0/'])
     assert.throws(() => load(['--ports-trusted-proxies', wrong]), refused(/addresses or networks/))
 })
 
-test('pages of other origins are let in by name alone, and api and gateway are told', () => {
+test('pages of other origins are allowed by name alone, and both api and gateway get the list', () => {
   const { settings } = load(['--cors-origins', 'https://app.example.com, http://localhost:5173'])
   const wanted = ['https://app.example.com', 'http://localhost:5173']
   assert.deepEqual([apiConfig(settings).cors_origins, cellConfig(settings).cors_origins], [wanted, wanted])
@@ -110,7 +110,7 @@ test('pages of other origins are let in by name alone, and api and gateway are t
   assert.throws(() => load(['--cors-origins', 'https://a.test,*']), refused(/^--cors-origins must name each origin/))
 })
 
-test('the proxy of ports is told of the public name, and speaks TLS by itself where it has a certificate', () => {
+test('the port proxy gets its public name, and serves TLS itself if it has a certificate', () => {
   const files = ['--ports-certificate', '/c', '--ports-key', '/k']
   const { settings } = load(['--ports-listen', '0.0.0.0:8443', '--ports-url', 'https://p.example.com:444', ...files])
   const { listen, port_host, public_scheme, certificate, key } = portsConfig(settings)
@@ -123,7 +123,7 @@ test('a database URL is taken from DATABASE_URL too, and never shown', () => {
   assert.equal(JSON.stringify(withoutSecrets(settings)).includes('password'), false)
 })
 
-test('flags end at the first word that is none', () => {
+test('flags end at the first word that is not a flag', () => {
   assert.deepEqual(parseFlags(['--a-b', '1', '--c=2=3', 'key', '--d', '4']), { flags: { a_b: '1', c: '2=3' }, rest: ['key', '--d', '4'] })
   assert.throws(() => parseFlags(['--a']), refused(/--a needs a value/))
 })
@@ -135,7 +135,7 @@ test('the instance follows from the data directory', () => {
   assert.equal(load([]).settings.instance, settings.instance)
 })
 
-test('failpoints are told to the process that has them', () => {
+test('each process gets its own failpoints', () => {
   assert.deepEqual(failpointsOf('hostd/stop.kill:kill9,open.O4:throw@/tmp/x,none'), {
     hostd: 'stop.kill:kill9',
     api: 'open.O4:throw@/tmp/x',
@@ -150,7 +150,7 @@ test('the page for operators names settings that exist, with their defaults', ()
   for (const [, names, printed] of rows)
     for (const [, name] of names.matchAll(/`(.*?)`/g)) {
       const { fallback } = SETTINGS[name] ?? assert.fail(name)
-      // Others are said in words: what follows from the computer, what is two texts, and 0.
+      // Derived values, pairs and 0 are documented in words.
       if (['number', 'string'].includes(typeof fallback) && fallback) assert.equal(printed.replaceAll('`', ''), String(fallback), name)
     }
 })

@@ -1,4 +1,4 @@
-// A unit of systemd for one installation: `npm run admin -- [settings] service install|uninstall|status`.
+// Manages a systemd unit for one installation: `npm run admin -- [settings] service install|uninstall|status`.
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
 import { spawnSync } from 'node:child_process'
@@ -10,16 +10,16 @@ import { SettingsError } from './settings.mjs'
 
 const UNITS = '/etc/systemd/system'
 const USUAL_DATA_DIR = '/var/lib/berth'
-/** Of set-up and a first start: what is built at the first is there when the unit runs, unless a new version came in between. */
+/** Limit of set-up and a first start. Later starts find the builds in the cache, unless the version changed. */
 const START_SECONDS = 1800
 const STOP_SECONDS = 150
 const SHOWN_LINES = 30
-// The firewalls that a host may have: their rules are there when Berth looks, and need not be found by its watch.
+// Starts after the firewalls that a host may have, so that Berth sees their rules at its first check.
 const AFTER = ['network-online.target', 'nftables.service', 'ufw.service', 'firewalld.service', 'docker.service', 'local-fs.target']
 
 const SERVICE_USAGE = 'npm run admin -- [settings] service install | uninstall | status'
 
-/** Runs `service VERB`; `argv` is the whole command line, whose settings the unit keeps. Returns the exit code. */
+/** Runs `service VERB`. `argv` is the whole command line, whose settings the unit keeps. Returns the exit code. */
 export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   const verbs = { install: installUnit, uninstall: uninstallUnit, status: showUnit }
   if (more.length > 0 || !Object.hasOwn(verbs, verb ?? '')) throw new SettingsError(`Usage: ${SERVICE_USAGE}`)
@@ -29,12 +29,15 @@ export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   return verbs[verb]({ settings, argv, log, unit: unitName(settings) })
 }
 
-/** `berth.service`, and with another data directory one of its own. */
+/** Returns `berth.service`, or a name with the instance if the data directory is not the usual one. */
 export function unitName({ data_dir, instance }) {
   return data_dir === USUAL_DATA_DIR ? 'berth.service' : `berth-${instance}.service`
 }
 
-/** The unit as text. `path` is where programs are looked for, `identifier` what its lines in the journal are found by, `flags` are settings as they were given on the command line; those of a file are read at each start. */
+/**
+ * Returns the text of the unit. `path` is the PATH of the service, `identifier` tags its journal lines, and `flags` are settings as
+ * given on the command line.
+ */
 export function unitText({ node, clone, data_dir, path, identifier, flags }) {
   const command = [node, join(clone, 'tools', 'start.mjs'), '--show-logs', 'yes', ...flags].map(quoted).join(' ')
   return `# Written by \`npm run admin -- service install\`; \`service uninstall\` removes it.
@@ -69,7 +72,7 @@ WantedBy=multi-user.target
 `
 }
 
-/** A word of a command line as systemd.service(5) reads it. */
+/** Quotes a word of a command line for systemd.service(5). */
 function quoted(word) {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')
   return /^[A-Za-z0-9_@:=./,+%-]+$/.test(escaped) ? escaped : `"${escaped}"`
@@ -91,7 +94,7 @@ async function installUnit({ settings, argv, log, unit }) {
   await run('systemctl', ['daemon-reload'])
   await run('systemctl', ['enable', '--quiet', unit])
   log(`${path} is ${changed ? 'written' : 'as it was'}; ${unit} starts with the computer`)
-  // It returns when everything serves; a start with another unit's text replaces what runs, and machines stay.
+  // Returns when everything serves. If the unit's text changed, the processes restart and the machines stay.
   await run('systemctl', [changed ? 'restart' : 'start', unit], { timeout_seconds: START_SECONDS }).catch((error) => {
     const last = journalOf(unit).slice(-SHOWN_LINES).join('\n')
     throw new Error(`${unit} did not start. The end of its journal:\n${last}`, { cause: error })
@@ -123,7 +126,7 @@ function identifierOf(unit) {
   return unit.replace('.service', '')
 }
 
-/** What the unit printed since its last start, a line each. */
+/** Lines that the unit has printed since boot. */
 function journalOf(unit) {
   const { stdout } = spawnSync('journalctl', ['--identifier', identifierOf(unit), '--boot', '--output', 'cat', '--no-pager'], {
     encoding: 'utf8',

@@ -14,19 +14,19 @@ const text = (more) =>
   })
 const lineOf = (unit, name) => unit.split('\n').find((line) => line.startsWith(`${name}=`))
 
-test('the usual data directory has the usual name, each other one its own', () => {
+test('the usual data directory has the usual unit name, and every other one its own', () => {
   assert.equal(unitName({ data_dir: '/var/lib/berth', instance: 'abcd' }), 'berth.service')
   assert.equal(unitName({ data_dir: '/srv/two', instance: 'abcd' }), 'berth-abcd.service')
 })
 
-test('the unit starts what npm start does, with the settings that were given', () => {
+test('the unit runs the command of npm start with the given settings', () => {
   assert.equal(
     lineOf(text({ flags: ['--api-listen', '0.0.0.0:80'] }), 'ExecStart'),
     'ExecStart=/opt/node /srv/berth/tools/start.mjs --show-logs yes --api-listen 0.0.0.0:80',
   )
 })
 
-test('systemd reads no word in another way than it was given', () => {
+test('systemd reads every word exactly as it was given', () => {
   const unit = text({ clone: '/srv/my berth', flags: ['--base-url', 'http://a/%20$x"\\'] })
   assert.equal(
     lineOf(unit, 'ExecStart'),
@@ -34,11 +34,11 @@ test('systemd reads no word in another way than it was given', () => {
   )
 })
 
-test('programs are found where they were when it was installed', () => {
+test('programs are found through the PATH at the time of installation', () => {
   assert.equal(lineOf(text(), 'Environment'), 'Environment=HOME=/root PATH=/usr/bin:/go/bin')
 })
 
-test('a stop leaves the machines, and a mistake in the settings is not tried again', () => {
+test('a stop leaves the machines, and a wrong setting does not cause a restart', () => {
   assert.equal(lineOf(text(), 'KillMode'), 'KillMode=process')
   assert.equal(lineOf(text(), 'RestartPreventExitStatus'), 'RestartPreventExitStatus=2')
 })

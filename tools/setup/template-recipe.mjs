@@ -1,4 +1,4 @@
-// templates/<name>/recipe.json: what a platform template is made of, checked once when it is read.
+// templates/<name>/recipe.json: the contents of a platform template, validated when it is read.
 const CAPACITIES = ['cpu_millis', 'memory_mib', 'disk_gib']
 const LIFETIMES = ['persistent', 'session']
 const GUEST_FEATURES = ['browser']
@@ -13,7 +13,7 @@ const listOf = (check) => (value) => Array.isArray(value) && value.every(check)
 const envValues = (value) =>
   isObject(value) && Object.entries(value).every(([name, each]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && text(each))
 
-// Field → [check, what it must be]. A field that is not here is refused: a misspelt one would otherwise be ignored in silence.
+// Maps a field to [check, description]. Unknown fields are refused, so that a misspelt one is not ignored silently.
 const RECIPE = {
   name: [matches(/^[a-z][a-z0-9-]{0,62}$/), 'a slug'],
   description: [text, 'a sentence'],
@@ -55,7 +55,7 @@ const DEFAULTS = {
   idle_policy: [isIdlePolicy, `adaptive, never, or fixed:<${IDLE_SECONDS.min}..${IDLE_SECONDS.max}>`],
 }
 
-/** What the recipe in `json` builds on: the name of another recipe, or undefined. */
+/** Returns the name of the recipe that `json` extends, or undefined. */
 export function extendedBy(json) {
   const { extends: name } = JSON.parse(json)
   if (name !== undefined && !RECIPE.name[0](name)) throw new Error('The recipe is not valid:\n- extends must be a slug')
@@ -63,8 +63,8 @@ export function extendedBy(json) {
 }
 
 /**
- * Returns the recipe in `json`; throws one error that names every problem in it. One that extends another takes what it does not say
- * from there, and adds its Debian and npm packages to the other's.
+ * Returns the recipe in `json`. Throws one error that names every problem. A recipe that extends another inherits missing fields and
+ * adds its Debian and npm packages.
  */
 export function parseRecipe(json, extended_json) {
   const recipe = extended_json === undefined ? JSON.parse(json) : extend(JSON.parse(extended_json), JSON.parse(json))

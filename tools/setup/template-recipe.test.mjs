@@ -39,7 +39,7 @@ test('every problem of a recipe is named at once', () => {
   )
 })
 
-test('a default may be as large as the ceiling, not larger', () => {
+test('a default may be as large as the ceiling but not larger', () => {
   const withMemory = (memory_mib) =>
     problems((recipe) => {
       recipe.settings.defaults.memory_mib = memory_mib
@@ -58,7 +58,7 @@ test('an idle policy is adaptive, never, or fixed from 60 to 604800 seconds', ()
     assert.ok(!accepted(policy), String(policy))
 })
 
-test('a recipe that extends another adds its packages and keeps what it does not say', () => {
+test('a recipe that extends another adds its packages and inherits missing fields', () => {
   const own = { name: 'more', extends: 'base', description: 'More.', debian_packages: ['tree'] }
   assert.deepEqual(parseRecipe(JSON.stringify(own), JSON.stringify(base)), {
     ...base,

@@ -1,4 +1,4 @@
-// The platform's templates: a recipe below templates/ becomes an EROFS image in the cache, once.
+// Builds the platform's templates: a recipe below templates/ becomes a cached EROFS image.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -11,20 +11,20 @@ import { extendedBy, parseRecipe } from './template-recipe.mjs'
 
 const TEMPLATES = fileURLToPath(new URL('../../templates/', import.meta.url))
 
-/** Debian packages that building a template needs on the host. */
+/** Debian packages that the host needs to build a template. */
 export const TEMPLATE_DEBIAN_PACKAGES = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap']
 
 const MMDEBSTRAP_FLAGS = rootFlags('minbase')
-// Clusters of 16 KiB: 192 MB, against 212 at the default of 4 KiB and 379 uncompressed, and the quickest cold start of Node and
-// Python of the three. No extended attributes: gVisor ignores the only ones Debian ships, file capabilities. A fixed UUID for a
-// reproducible image.
+// Clusters of 16 KiB: 192 MB, against 212 at the default of 4 KiB and 379 uncompressed, and the fastest cold start of Node and Python of
+// the three. No extended attributes: gVisor ignores file capabilities, the only ones Debian ships. A fixed UUID makes the image
+// reproducible.
 const MKFS_FLAGS = ['-zlz4hc', '-C16384', '-x-1', '-U00000000-0000-4000-8000-000000000000', '--quiet']
-// For what programs of the build ask the date for, such as the day of a password's last change.
+// Fixed date for build programs, such as the day of a password's last change.
 const BUILD_DATE = '1750000000'
 
 /**
  * Returns `{ name, image_path, digest, size_bytes, settings }` of a platform template, building it on the first call (about a
- * minute, root only). `digest` is the SHA-256 of the image in hex, `settings` those of its recipe.
+ * minute, root only). `digest` is the image's SHA-256 in hex, `settings` are those of its recipe.
  */
 export async function ensureTemplate({ name, cache_dir, log }) {
   const recipe = await readRecipe(name)
@@ -41,12 +41,11 @@ export async function ensureTemplate({ name, cache_dir, log }) {
   return { name, image_path, digest: manifest.digest, size_bytes: manifest.size_bytes, settings: manifest.settings }
 }
 
-/** The recipes that are there. */
 export async function templateNames() {
   return (await readdir(TEMPLATES)).sort()
 }
 
-/** Whether `ensureTemplate` has nothing left to build. */
+/** Returns whether `ensureTemplate` would find a finished build. */
 export async function isTemplateBuilt({ name, cache_dir }) {
   const { hash } = await readRecipe(name)
   return exists(join(cache_dir, 'templates', `${name}-${hash}`))
@@ -74,14 +73,14 @@ async function readRecipe(name) {
   return { ...recipe, npm_packages, hash, customize, files, architecture }
 }
 
-/** The last steps of the recipes, the extended one's first; not each recipe has one of its own. */
+/** Final scripts of the recipes, the extended recipe's first. A recipe need not have one. */
 async function customizing(names) {
   const scripts = names.map((name) => join(TEMPLATES, name, 'customize.sh'))
   const are_there = await Promise.all(scripts.map(exists))
   return scripts.filter((_, at) => are_there[at])
 }
 
-/** What lies in the recipe's folder `root`, which the template has at the same paths. */
+/** Files of the recipe's folder `root`, which the template has at the same paths. */
 async function filesOf(name) {
   const folder = join(TEMPLATES, name, 'root')
   if (!(await exists(folder))) return []
@@ -171,8 +170,8 @@ async function customize({ root, recipe, run }) {
   }
 }
 
-// Files keep the times of their packages, since Python compares them with those in its compiled modules and would compile every
-// module again at every start. What the build itself made gets the time of the newest package: two builds, one image.
+// Files keep the times of their packages: Python compares them with those in compiled modules, and would compile every module again at
+// each start. Files made by the build get the newest package's time, so that builds are reproducible.
 async function writeImage({ root, image, run }) {
   const newest = await newestPackagedFile(root, run)
   await run('find', [root, '-newermt', `@${newest}`, '-exec', 'touch', '--no-dereference', '--date', `@${newest}`, '{}', '+'])

@@ -6,7 +6,7 @@ import type { Clause } from './clause.ts'
 
 const ROUTES = new Map([...APP_ROUTES, ...CELL_ROUTES].map((route) => [route.id, `${route.method} ${route.path}`] as const))
 
-/** What the contract says, clause by clause, for whoever reads a name of one in the code. */
+/** Documents every clause that code cites. */
 export function clausesPage(): string {
   return (
     [
