@@ -8,7 +8,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// adoptOutlets reads which addresses of names an earlier hostd let machines reach, and until when, and what it refused.
+// adoptOutlets restores granted addresses, their expiry and counted refusals from the rules of an earlier hostd.
 func (r *Router) adoptOutlets(table *nftables.Table) error {
 	sets, err := r.rules.conn.GetSets(table)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Router) adoptOutlets(table *nftables.Table) error {
 			continue
 		}
 		if r.saveRefusals(s); outlet.failed {
-			continue // what its file says is not known
+			continue // its policy file could not be read
 		}
 		if err := r.writePolicy(s, outlet); err != nil {
 			return err

@@ -14,16 +14,16 @@ import (
 // Attachment is the network of one slot.
 type Attachment struct {
 	NetnsPath  string
-	Address    netip.Addr // the machine's
-	Gateway    netip.Addr // the router's end
+	Address    netip.Addr // of the machine
+	Gateway    netip.Addr // the router's end of the link
 	Nameserver netip.Addr
 }
 
-// Attach makes the slot's namespace, link and address, or takes those that are there. The machine can be called by the host
-// and can ask nothing but its nameserver, until Connect. ErrNoAddress: the machine network is full.
+// Attach makes the slot's namespace, link and address, or adopts existing ones. Until Connect, the host can reach the
+// machine, and the machine reaches nothing but its nameserver. ErrNoAddress: the machine network is full.
 func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
-// AttachAt is Attach at an address, where that is free. Where only addresses that rest are left, it waits for one of them.
+// AttachAt is Attach at a given address, if it is free. If all other addresses rest, it waits for one of them.
 func (r *Router) AttachAt(name string, wanted Wish) (*Attachment, error) {
 	r.awaitLeft(wanted.Address)
 	s, err := r.reserve(name, wanted)
@@ -50,14 +50,14 @@ func (r *Router) reserve(name string, wanted Wish) (*slot, error) {
 		if s != nil || err != nil {
 			return s, err
 		}
-		if time.Now().Add(wait).After(deadline) { // others were first, each time
+		if time.Now().Add(wait).After(deadline) { // others took the address each time
 			return nil, fmt.Errorf("%s, every free address rests: %w", r.config.MachineNetwork, ErrNoAddress)
 		}
 		time.Sleep(min(wait, restLook))
 	}
 }
 
-// tryReserve says how long to wait where every address that is not used has to rest.
+// tryReserve returns how long to wait if every unused address must rest.
 func (r *Router) tryReserve(name string, wanted Wish, now time.Time) (*slot, time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,6 @@ func (r *Router) attach(s *slot) error {
 	return waitUp(r.links, r.machineLink(s.link))
 }
 
-// configure sets up the machine's own end.
 func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 	loopback, err := machine.LinkByName("lo")
 	if err != nil {
@@ -125,7 +124,7 @@ func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 	return setDefaultRoute(machine, link, r.address(s.index, 1))
 }
 
-// Connect lets the machine's packets leave to the uplink as far as its policy allows, and its DNS questions be answered.
+// Connect lets the machine reach the uplink as far as its policy allows, and lets the resolver answer it.
 func (r *Router) Connect(name string) error {
 	return r.withSlot(name, func(s *slot) error {
 		if s.connected {
@@ -135,8 +134,8 @@ func (r *Router) Connect(name string) error {
 	})
 }
 
-// Release takes the slot's network away (tens of milliseconds: call it in the background). The address is free as soon as nothing passes and
-// nobody remembers it, a few milliseconds after the call. A slot that is not there is fine.
+// Release removes the slot's network. It takes tens of milliseconds; call it in the background. The address is free a
+// few milliseconds after the call, once no rule or connection uses it. Release of an unknown slot succeeds.
 func (r *Router) Release(name string) error {
 	r.leave(name, "")
 	defer r.releaseTurn(name)()
@@ -163,7 +162,7 @@ func (r *Router) dismantle(s *slot) error {
 	return nil
 }
 
-// vacate frees the slot's address. What takes long comes after it: whoever goes on with the memory of this machine may want it back at once.
+// vacate frees the slot's address before slower steps: a machine restored from this one's memory may need it at once.
 func (r *Router) vacate(s *slot) error {
 	address := r.address(s.index, 2)
 	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)), r.takeEnds(s), r.forgetFlows(address), r.forgetTraffic(address))
@@ -188,7 +187,8 @@ func (r *Router) vacate(s *slot) error {
 	return nil
 }
 
-// takeEnds takes the addresses of the router's end: a route over this link would mislead packets to whoever has the address next.
+// takeEnds removes the addresses of the router's end: their route would misdirect packets for the next machine with
+// the address.
 func (r *Router) takeEnds(s *slot) error {
 	link, err := r.links.LinkByName(r.machineLink(s.link))
 	if isNoLink(err) {
@@ -209,7 +209,8 @@ func (r *Router) takeEnds(s *slot) error {
 	return nil
 }
 
-// forgetFlows keeps the next machine with this address from getting answers to the last one's questions.
+// forgetFlows removes tracked connections, so that the next machine with this address gets no answers meant for the
+// last one.
 func (r *Router) forgetFlows(machine netip.Addr) error {
 	address := machine.AsSlice()
 	from, to := &netlink.ConntrackFilter{}, &netlink.ConntrackFilter{}
@@ -223,13 +224,12 @@ func (r *Router) forgetFlows(machine netip.Addr) error {
 			break
 		}
 	}
-	if errors.Is(err, unix.ENOENT) { // one ended meanwhile
+	if errors.Is(err, unix.ENOENT) { // a connection ended during the deletion
 		return nil
 	}
 	return err
 }
 
-// List names the slots that have a network.
 func (r *Router) List() ([]string, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -241,14 +241,14 @@ func (r *Router) List() ([]string, error) {
 	return names, nil
 }
 
-// Stats are bytes that the machine got and sent since Attach, from and to whomever: the host's own questions are among them.
+// Stats returns all bytes that the machine received and sent since Attach, including its traffic with the host.
 func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		link, err := r.links.LinkByName(r.machineLink(s.link))
 		if err != nil {
 			return err
 		}
-		if counters := link.Attrs().Statistics; counters != nil { // counted at the router's end, so the other way round
+		if counters := link.Attrs().Statistics; counters != nil { // counted at the router's end, so the directions are swapped
 			rx, tx = int64(counters.TxBytes), int64(counters.RxBytes)
 		}
 		return nil
@@ -256,7 +256,7 @@ func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	return rx, tx, err
 }
 
-// withSlot is for slots that have an address.
+// withSlot runs do on a slot that has an address.
 func (r *Router) withSlot(name string, do func(*slot) error) error {
 	return r.busyWith(name, func(s *slot) error {
 		if s.index == nowhere {
@@ -273,7 +273,7 @@ func (r *Router) busyWith(name string, do func(*slot) error) error {
 	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
-	if r.slotNamed(name) != s { // released while this waited: its link may be another's
+	if r.slotNamed(name) != s { // released during the wait: another slot may use its link now
 		return fmt.Errorf("slot %q: %w", name, ErrUnknown)
 	}
 	if err := do(s); err != nil {
@@ -282,7 +282,7 @@ func (r *Router) busyWith(name string, do func(*slot) error) error {
 	return nil
 }
 
-// key is the element of the sets: the link's name, and the one address that may come from it.
+// key returns the set element: the link's name and the only source address allowed on it.
 func (r *Router) key(s *slot) []byte {
 	address := r.address(s.index, 2).As4()
 	return append(padded(r.machineLink(s.link)), address[:]...)

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Registers of four bytes, one behind the other: a key of several words begins at the first.
+// Consecutive registers of four bytes. A key of several words begins at the first.
 const (
 	word0 = unix.NFT_REG32_00
 	word1 = unix.NFT_REG32_01
 	word2 = unix.NFT_REG32_02
 )
 
-// heading is which way packets of machines' connections go: where the machine's address and the other end's are in them.
+// heading is a packet direction: offsets of the machine's address, the peer's address and the peer's port.
 type heading struct{ machine, other, otherPort uint32 }
 
 var (
@@ -30,12 +30,12 @@ func (h heading) port(word uint32) expr.Any {
 	return &expr.Payload{DestRegister: word, Base: expr.PayloadBaseTransportHeader, Offset: h.otherPort, Len: 2}
 }
 
-// marked matches a connection whose mark is that of its machine's policy.
+// marked matches a connection that carries the mark of its machine's current policy.
 func (h heading) marked(fresh *nftables.Set) words {
 	return rule(words{loadInto(word0, h.machine), &expr.Ct{Register: word1, Key: expr.CtKeyMARK}}, lookIn(fresh))
 }
 
-// decide goes where the map says for the machine, and on where it says nothing.
+// decide follows the map's verdict for the machine, and continues if there is none.
 func (h heading) decide(verdicts *nftables.Set) words {
 	return words{loadInto(word0, h.machine),
 		&expr.Lookup{SourceRegister: word0, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: verdicts.Name, SetID: verdicts.ID}}
@@ -68,7 +68,7 @@ func dynamic(set *nftables.Set, operation uint32, timeout time.Duration, exprs .
 
 func goTo(chain string) words { return words{&expr.Verdict{Kind: expr.VerdictGoto, Chain: chain}} }
 
-// prohibited answers what is no TCP packet, so that a program learns at once what will never work.
+// prohibited rejects packets other than TCP, so that programs fail at once instead of timing out.
 func prohibited() words {
 	const administratively = 13
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: administratively}}

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// SetEgress changes what a slot's machine may reach. When it returns, every packet meets the new policy, also those of connections that
-// were there before. Before Connect, it is the policy that the machine will be connected with.
+// SetEgress changes the policy of a slot's machine. When it returns, every packet meets the new policy, also on
+// existing connections. Before Connect, it sets the policy that Connect will apply.
 func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 	if err := egress.Check(p); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 	})
 }
 
-// replaceOutlet changes the rules and what is remembered of them together.
+// replaceOutlet changes the rules and the remembered outlet together.
 func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
 	if !s.connected || last.matcher.IsOpen() && next.matcher.IsOpen() && len(last.matcher.Policy.SecretPorts)+len(next.matcher.Policy.SecretPorts) == 0 {
 		r.remember(s, func() { s.outlet = next })
@@ -60,14 +60,14 @@ func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
 	})
 }
 
-// remember changes what is known of a slot. The caller is busy with it.
+// remember changes a slot under r.mu. The caller holds the slot's lock.
 func (r *Router) remember(s *slot, change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// alter changes rules. Where they are not what is remembered of them, all are put in anew.
+// alter changes rules. After an error, when rules and memory may differ, it reloads all rules.
 func (r *Router) alter(do func() error) error {
 	if err := r.rules.change(do); err != nil {
 		return r.reload(err)
@@ -75,7 +75,6 @@ func (r *Router) alter(do func() error) error {
 	return nil
 }
 
-// Egress is the policy of a slot's machine.
 func (r *Router) Egress(name string) wire.EgressInForce {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -90,7 +89,6 @@ func (r *Router) Egress(name string) wire.EgressInForce {
 	return wire.EgressInForce{Revision: s.outlet.matcher.Policy.Revision, State: state}
 }
 
-// IsOpen says that a slot's policy refuses nothing.
 func (r *Router) IsOpen(name string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -98,7 +96,6 @@ func (r *Router) IsOpen(name string) bool {
 	return s != nil && s.outlet.matcher.IsOpen()
 }
 
-// Machine is the address of a slot's machine.
 func (r *Router) Machine(name string) (netip.Addr, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -108,7 +105,7 @@ func (r *Router) Machine(name string) (netip.Addr, error) {
 	return netip.Addr{}, ErrUnknown
 }
 
-// Restricted are the policies of machines that may not reach all that is public.
+// Restricted returns the policies of machines that may not reach all public addresses.
 func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -121,7 +118,6 @@ func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 	return found
 }
 
-// IsLetOut says whether a machine is let out at the address.
 func (r *Router) IsLetOut(machine netip.Addr) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -129,16 +125,15 @@ func (r *Router) IsLetOut(machine netip.Addr) bool {
 	return s != nil && s.connected
 }
 
-// OnRelease is called with the address of each machine whose network is gone, before another one may get it.
+// OnRelease registers a function that gets the address of each removed machine before another machine may get it.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 
-// ReleaseInTurn has each Release wait for a slot's turn and keep it. Whoever tells others of an address in that turn tells of none that is
-// somebody else's meanwhile.
+// ReleaseInTurn makes each Release take a slot's lock through `turn` and hold it. A holder of the lock can publish an
+// address without a race with its reuse.
 func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 
-// connect lets the machine out under its policy, in one step.
 func (r *Router) connect(s *slot) error {
-	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // counted before it can send anything
+	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // set before the machine can send
 	err := r.alter(func() error {
 		conn := r.rules.conn
 		r.fitFlows(conn)
@@ -158,7 +153,7 @@ func (r *Router) connect(s *slot) error {
 	return err
 }
 
-// disconnect lets nothing out any more, and takes away what was the machine's own.
+// disconnect blocks all packets of the machine and removes its own chains and sets.
 func (r *Router) disconnect(s *slot) error {
 	if !s.connected {
 		return nil
@@ -177,7 +172,8 @@ func (r *Router) disconnect(s *slot) error {
 	})
 }
 
-// reload puts all rules in anew, in one transaction, after a change that failed for `why`: somebody else may have been at them.
+// reload replaces all rules in one transaction, after a change that failed for `why`: another program may have
+// changed them.
 func (r *Router) reload(why error) error {
 	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {

@@ -53,7 +53,7 @@ func TestAChangeCutsWhatIsNoLongerAllowedAndNothingElse(t *testing.T) {
 	w.carries("another machine's", other, true)
 }
 
-// A machine that only listens sends nothing that could be refused.
+// The machine only listens, so it sends nothing that could be refused.
 func TestAfterAChangeNothingArrivesOverAConnectionThatIsNoLongerAllowed(t *testing.T) {
 	uplink := testNamespace(t, public)
 	r := openTest(t, testConfig(t, uplink.Name()))
@@ -81,7 +81,7 @@ func TestAfterAChangeNothingArrivesOverAConnectionThatIsNoLongerAllowed(t *testi
 		if n, err := near.Read(make([]byte, 1)); (n == 1) != change.want {
 			t.Errorf("%s: %d, %v", change.to.Mode, n, err)
 		}
-		if !change.want { // whoever sends is told
+		if !change.want { // the sender gets a reset
 			far.SetReadDeadline(time.Now().Add(arrives))
 			if _, err := far.Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
 				t.Errorf("the sender heard %v", err)
@@ -151,7 +151,7 @@ func TestAMachineOfAnOlderVersionHasTheDefaultPolicyAndOneWhosePolicyIsUnreadabl
 	must(t, first.Connect("a"))
 	conn := w.open(public, 443)
 	must(t, os.RemoveAll(first.policyDir()))
-	name := first.table() // in an older version one for IPv4 and IPv6
+	name := first.table() // an older version had one table for IPv4 and IPv6
 	w.nft(fmt.Sprintf(`delete table ip %[1]s; delete table ip6 %[1]s; add table inet %[1]s; add set inet %[1]s connected { type ifname . ipv4_addr; };
 		add element inet %[1]s connected { "%[2]s" . %[3]s }`, name, first.machineLink(first.slots["a"].link), w.a.Address))
 	first.release()
@@ -237,14 +237,14 @@ func TestChangesOfOursAreNotTakenForSomebodyElses(t *testing.T) {
 	w.refusedAtOnce("counted", public, 443)
 	w.refusals()
 	ours("counting")
-	must(t, w.r.rules.remove(w.r.rules.machines, append(padded("none"), 1, 2, 3, 4))) // which is not there
+	must(t, w.r.rules.remove(w.r.rules.machines, append(padded("none"), 1, 2, 3, 4))) // the element does not exist
 	ours("a change that failed")
 	attach(t, w.r, "b")
 	must(t, errors.Join(w.r.Connect("b"), w.r.Connect("b"), w.r.Release("b"), w.r.Release("b")))
 	ours("another machine")
 	w.set(allowlist("r6", nil, "api.example.com"))
 	must(t, w.grant("api.example.com", second))
-	must(t, w.r.rules.remove(w.r.namesOf(s, s.outlet), portKey(netip.MustParseAddr(second), 443))) // it ended by itself
+	must(t, w.r.rules.remove(w.r.namesOf(s, s.outlet), portKey(netip.MustParseAddr(second), 443))) // as if it had expired
 	s.outlet.grants[netip.MustParseAddr(second)].until["api.example.com"] = time.Now()
 	must(t, w.grant("api.example.com", second))
 	w.reaches(second, 443)

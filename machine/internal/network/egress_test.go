@@ -44,7 +44,7 @@ func TestUnderDenyAllAndAnEmptyAllowlistNothingLeavesAndItIsHeardAtOnce(t *testi
 			for _, port := range []int{80, 443, 53, 853} {
 				w.refusedAtOnce("tcp", public, port)
 			}
-			for _, port := range []int{53, 443, 9999} { // DNS of others, QUIC, and any
+			for _, port := range []int{53, 443, 9999} { // DNS of other servers, QUIC, and any other port
 				if err := datagram(w.a, nameserver, port); !errors.Is(err, unix.EHOSTUNREACH) && !errors.Is(err, unix.EACCES) {
 					t.Errorf("udp %d: %v", port, err)
 				}
@@ -69,14 +69,14 @@ func TestUnderDenyAllAndAnEmptyAllowlistNothingLeavesAndItIsHeardAtOnce(t *testi
 	}
 }
 
-// What is private is reached under no policy. The addresses are there: it is the router that refuses.
+// The private addresses exist in the test, so the router refuses them and not the network.
 func TestUnderNoPolicyIsAnythingPrivateReached(t *testing.T) {
 	private := []string{"10.9.9.9", "172.16.5.5", "192.168.77.1", "169.254.169.254", "100.64.1.1", "168.63.129.16"}
 	w := openPoliced(t, mode("r1", wire.EgressAllowAll), private...)
 	w.reaches(public, 80)
 	for _, p := range []wire.EgressPolicy{mode("r2", wire.EgressAllowAll), allowlist("r3", []string{public + "/32"}, "rebinds.example.com"), mode("r4", wire.EgressDenyAll)} {
 		w.set(p)
-		if p.Mode == wire.EgressAllowlist { // a name that leads there
+		if p.Mode == wire.EgressAllowlist { // a name that resolves to them
 			must(t, w.grant("rebinds.example.com", append(private, public)...))
 		}
 		for _, address := range private {
@@ -134,7 +134,7 @@ func TestRefusalsAreCountedByAddressWithinABound(t *testing.T) {
 	}
 }
 
-// People read the rules with nft.
+// Operators read the rules with nft.
 func TestTheRulesOfAPolicyCanBeReadWithNft(t *testing.T) {
 	w := openPoliced(t, allowlist("r1", []string{third + "/32"}, "api.example.com"))
 	must(t, w.grant("api.example.com", public))

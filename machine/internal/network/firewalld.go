@@ -9,15 +9,15 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// firewalld owns its table, so it is asked to trust the link. That is in its runtime only: nothing of it is written to a file. What
-// machines may reach, the table of the instance decides.
+// firewalld owns its table, so Berth asks it to trust the link, only at runtime and not in its files. The instance's
+// own table decides which packets machines may send.
 type firewalld struct{ link string }
 
 const (
 	firewalldName    = "org.fedoraproject.FirewallD1"
 	firewalldPath    = dbus.ObjectPath("/org/fedoraproject/FirewallD1")
 	firewalldConfig  = firewalldPath + "/config"
-	firewalldTrusts  = "trusted" // the zone whose packets it accepts wherever they go
+	firewalldTrusts  = "trusted" // zone whose packets are always accepted
 	firewalldAnswers = 30 * time.Second
 )
 
@@ -33,7 +33,7 @@ func (f firewalld) isOpen() (bool, error) {
 	return zone == firewalldTrusts, err
 }
 
-// zone is where firewalld has the link for now, "" where it has it nowhere.
+// zone returns the link's zone at runtime, "" if it has none.
 func (f firewalld) zone() (zone string, err error) {
 	err = f.ask(firewalldPath, "zone.getZoneOfInterface", &zone, f.link)
 	return zone, err
@@ -44,7 +44,7 @@ func (f firewalld) open() error {
 	return f.ask(firewalldPath, "zone.changeZoneOfInterface", &zone, firewalldTrusts, f.link)
 }
 
-// close leaves a zone that somebody has written to firewalld's own configuration.
+// close keeps a zone that is set in firewalld's permanent configuration.
 func (f firewalld) close() error {
 	zone, err := f.zone()
 	if err != nil || zone != firewalldTrusts {
@@ -57,7 +57,7 @@ func (f firewalld) close() error {
 	return unlessGone(f.ask(firewalldPath, "zone.removeInterface", &zone, firewalldTrusts, f.link))
 }
 
-// unlessGone takes a firewalld that has ended for one that holds nothing of ours.
+// unlessGone ignores the error of a firewalld that has ended: it holds no rule of ours.
 func unlessGone(err error) error {
 	var failed dbus.Error
 	if errors.As(err, &failed) && failed.Name == "org.freedesktop.DBus.Error.ServiceUnknown" {
@@ -66,7 +66,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// ask calls a method of the running firewalld, and does not have it started.
+// ask calls a method of a running firewalld, and does not start it.
 func (f firewalld) ask(object dbus.ObjectPath, method string, answer any, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), firewalldAnswers)
 	defer cancel()

@@ -12,29 +12,27 @@ import (
 	"github.com/google/nftables"
 )
 
-// Values of Config.Firewall.
 const (
-	FirewallAuto   = "auto"   // machines' packets are let through the firewalls of others
-	FirewallManual = "manual" // nothing of others is touched
+	FirewallAuto   = "auto"   // Berth adds rules to other firewalls that let machines' packets through
+	FirewallManual = "manual" // Berth changes no other firewall
 )
 
-// Values of Firewall.State.
 const (
 	FirewallOpen   = "open"   // rules of this instance let machines' packets through
-	FirewallClosed = "closed" // they could not be put in
-	FirewallByHand = "manual" // whoever owns the host writes them
+	FirewallClosed = "closed" // the rules could not be added
+	FirewallByHand = "manual" // the operator writes the rules
 )
 
-// Firewall is one of the host's that can drop what is forwarded. Every table has a say, so accepting packets in the table of the instance
-// does not help there.
+// Firewall is a firewall of the host that can drop forwarded packets. A packet must pass every table, so accepting it
+// in the instance's table is not enough.
 type Firewall struct {
 	Name   string
 	State  string
-	Why    string   // what failed, when it is closed
-	Recipe []string // commands that let machines' packets through, for whoever does it by hand
+	Why    string   // the error, if closed
+	Recipe []string // commands that let machines' packets through, for manual use
 }
 
-// doorway is where rules are put into somebody else's firewall. open may be called when a part is there already.
+// doorway adds our rules to a firewall of another program. open may be called when some of them exist already.
 type doorway interface {
 	name() string
 	isOpen() (bool, error)
@@ -42,22 +40,22 @@ type doorway interface {
 	recipe() []string
 }
 
-// firewalls is what the last look found.
 type firewalls struct {
 	mu   sync.Mutex
 	list []Firewall
-	said map[string]Firewall // by name: what was announced last
+	said map[string]Firewall // last logged state, by name
 }
 
-// Firewalls are those that the last look found. A copy; empty before the first look, and where the uplink is not the host.
+// Firewalls returns a copy of what the last check found; empty before the first check and without an uplink through
+// the host.
 func (r *Router) Firewalls() []Firewall {
 	r.firewalls.mu.Lock()
 	defer r.firewalls.mu.Unlock()
 	return slices.Clone(r.firewalls.list)
 }
 
-// keepFirewalls looks at once, whenever it is told that rules were rewritten, and now and then, since legacy iptables tells nobody.
-// Programs of others can be slow, so nothing waits for it.
+// keepFirewalls checks at once, when rules were rewritten, and periodically, since legacy iptables sends no events.
+// It runs in the background, because external programs can be slow.
 func (r *Router) keepFirewalls(ctx context.Context, rewritten <-chan struct{}) {
 	if r.config.Firewall == FirewallManual {
 		r.logClosing(r.closeFirewalls())
@@ -94,7 +92,7 @@ func (r *Router) lookAtFirewalls() error {
 	return nil
 }
 
-// findDoorways lists the firewalls that can drop what is forwarded, and those that Berth let packets through already.
+// findDoorways lists firewalls that can drop forwarded packets, and those that already have our rules.
 func (r *Router) findDoorways(conn *nftables.Conn) ([]doorway, error) {
 	found, err := r.findNftChains(conn)
 	if err != nil {
@@ -107,7 +105,7 @@ func (r *Router) findDoorways(conn *nftables.Conn) ([]doorway, error) {
 	return append(found, legacy...), nil
 }
 
-// pass opens a doorway where it is not open, and where that is wanted.
+// pass opens a doorway unless it is open or Config.Firewall is manual.
 func (r *Router) pass(d doorway) Firewall {
 	found := Firewall{Name: d.name(), Recipe: d.recipe()}
 	if r.config.Firewall == FirewallManual {
@@ -127,7 +125,7 @@ func (r *Router) pass(d doorway) Firewall {
 	return found
 }
 
-// announce says what was found or done, and nothing while that stays so.
+// announce logs a change of state once.
 func (r *Router) announce(found Firewall, changed bool) {
 	r.firewalls.mu.Lock()
 	defer r.firewalls.mu.Unlock()
@@ -150,7 +148,7 @@ func (r *Router) announce(found Firewall, changed bool) {
 	}
 }
 
-// closeFirewalls takes back every rule that this instance has in firewalls of others.
+// closeFirewalls removes every rule of this instance from other firewalls.
 func (r *Router) closeFirewalls() error {
 	conn, err := nftables.New()
 	if err != nil {

@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// The addresses of a name are reachable for twice the time that the answer may be used, within these bounds. So a question that comes
-	// again within that time mostly changes nothing.
+	// The addresses of a name stay reachable for twice the answer's TTL, within these bounds. A repeated question
+	// then mostly changes nothing.
 	usableMin = 30 * time.Second
 	UsableMax = 30 * time.Minute
-	// An address whose time ends this soon is looked at: it stays while a connection to it lasts, so that a change of the policy cuts none
-	// that is still allowed.
+	// A grant that ends this soon is extended while a connection uses it: otherwise a policy change would cut a
+	// connection that is still allowed.
 	keepAhead  = 30 * time.Second
-	grantsEach = 10 * time.Second // between two looks
-	// expiryDoubt: the kernel's clock may not have taken yet what ours has.
+	grantsEach = 10 * time.Second // interval of the check
+	// expiryDoubt allows for a kernel clock that lags behind ours.
 	expiryDoubt = 5 * time.Second
-	// forgetAfter is how long it is known which name a refused address had.
+	// forgetAfter is how long the name of a refused address is remembered.
 	forgetAfter = time.Hour
 
-	grantElementsMax   = 512  // of one answer: ports times addresses
-	outletElementsMax  = 8192 // of one machine
+	grantElementsMax   = 512  // per answer: ports times addresses
+	outletElementsMax  = 8192 // per machine
 	outletAddressesMax = 1024
 	outletAddressesMin = 64
-	addressNamesMax    = 64 // of one address
-	grantsPerSecond    = 50 // of one machine, beyond those that change nothing
+	addressNamesMax    = 64 // per address
+	grantsPerSecond    = 50 // per machine; questions that change nothing do not count
 	grantsBurst        = 250
 
 	namesBatch   = 100 // a comment holds 254 bytes, and one netlink attribute 64 KiB
@@ -45,16 +45,16 @@ const (
 )
 
 var (
-	// ErrNotAllowed is of a name that the machine may not ask for.
+	// ErrNotAllowed means that the policy forbids the name.
 	ErrNotAllowed = errors.New("the machine's policy does not allow the name")
 	errTooFast    = errors.New("the machine gets new addresses too fast")
 )
 
-// grant is an address that a machine was told of: for which names, and until when each counts.
+// grant holds an address's names, each with the time when it ends.
 type grant struct{ until map[string]time.Time }
 
-// Grant lets a machine connect to the addresses that a name has, port by port as its policy says, before it is told of them. Addresses that no machine
-// reaches are left out by the caller, and opened by nobody.
+// Grant opens the addresses of a name before the machine learns them, on the ports that its policy allows. Addresses
+// that no machine may reach must be left out by the caller, and are never opened.
 func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, usable time.Duration) error {
 	r.mu.RLock()
 	s := r.byIP[machine]
@@ -64,7 +64,7 @@ func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, 
 	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
-	if r.slotNamed(s.name) != s || !s.connected { // released, or not let out yet
+	if r.slotNamed(s.name) != s || !s.connected { // released, or not connected yet
 		return ErrUnknown
 	}
 	name, ok := egress.Canonical(name)
@@ -94,7 +94,7 @@ func (r *Router) slotNamed(name string) *slot {
 	return r.slots[name]
 }
 
-// dueAddresses are those that would not stay reachable for as long as the answer may be used.
+// dueAddresses returns addresses whose grant would end before the answer's TTL.
 func (r *Router) dueAddresses(s *slot, name string, addresses []netip.Addr, until time.Time) []netip.Addr {
 	blocked := blockedNetworks(r.config)
 	var due []netip.Addr
@@ -111,7 +111,7 @@ func (r *Router) dueAddresses(s *slot, name string, addresses []netip.Addr, unti
 	return due
 }
 
-// extend makes addresses of names reachable for a time from now on, in one transaction. The caller is busy with the slot.
+// extend makes addresses of names reachable from now on, in one transaction. The caller holds the slot's lock.
 func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, last time.Duration) error {
 	outlet := s.outlet
 	changed := map[netip.Addr]bool{}
@@ -145,12 +145,12 @@ func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, l
 	}
 	r.mu.Unlock()
 	if err := r.putElements(r.namesOf(s, outlet), before, outlet.elementsOf(changed, now)); err != nil {
-		return r.reload(err) // what is remembered and what is there would differ
+		return r.reload(err) // memory and rules would differ
 	}
 	return nil
 }
 
-// crowdedOut are the addresses that end first, where there would be more than a machine may have.
+// crowdedOut returns the addresses that end first, if there would be more than one machine may have.
 func (o outlet) crowdedOut(more int, now time.Time) []netip.Addr {
 	most := min(max(outletElementsMax/max(1, o.matcher.PortsMax()), outletAddressesMin), outletAddressesMax)
 	if len(o.grants)+more <= most {
@@ -160,7 +160,7 @@ func (o outlet) crowdedOut(more int, now time.Time) []netip.Addr {
 	return order[:min(len(o.grants)+more-most, len(order))]
 }
 
-// prune forgets names: long ended ones, and beyond the bound those that end first.
+// prune forgets names that ended long ago, and above the limit those that end first.
 func (g *grant) prune(now time.Time) {
 	maps.DeleteFunc(g.until, func(_ string, until time.Time) bool { return until.Before(now.Add(-forgetAfter)) })
 	if len(g.until) > addressNamesMax {
@@ -177,7 +177,7 @@ func (g *grant) last() (last time.Time) {
 	return last
 }
 
-// elements are what the set of a machine's addresses holds at a time.
+// elements returns the content of the machine's address set at a time.
 func (o outlet) elements(now time.Time) []nftables.SetElement {
 	all := map[netip.Addr]bool{}
 	for address := range o.grants {
@@ -186,7 +186,7 @@ func (o outlet) elements(now time.Time) []nftables.SetElement {
 	return o.elementsOf(all, now)
 }
 
-// elementsOf names in each element what it is there for, so that the next hostd can read it.
+// elementsOf stores the names in each element's comment, from which the next hostd restores them.
 func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list []nftables.SetElement) {
 	for address := range addresses {
 		known := o.grants[address]
@@ -214,7 +214,7 @@ func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list [
 	return list
 }
 
-// asComment leaves out what does not fit: such a name is asked for again.
+// asComment leaves out names that do not fit: the machine will ask for them again.
 func asComment(names []string) string {
 	text := ""
 	for _, name := range names {
@@ -225,7 +225,7 @@ func asComment(names []string) string {
 	return text
 }
 
-// keepGrants extends what ends soon while a connection to it lasts, and forgets what ended long ago.
+// keepGrants extends ending grants while a connection uses them, and forgets old ones.
 func (r *Router) keepGrants(now time.Time) error {
 	ending := r.endingGrants(now)
 	if len(ending) == 0 {
@@ -241,7 +241,7 @@ func (r *Router) keepGrants(now time.Time) error {
 	return err
 }
 
-// endingGrants are the machines with a grant that ends soon, each with its address.
+// endingGrants returns machines with a grant that ends soon, and their addresses.
 func (r *Router) endingGrants(now time.Time) map[*slot]netip.Addr {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -257,7 +257,7 @@ func (r *Router) endingGrants(now time.Time) map[*slot]netip.Addr {
 	return found
 }
 
-// reachedAddresses are what machines have connections to, by machine.
+// reachedAddresses returns the peers of each machine's tracked connections.
 func (r *Router) reachedAddresses() (map[netip.Addr]map[netip.Addr]bool, error) {
 	var flows []*netlink.ConntrackFlow
 	var err error
@@ -307,8 +307,8 @@ func (r *Router) keepGrantsOf(s *slot, used map[netip.Addr]bool, now time.Time) 
 	return r.extend(s, names, now, 2*usableMin)
 }
 
-// putElements replaces some elements by others at once. One of the old ones may have ended meanwhile, which undoes the whole: then they are replaced one by
-// one.
+// putElements replaces elements in one transaction. If an old one has expired, the transaction fails, and it replaces
+// them one by one.
 func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) error {
 	err := r.replaceElements(set, old, put)
 	if !errors.Is(err, unix.ENOENT) {

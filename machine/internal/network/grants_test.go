@@ -23,7 +23,7 @@ func TestAnAddressEndsWithItsTimeAndStaysWhileAConnectionLasts(t *testing.T) {
 	if left := time.Until(ends); left > 2*usable || left < 2*usable-arrives {
 		t.Errorf("it ends in %s", left)
 	}
-	must(t, w.r.keepGrants(ends.Add(-time.Second))) // which sees the connection
+	must(t, w.r.keepGrants(ends.Add(-time.Second))) // it sees the connection
 	if now := s.outlet.grants[netip.MustParseAddr(public)].last(); !now.After(ends) {
 		t.Errorf("it is not kept: %s, %s", now, ends)
 	}
@@ -84,7 +84,7 @@ func TestWhatOneMachineIsGrantedIsBounded(t *testing.T) {
 	}
 }
 
-// Ten thousand rules over forty machines: what a change costs, and that packets are not slower for it.
+// With ten thousand rules over forty machines, a change stays cheap and packets do not slow down.
 func TestManyRulesOfManyMachinesCostAPacketNothingAndAChangeLittle(t *testing.T) {
 	const machines, rulesEach = 40, 250
 	uplink := testNamespace(t, public)
@@ -107,7 +107,7 @@ func TestManyRulesOfManyMachinesCostAPacketNothingAndAChangeLittle(t *testing.T)
 		all = append(all, attach(t, r, name))
 		must(t, errors.Join(r.SetEgress(name, rulesOf("r1", slot)), r.Connect(name)))
 		for i := range rulesEach {
-			if i%25 == 0 { // an address of each tenth name or so, and of every machine
+			if i%25 == 0 { // enough addresses for every machine
 				address := netip.AddrFrom4([4]byte{198, 20, byte(slot), byte(i)})
 				must(t, r.Grant(all[slot].Address, fmt.Sprintf("h%d.m%d.example.com", i, slot), []netip.Addr{address}, usable))
 			}
@@ -128,7 +128,6 @@ func TestManyRulesOfManyMachinesCostAPacketNothingAndAChangeLittle(t *testing.T)
 	call(t, first.ns, public, 443)
 }
 
-// Eight machines that flood leave a ninth what it needs.
 func TestMachinesThatFloodWithRefusedPacketsAndNamesLeaveAnotherUntouched(t *testing.T) {
 	w := openPoliced(t, allowlist("r1", nil, "api.example.com"))
 	ctx, stop := context.WithCancel(t.Context())

@@ -14,8 +14,8 @@ import (
 // socketBufferBytes is what runsc gives its own sockets: the kernel's default of 208 KiB drops packets at high rates.
 const socketBufferBytes = 4 << 20
 
-// Handout is a machine's link in the hands of its sandbox: a socket that sees every frame of it, and what runsc would have read in the
-// namespace.
+// Handout is what a sandbox needs of its link: a socket that sees every frame, and the values that runsc would read
+// in the namespace.
 type Handout struct {
 	Place
 	Socket   *os.File
@@ -24,14 +24,14 @@ type Handout struct {
 	GSOBytes uint32
 }
 
-// Place is where a machine is in the network.
+// Place is a machine's position in the network.
 type Place struct {
-	Name    string // of its link, for the guest
+	Name    string // name of the guest's link
 	Address netip.Prefix
 	Gateway netip.Addr
 }
 
-// HandOut does for a sandbox that is restored what runsc does itself for one that is started: it opens the link, and takes the address
+// HandOut does for a restored sandbox what runsc does for a started one. It opens the link and removes the address
 // from the namespace, whose kernel would answer the machine's packets otherwise. The caller closes the socket.
 func (r *Router) HandOut(name string) (out *Handout, err error) {
 	err = r.withSlot(name, func(s *slot) error {
@@ -72,7 +72,7 @@ func handOut(place Place) (*Handout, error) {
 }
 
 func packetSocket(link int) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // with a protocol it would see frames before it is bound
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // with a protocol, the socket would receive frames before it is bound
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}
@@ -90,5 +90,4 @@ func packetSocket(link int) (*os.File, error) {
 	return socket, nil
 }
 
-// everyProtocol is ETH_P_ALL in network byte order.
 const everyProtocol = 0x0300

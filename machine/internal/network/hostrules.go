@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// openHostRules sets what an uplink through the host needs there, all in one table of ours, and says so. Without that uplink nothing
-// of ours stays on the host.
+// openHostRules adds the host's rules for an uplink through the host, all in one table of ours, and logs it. Without
+// that uplink it removes them.
 func (r *Router) openHostRules() error {
 	if r.config.Uplink != UplinkHost {
 		return r.removeHostRules()
@@ -57,14 +57,14 @@ func (r *Router) loadHostRules(conn *nftables.Conn) error {
 	return nil
 }
 
-// hostChain is one chain of the host's table with its rules.
 type hostChain struct {
 	chain *nftables.Chain
 	rules []words
 }
 
-// hostChains protect the host's own addresses, public ones too, and its neighbours, and keep users of the host and strangers from routing through the host to
-// machines. What the host itself sends elsewhere than it was addressed to, a published port of a container, is none of a machine's.
+// hostChains protect the host's own and neighbouring addresses, also public ones. They keep users of the host and
+// outsiders from routing to machines. Packets that the host redirects, such as to a published container port, are not
+// affected.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
@@ -88,7 +88,8 @@ func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []host
 	}
 }
 
-// callers keep users of the host away from machines, whose ports are private. What the kernel sends for nobody is of a connection.
+// callers restricts which users of the host may connect to machines. Packets without a user belong to established
+// connections.
 func (r *Router) callers() (list []words) {
 	if len(r.config.Callers) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neig
 	return nil
 }
 
-// neighbours are the networks that the host is in, public ones too: what answers there may trust whoever is in them.
+// neighbours returns the host's networks, also public ones: servers there may trust their own network.
 func (r *Router) neighbours() ([]netip.Prefix, error) {
 	addresses, err := r.hostLinks.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -131,7 +132,8 @@ func (r *Router) neighbours() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// removeHostRules leaves forwarding on while another instance needs it, with the note for that one to take it back.
+// removeHostRules leaves forwarding on while another instance needs it, and passes the note about it to that
+// instance.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -174,8 +176,8 @@ func (r *Router) removeHostRules() error {
 	return setSysctl(forwarding, "0")
 }
 
-// whoForwards names somebody else's rules for packets that pass through the host, as those of containers and virtual machines are: who
-// found forwarding on did not have to turn it on. "" is nobody.
+// whoForwards names rules of other programs for forwarded packets, such as those of containers. Such a program may
+// rely on forwarding that Berth turned on, so it stays on. "" if there are none.
 func whoForwards(conn *nftables.Conn) (string, error) {
 	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && len(bytes.TrimSpace(names)) > 0 {
 		return "legacy iptables, tables " + strings.Join(strings.Fields(string(names)), ", "), nil
@@ -197,8 +199,8 @@ func whoForwards(conn *nftables.Conn) (string, error) {
 
 const forwarding = "net/ipv4/ip_forward"
 
-// The note that Berth turned the host's forwarding on is an empty chain in the table of an instance that needs it: gone, like forwarding
-// itself, when the computer starts again.
+// noteName is an empty chain that records that Berth turned forwarding on. Like forwarding itself, it does not
+// survive a reboot.
 const noteName = "forwarding_was_off"
 
 func noteForwarding(conn *nftables.Conn, table *nftables.Table) {

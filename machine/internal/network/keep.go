@@ -14,12 +14,12 @@ import (
 	"github.com/google/nftables"
 )
 
-// keepEvery is between two looks at the host's rules where nobody said that something was taken away.
+// keepEvery is the interval of checks without an event.
 const keepEvery = 30 * time.Second
 
-// KeepHostRules puts the host's rules in again whenever somebody has removed or changed them, as a restart of the host's own firewall
-// does with everything, takes up networks that the host joins, and has other firewalls of the host let machines' packets through. It returns
-// when the context ends.
+// KeepHostRules restores the host's rules when another program removes or changes them, as a restart of the host's
+// firewall does. It also adds new networks of the host, and keeps other firewalls open for machines. It returns when
+// the context ends.
 func (r *Router) KeepHostRules(ctx context.Context) {
 	if r.config.Uplink != UplinkHost {
 		r.logClosing(r.closeFirewalls())
@@ -44,7 +44,7 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 			}
 			select {
 			case rewritten <- struct{}{}:
-			default: // it is about to look
+			default: // a check is pending already
 			}
 		case <-time.After(keepEvery):
 			if changes == nil {
@@ -54,7 +54,7 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 	}
 }
 
-// watchRules tells of every change, until the kernel has more to tell than anybody reads. Without it the looks go on.
+// watchRules reports every change until the kernel's event queue overflows. The periodic checks continue then.
 func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	monitor := nftables.NewMonitor()
 	conn, err := nftables.New()
@@ -67,12 +67,12 @@ func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	}
 	return changes, func() {
 		_ = monitor.Close()
-		for range changes { // so that it ends
+		for range changes { // drain, so that the monitor ends
 		}
 	}
 }
 
-// assertHostRules leaves the table alone where it is as it should be.
+// assertHostRules changes the table only if something is missing.
 func (r *Router) assertHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *Router) assertHostRules() error {
 	return setSysctl(forwarding, "1")
 }
 
-// missingHostRules names the first thing that is not as openHostRules made it, "" where all is.
+// missingHostRules names the first difference from what openHostRules made, "" if there is none.
 func (r *Router) missingHostRules(conn *nftables.Conn) (string, error) {
 	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const rulesEach = time.Second // between two looks
+const rulesEach = time.Second // interval of checks
 
 var (
 	errForeignChange = errors.New("somebody else changed rules in the machines' router")
 	errNoSocket      = errors.New("the machines' router cannot be asked")
 )
 
-// KeepRules puts the rules of the router in again when anybody else has changed anything there, and keeps addresses of names while connections to them last.
-// It returns when the context ends.
+// KeepRules reloads the router's rules after a change by another program, and extends grants while connections use
+// them. It returns when the context ends.
 func (r *Router) KeepRules(ctx context.Context) {
 	ticks := time.NewTicker(rulesEach)
 	defer ticks.Stop()
@@ -54,7 +54,7 @@ func (r *Router) assertRules() error {
 	return r.reload(err)
 }
 
-// foreignChange goes by the kernel's number of the rules, which grows with every transaction: those of this process are counted.
+// foreignChange compares the kernel's generation number, which grows with every transaction, with our own count.
 func (t *rules) foreignChange() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *rules) foreignChange() (bool, error) {
 	return now != t.generation, err
 }
 
-// takeGeneration is for when all rules are as they should be.
+// takeGeneration records the number while all rules are known to be right.
 func (t *rules) takeGeneration() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,10 +14,10 @@ const programLegacy = "iptables-legacy"
 
 var errNoLegacyProgram = errors.New("there are rules of legacy iptables, and no program iptables-legacy to change them with")
 
-// legacyTable is the variant of before nftables, which nftables cannot see.
+// legacyTable is the filter table of legacy iptables, which nftables cannot see.
 type legacyTable struct{ xtables }
 
-// findLegacy asks nothing of a host that has no such table: to ask makes it.
+// findLegacy does not run iptables on a host without such a table: listing it would create it.
 func (r *Router) findLegacy() ([]doorway, error) {
 	if !hasLegacyFilter() {
 		return nil, nil
@@ -47,7 +47,7 @@ func hasLegacyFilter() bool {
 	return err == nil && slices.Contains(strings.Fields(string(names)), filterTable) // no file: the kernel has no such tables
 }
 
-// findLegacyProgram takes iptables itself where it is older than its variant for nftables.
+// findLegacyProgram falls back to `iptables` if that is the legacy variant.
 func findLegacyProgram() (string, error) {
 	if path, err := exec.LookPath(programLegacy); err == nil {
 		return path, nil
@@ -94,7 +94,7 @@ func (r *Router) closeLegacy() error {
 	}
 	program, err := findLegacyProgram()
 	if err != nil {
-		return nil // nothing of ours was put in without it
+		return nil // without the program, none of our rules was added
 	}
 	tool, err := xtables{r, program}.tool()
 	if err != nil {

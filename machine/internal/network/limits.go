@@ -11,35 +11,36 @@ import (
 )
 
 const (
-	// Packets that one machine may send in a second, and half as many at once. A segment of 64 KiB counts once. Beyond them it would cost its neighbours
-	// the time of processors, which the kernel charges to nobody.
+	// Limit of packets a second and machine; the burst is half of it. A segment of 64 KiB counts once. More would
+	// take CPU time from neighbours, which the kernel charges to no machine.
 	packetsPerSecond = 100_000
-	// Datagrams to the resolver, which reads also those that it does not answer.
+	// Limit of datagrams to the resolver, which reads even those that it does not answer.
 	questionsPerSecond = 1000
 	questionsBurst     = 2000
-	questionStreamsMax = 256 // TCP connections to it, those that ended in the last two minutes included
+	questionStreamsMax = 256 // TCP connections to the resolver, including those that ended in the last two minutes
 
 	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackMaxUnknown = 65_536
-	// Machines share one part in so many of what the computer can track: a quarter.
+	// Machines together get a quarter of the computer's connection tracking.
 	conntrackShare = 4
-	// paceShare is what part of its tracked connections one machine may begin by TCP in a minute. With the minutes until the kernel forgets them it
-	// has two and a half times its part at most, and all machines together less than two thirds of the table.
+	// paceShare limits the TCP connections that one machine may begin in a minute. With the minutes until the kernel
+	// forgets them, a machine has at most two and a half times its limit, and all machines less than two thirds of
+	// the table.
 	paceShare = 2
 )
 
-// flowsMax are the bounds of tracked connections of one machine at a time. The one that holds is the first
-// with which all connected machines together stay within their part of what the computer can track. Where none does, the last one holds.
+// flowsMax are limits of tracked connections per machine, largest first. The first that keeps all connected machines
+// within their share applies; otherwise the last.
 var flowsMax = [...]int{4096, 1024, 256, 64}
 
-// limits are the sets that count what machines send. Each bound of flows has its own, and all of them stay: a count is never lost when
-// another bound holds, so no machine ever has more flows than the sum of the bounds.
+// limits are the sets that count packets and connections of machines. Each value of flowsMax has its own sets, which
+// all stay: no count is lost when another limit applies. A machine never has more flows than the sum of the limits.
 type limits struct {
 	packets, questions, streams *nftables.Set
 	flows, proxied              map[int]*nftables.Set
 	flowsPace, proxiedPace      map[int]*nftables.Set
 	newFlows, newProxied        *nftables.Chain
-	flowsOfEach                 int // the bound that holds
+	flowsOfEach                 int // the limit that applies
 }
 
 func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach int) error {
@@ -75,7 +76,8 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
 		}
 	}
-	// A TCP connection that has ended is tracked for two minutes, and the kernel does not count it as one. Of other protocols it counts all it tracks.
+	// The kernel tracks an ended TCP connection for two minutes but does not count it. It counts every tracked flow
+	// of other protocols.
 	begun := func(pace *nftables.Set, most int) words {
 		return rule(protocol(unix.IPPROTO_TCP), fasterThan(pace, uint64(most), expr.LimitTimeMinute, uint32(most)), drop())
 	}
@@ -84,7 +86,7 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 	write(l.newProxied, rule(over(l.proxied[flowsOfEach], uint32(proxied)), drop()), begun(l.proxiedPace[flowsOfEach], proxied), accept())
 }
 
-// fitFlows makes the bound hold that fits the number of connected machines, as a part of the change by which it became another one.
+// fitFlows applies the limit for the number of connected machines, in the transaction that changes the number.
 func (r *Router) fitFlows(conn *nftables.Conn) {
 	limits := &r.rules.limits
 	if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
@@ -94,7 +96,6 @@ func (r *Router) fitFlows(conn *nftables.Conn) {
 	}
 }
 
-// flowsOfEach is what each of the connected machines may have tracked at a time.
 func (r *Router) flowsOfEach() int {
 	r.mu.RLock()
 	connected := 0
@@ -113,14 +114,14 @@ func (r *Router) flowsOfEach() int {
 	return flowsMax[len(flowsMax)-1]
 }
 
-// conntrackMax is what this computer tracks of everybody, its own and its containers' connections included.
+// conntrackMax is the limit of the whole computer, including connections of the host and its containers.
 func (r *Router) conntrackMax() int {
 	if r.config.conntrackMax > 0 {
 		return r.config.conntrackMax
 	}
 	text, err := os.ReadFile(conntrackMaxFile)
 	if err != nil {
-		return conntrackMaxUnknown // nothing is tracked yet
+		return conntrackMaxUnknown // connection tracking is not loaded yet
 	}
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || most <= 0 {

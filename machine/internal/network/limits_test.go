@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// flow sends a datagram of a flow of its own from each of so many ports.
+// flow sends a datagram from each of count ports.
 func flow(t *testing.T, m machine, first, count int) {
 	t.Helper()
 	must(t, inNamespace(m.ns, func() error {
@@ -42,7 +42,7 @@ func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
 	}
 }
 
-// brief begins so many connections. Each ends at once, and is tracked for two minutes. It returns how many were let through.
+// brief begins connections that end at once and stay tracked for two minutes. It returns how many got through.
 func (w *policed) brief(number int) (came int) {
 	for range number {
 		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
@@ -54,10 +54,10 @@ func (w *policed) brief(number int) (came int) {
 }
 
 func TestConnectionsThatEndedAreAShareOfWhatIsTracked(t *testing.T) {
-	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the least bound holds
+	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the lowest limit applies
 	most := flowsMax[len(flowsMax)-1] / paceShare
 	came := w.brief(4 * most)
-	if came < most || came > 2*most { // a minute brings as many again
+	if came < most || came > 2*most { // a minute allows as many again
 		t.Errorf("%d connections left the machine, and %d in a minute may", came, most)
 	}
 	if left := len(conntrackTo(t, w.r)); left > 2*most {
@@ -127,7 +127,7 @@ func TestPacketsOfOneMachineAreBoundedInTime(t *testing.T) {
 	for _, packets := range received(arrives) {
 		got += packets
 	}
-	// However slow the computer is: what is let through at once, and what is let through in the time that the sending took.
+	// Holds on a slow computer: the burst plus the rate over the time that sending took.
 	most := 50 + int(100*sending.Seconds()) + 1
 	if got > most || got < 40 {
 		t.Errorf("%d of %d packets came through in %s; the bound is %d", got, sent, sending, most)

@@ -33,14 +33,14 @@ func deleteLink(handle *netlink.Handle, name string) error {
 	if err == nil {
 		err = handle.LinkDel(link)
 	}
-	if err != nil && !errors.Is(err, unix.ENODEV) { // the other end's namespace ended meanwhile
+	if err != nil && !errors.Is(err, unix.ENODEV) { // the other end's namespace ended during the call
 		return fmt.Errorf("remove link %s: %w", name, err)
 	}
 	return nil
 }
 
-// ensurePair makes a veth pair unless both ends are where they belong. Half a pair, or one whose other end is in a namespace
-// that was replaced, is made anew.
+// ensurePair makes a veth pair unless both ends are in place. It replaces half a pair, or a pair whose other end is
+// in a replaced namespace.
 func ensurePair(near *netlink.Handle, name string, far *os.File, farLinks *netlink.Handle, farName string, mtu int) (netlink.Link, error) {
 	link, err := near.LinkByName(name)
 	if err == nil {
@@ -76,8 +76,8 @@ func setUp(handle *netlink.Handle, name string, address netip.Addr) (netlink.Lin
 	return link, nil
 }
 
-// waitUp waits until the kernel has noticed that the pair's other end is up as well, which it does in the background. Until then the
-// end that came up first drops what it should send, and a caller would wait a second for its next try.
+// waitUp waits until the kernel has noticed, in the background, that both ends are up. Until then the first end drops
+// packets, and a caller would wait a second to retry.
 func waitUp(handle *netlink.Handle, name string) error {
 	for deadline := time.Now().Add(upBound); ; time.Sleep(200 * time.Microsecond) {
 		link, err := handle.LinkByName(name)
@@ -105,7 +105,7 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
 }
 
-// --- the router's two fixed links
+// Fixed links of the router.
 
 func (r *Router) openHost() (err error) {
 	if r.hostLinks, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
@@ -117,7 +117,7 @@ func (r *Router) openHost() (err error) {
 	return nil
 }
 
-// checkFree refuses a machine network that the host already uses: its own traffic would end in the router.
+// checkFree refuses a machine network that the host already uses: the router would receive the host's traffic.
 func (r *Router) checkFree() error {
 	routes, err := r.hostLinks.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *Router) checkFree() error {
 	return nil
 }
 
-// pathMTU is that of the default route's link, so that a machine's full packets need no fragmentation beyond.
+// pathMTU returns the MTU of the default route's link, so that full packets of machines need no fragmentation.
 func pathMTU(handle *netlink.Handle) int {
 	routes, err := handle.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *Router) loopbackUp() error {
 	return r.links.LinkSetUp(link)
 }
 
-// joinUplink sets where the router's default route leads.
+// joinUplink sets the router's default route.
 func (r *Router) joinUplink() error {
 	if !r.uplinkIsNamespace() {
 		if err := deleteLink(r.links, r.name("u")); err != nil {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Words to write rules with. Each is a few expressions of nftables' virtual machine; a rule is a list of them.
+// words are a few expressions of nftables' virtual machine; a rule is a list of them.
 type words = []expr.Any
 
 const (
 	register1 = unix.NFT_REG_1
-	register2 = unix.NFT_REG_2 // right behind the 16 bytes of the first, so that both are one key
+	register2 = unix.NFT_REG_2 // directly after the 16 bytes of the first, so that both form one key
 
 	saddrOffset, daddrOffset = 12, 16
 	established              = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
@@ -33,7 +33,7 @@ func padded(name string) []byte {
 func from(link string) words { return linkIs(expr.MetaKeyIIFNAME, padded(link)) }
 func to(link string) words   { return linkIs(expr.MetaKeyOIFNAME, padded(link)) }
 
-// fromAny and toAny match every link whose name starts so.
+// fromAny and toAny match every link whose name starts with the prefix.
 func fromAny(prefix string) words { return linkIs(expr.MetaKeyIIFNAME, []byte(prefix)) }
 func toAny(prefix string) words   { return linkIs(expr.MetaKeyOIFNAME, []byte(prefix)) }
 
@@ -68,8 +68,8 @@ func daddrInSet(set *nftables.Set) words {
 	return words{load(daddrOffset), &expr.Lookup{SourceRegister: register1, SetName: set.Name, SetID: set.ID}}
 }
 
-// senderIn and senderNotIn look up the link a packet came from together with its source address; receiverIn the link it leaves by
-// with its destination.
+// senderIn and senderNotIn look up the incoming link with the source address; receiverIn the outgoing link with the
+// destination.
 func senderIn(set *nftables.Set) words    { return pairIn(set, expr.MetaKeyIIFNAME, saddrOffset, false) }
 func senderNotIn(set *nftables.Set) words { return pairIn(set, expr.MetaKeyIIFNAME, saddrOffset, true) }
 func receiverIn(set *nftables.Set) words  { return pairIn(set, expr.MetaKeyOIFNAME, daddrOffset, false) }
@@ -91,7 +91,7 @@ func portAt(offset uint32, port uint16) words {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binary.BigEndian.AppendUint16(nil, port)}}
 }
 
-// notOpening matches TCP packets that begin no connection.
+// notOpening matches TCP packets that do not begin a connection.
 func notOpening() words {
 	const flagsOffset, synchronize, acknowledge = 13, 0x02, 0x10
 	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -99,7 +99,7 @@ func notOpening() words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{synchronize}}}
 }
 
-// resetting matches TCP packets that end a connection at once, as the rules' own answers do.
+// resetting matches TCP resets, which the rules themselves also send.
 func resetting() words {
 	const flagsOffset, reset = 13, 0x04
 	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -120,21 +120,21 @@ func state(bits uint32) words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
-// translated matches what was sent to another address than it goes to by now.
+// translated matches packets whose destination was rewritten.
 func translated() words {
-	const destination = 0x20 // IPS_DST_NAT
+	const destination = 0x20
 	return words{&expr.Ct{Key: expr.CtKeySTATUS, Register: register1},
 		&expr.Bitwise{SourceRegister: register1, DestRegister: register1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(destination), Xor: make([]byte, 4)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
-// over matches a sender that has more than so many connections.
+// over matches a sender with more than this number of connections.
 func over(set *nftables.Set, connections uint32) words {
 	return words{load(saddrOffset), &expr.Dynset{SrcRegKey: register1, SetName: set.Name, SetID: set.ID, Operation: uint32(unix.NFT_DYNSET_OP_ADD),
 		Exprs: []expr.Any{&expr.Connlimit{Count: connections, Flags: expr.NFT_CONNLIMIT_F_INV}}}}
 }
 
-// faster matches a sender's packets beyond so many a second.
+// faster matches a sender's packets above a rate per second.
 func faster(set *nftables.Set, packets uint64, burst uint32) words {
 	return fasterThan(set, packets, expr.LimitTimeSecond, burst)
 }
@@ -149,18 +149,18 @@ func drop() words       { return words{&expr.Counter{}, &expr.Verdict{Kind: expr
 func masquerade() words { return words{&expr.Masq{}} }
 func notrack() words    { return words{&expr.Notrack{}} }
 
-// reset answers a TCP packet, so that a program learns at once what will never work.
+// reset rejects a TCP packet, so that programs fail at once instead of timing out.
 func reset() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
 }
 
-// unreachable answers a datagram as a computer does on which nobody listens.
+// unreachable rejects a datagram like a computer without a listener.
 func unreachable() words {
 	const portUnreachable = 3
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}
 }
 
-// userIs matches what a socket of that user sends.
+// userIs matches packets from sockets of that user.
 func userIs(uid uint32) words {
 	return words{&expr.Meta{Key: expr.MetaKeySKUID, Register: register1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binaryutil.NativeEndian.PutUint32(uid)}}

@@ -10,11 +10,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// ErrTaken is of an address that somebody else has, or that no machine can have.
+// ErrTaken means that the address is in use, or that no machine can have it.
 var ErrTaken = errors.New("the address is not free")
 
-// Move gives a slot another address, where that is free. Its link stays, and with it the socket that was handed out. Its sandbox must have
-// sent nothing yet, and has to be told.
+// Move gives a slot another address, if it is free. The link stays, and with it the socket that was handed out. The
+// sandbox must not have sent anything yet, and the caller must tell it the new address.
 func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	r.awaitLeft(wanted.Address)
 	err = r.withSlot(name, func(s *slot) error {
@@ -31,10 +31,11 @@ func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	return to, err
 }
 
-// handOver is how long a machine waits for the address of one that is being released: that takes some milliseconds.
+// handOver limits the wait for an address that is being released, which takes some milliseconds.
 const handOver = 50 * time.Millisecond
 
-// awaitLeft waits where it is known that the address will be free: a machine that is stopped and restored at once is to have it back.
+// awaitLeft waits for an address that is being released, so that a machine restored right after its stop gets it
+// back.
 func (r *Router) awaitLeft(address netip.Addr) {
 	r.mu.RLock()
 	var left chan struct{}
@@ -53,8 +54,8 @@ func (r *Router) awaitLeft(address netip.Addr) {
 	}
 }
 
-// Leave says that a slot's Release comes next, so that a machine which wants its address waits for it. The address rests then, from every
-// machine but those of the owner. owner "": no machine ever ran there, and the address need not rest.
+// Leave announces a slot's Release, so that a machine that wants the address waits for it. The address then rests
+// from machines of other owners. owner "": no machine ran there, and the address need not rest.
 func (r *Router) Leave(name, owner string) { r.leave(name, owner) }
 
 func (r *Router) leave(name, owner string) {
@@ -72,7 +73,7 @@ func (r *Router) leave(name, owner string) {
 	}
 }
 
-// claim keeps an address from every other slot.
+// claim reserves an address for the slot.
 func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +88,8 @@ func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	return index, nil
 }
 
-// move adds before it takes away, so that a link always has an address: by it the next hostd knows the slot. Until the last step the slot keeps
-// both from everybody else, and a failure leaves it so until it is released.
+// move adds the new address before it removes the old one, so that the link always has one: the next hostd finds the
+// slot by it. Until the last step the slot owns both, and after a failure until its release.
 func (r *Router) move(s *slot, index int) error {
 	r.remember(s, func() { s.former = index })
 	name := r.machineLink(s.link)
@@ -122,7 +123,6 @@ func (r *Router) move(s *slot, index int) error {
 	return nil
 }
 
-// indexOf is the index of a machine's address.
 func (r *Router) indexOf(address netip.Addr) (int, bool) {
 	if !address.Is4() || !r.config.MachineNetwork.Contains(address) {
 		return 0, false
@@ -140,8 +140,8 @@ func (r *Router) place(index int) Place {
 	return Place{Name: inside, Address: netip.PrefixFrom(r.address(index, 2), prefixLen), Gateway: r.address(index, 1)}
 }
 
-// freeLink is the number for the name of a link: that of its address, unless the link of a moved slot has it. There are as many numbers as
-// addresses, so one is free.
+// freeLink returns the number for the name of a link: the address's index, unless a moved slot's link has it. There
+// are as many numbers as addresses, so one is free.
 func (r *Router) freeLink(index int) int {
 	for r.usedLinks[index] {
 		if index++; index >= r.indexes() {
@@ -151,7 +151,7 @@ func (r *Router) freeLink(index int) int {
 	return index
 }
 
-// ends are the addresses of the router's ends, by the index of their links.
+// ends returns the addresses of the router's ends, by the index of their links.
 func (r *Router) ends() (map[int][]netip.Addr, error) {
 	var list []netlink.Addr
 	var err error
@@ -173,7 +173,7 @@ func (r *Router) ends() (map[int][]netip.Addr, error) {
 	return found, nil
 }
 
-// indexesAt are those whose addresses a link of a machine has: two where a move was cut short, and none where its making was.
+// indexesAt returns the indexes of a link's addresses: two if a move was interrupted, none if the setup was.
 func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	for _, end := range ends {
 		if found, ok := r.indexOf(end.Next()); ok {
@@ -183,8 +183,8 @@ func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	return index, former
 }
 
-// adoptBare knows slots whose link has no address of this network: their making was cut short, or they are of another network and are only
-// to be removed.
+// adoptBare adopts slots whose link has no address in this network: their setup was interrupted, or they belong to
+// another network and are only removed.
 func (r *Router) adoptBare(bare []*slot) error {
 	for _, s := range bare {
 		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// another is an address of a machine that nobody has.
+// another is a free machine address.
 func another(r *Router) netip.Addr {
 	index, _, _ := r.freeIndex(time.Now())
 	return r.address(index, 2)
 }
 
-// moved has a handed-out slot take an address and does in its namespace what a sandbox does by itself.
+// moved moves a handed-out slot, and does in its namespace what a sandbox would do.
 func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) machine {
 	t.Helper()
 	out, err := r.HandOut(slot)
@@ -40,7 +40,7 @@ func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) m
 	return machine{&attachment, m.ns}
 }
 
-// servingAt is a machine that has an address which another one has left, and serves there.
+// servingAt attaches a machine at a released address and serves there.
 func servingAt(t *testing.T, r *Router, slot string, address netip.Addr) machine {
 	t.Helper()
 	attachment, err := r.AttachAt(slot, Wish{Address: address})
@@ -124,7 +124,7 @@ func TestARouterThatStartsAgainKnowsMovedMachinesByTheirAddress(t *testing.T) {
 	must(t, err)
 	link, err := first.links.LinkByName(first.machineLink(first.slots["cut"].link))
 	must(t, err)
-	must(t, first.links.AddrReplace(link, first.end(index))) // and no further
+	must(t, first.links.AddrReplace(link, first.end(index))) // the move stops here
 	first.release()
 
 	r := openTest(t, c)
@@ -150,7 +150,7 @@ func TestAnAddressIsFreeBeforeItsLinkIsGone(t *testing.T) {
 	r := openTest(t, testConfig(t, UplinkNone))
 	a := attach(t, r, "a")
 	must(t, r.vacate(r.slots["a"]))
-	must(t, r.loadRules()) // while it has none
+	must(t, r.loadRules()) // while the slot has no address
 	if _, err := r.Attach("a"); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("a slot that is being released was attached: %v", err)
 	}
@@ -181,7 +181,7 @@ func TestASecondReleaseTakesNothingFromWhoeverHasTheLinkNext(t *testing.T) {
 		t.Fatalf("the second did not wait for the first: %v", err)
 	case <-time.After(blocked):
 	}
-	must(t, r.dismantle(s)) // the first
+	must(t, r.dismantle(s)) // the first release
 	if _, err := r.AttachAt("b", Wish{Address: a.Address}); err != nil || r.slots["b"].link != s.link {
 		t.Fatalf("the link is not the next one's: %v", err)
 	}

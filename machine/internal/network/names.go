@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
-// NameSockets are where machines' DNS questions arrive. They are made inside the router, so a question cannot come from elsewhere.
+// NameSockets receive machines' DNS questions. They are in the router's namespace, so no question comes from
+// elsewhere.
 type NameSockets struct{ UDP, TCP *os.File }
 
 func (s NameSockets) Close() {
@@ -24,7 +25,7 @@ func (s NameSockets) Close() {
 	s.TCP.Close()
 }
 
-// ListenForNames makes the sockets. A resolver that runs keeps its own until it ends.
+// ListenForNames makes the sockets. A running resolver keeps its own until it ends.
 func (r *Router) ListenForNames() (sockets NameSockets, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -63,7 +64,7 @@ func shareAddress(_, _ string, socket syscall.RawConn) error {
 	return failed
 }
 
-// NamesSetup is what a resolver for this network is told.
+// NamesSetup returns the resolver's setup for this network.
 func (r *Router) NamesSetup() resolver.Setup {
 	setup := resolver.Setup{Resolvers: r.config.Resolvers, Blocked: blockedNetworks(r.config), WithUplink: r.config.Uplink != UplinkNone}
 	setup.HostsOwn = len(setup.Resolvers) == 0 && r.config.Uplink == UplinkHost
@@ -73,7 +74,7 @@ func (r *Router) NamesSetup() resolver.Setup {
 	return setup
 }
 
-// WherePacketsLeave runs do in the network from which a resolver asks: the host's, or that of the uplink's namespace.
+// WherePacketsLeave runs do in the network from which a resolver sends: the host's, or the uplink's namespace.
 func (r *Router) WherePacketsLeave(do func() error) error {
 	if r.uplink == nil {
 		return do()
@@ -81,8 +82,8 @@ func (r *Router) WherePacketsLeave(do func() error) error {
 	return inNamespace(r.uplink, do)
 }
 
-// AskForName checks that the resolver answers. It asks for the name of the resolver's own address: that address is blocked, so the resolver
-// answers by itself and asks nobody. It fails when the answer does not come in time, or is another one.
+// AskForName checks that the resolver answers. It asks for the reverse name of the resolver's address: that address
+// is blocked, so the resolver answers without asking others. It fails if the answer is late or wrong.
 func (r *Router) AskForName(within time.Duration) error {
 	question, err := dns.ReverseAddr(r.nameserver().String())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 const nsfsMagic = 0x6e736673
 
-// inNamespace runs do on a thread that is in the network namespace, and on no other: do must not start goroutines that touch the
-// network. Sockets belong to the namespace they were made in for good.
+// inNamespace runs do on a thread in the network namespace. do must not start goroutines that use the network. A
+// socket stays in the namespace where it was made.
 func inNamespace(namespace *os.File, do func() error) error {
 	return onForeignThread(func() error {
 		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -25,8 +25,8 @@ func inNamespace(namespace *os.File, do func() error) error {
 	})
 }
 
-// onForeignThread brings the thread home when do ends. One that cannot come home is never used again. It must not be the normal
-// case to throw the thread away: the process's first thread cannot end, and /proc/self would show a foreign namespace for good.
+// onForeignThread returns the thread to its namespace when do ends, or discards the thread if it cannot. Discarding
+// must be rare: the process's first thread cannot end, and /proc/self would show a foreign namespace for good.
 func onForeignThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -47,7 +47,8 @@ func onForeignThread(do func() error) error {
 	return <-result
 }
 
-// createNamespace makes a namespace without IPv6 and pins it: the bind mount keeps it, and is how runsc and a later hostd find it.
+// createNamespace makes a namespace without IPv6 and pins it. The bind mount keeps it alive, and runsc and a later
+// hostd find it there.
 func createNamespace(pin string) (*os.File, error) {
 	if err := os.WriteFile(pin, nil, 0o600); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func openOrCreateNamespace(pin string) (*os.File, error) {
 	return createNamespace(pin)
 }
 
-// removeNamespace takes the pin away. The namespace itself ends with its last process.
+// removeNamespace removes the pin. The namespace itself ends with its last process.
 func removeNamespace(pin string) error {
 	for isNamespace(pin) {
 		if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil {
@@ -93,7 +94,7 @@ func isNamespace(path string) bool {
 	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == nsfsMagic
 }
 
-// openNamespace takes a path, or a name as `ip netns` makes them.
+// openNamespace accepts a path, or a name of `ip netns`.
 func openNamespace(name string) (*os.File, error) {
 	path := name
 	if !strings.Contains(name, "/") {
@@ -124,7 +125,7 @@ func disableIPv6() error {
 	return nil
 }
 
-// setSysctl writes only what differs: in a container /proc/sys may be read-only and right.
+// setSysctl writes only a changed value: in a container /proc/sys may be read-only and already right.
 func setSysctl(name, value string) error {
 	path := filepath.Join("/proc/sys", name)
 	text, err := os.ReadFile(path)

@@ -169,7 +169,8 @@ func TestAHandedOutLinkIsItsSocketsAlone(t *testing.T) {
 	frame := make([]byte, 2048)
 	n, err := out.Socket.Read(frame)
 	must(t, err)
-	// A header of the offload, Ethernet's addresses, then the type: the router asks for the machine's hardware address.
+	// After the offload header and Ethernet's addresses comes the type: the router asks for the machine's hardware
+	// address.
 	const header = 10 + 12
 	if n < header+2 || frame[header] != 0x08 || frame[header+1] != 0x06 {
 		t.Errorf("the socket saw %x", frame[:n])
@@ -273,7 +274,7 @@ func BenchmarkAttach(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect is what a machine waits for when it starts, under no policy and under one.
+// BenchmarkConnect measures the time that a start waits, with and without a policy.
 func BenchmarkConnect(b *testing.B) {
 	for name, policy := range map[string]wire.EgressPolicy{"default": egress.Default(), "allowlist": allowlist("r1", []string{"8.8.8.0/24"}, "api.example.com")} {
 		b.Run(name, func(b *testing.B) {

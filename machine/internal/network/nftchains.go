@@ -13,14 +13,14 @@ import (
 	"github.com/google/nftables/userdata"
 )
 
-// nftChain is a chain of somebody else's at the forward hook, in a table that is written natively.
+// nftChain is a foreign chain at the forward hook, in a native nftables table.
 type nftChain struct {
 	r     *Router
 	conn  *nftables.Conn
 	chain *nftables.Chain
 }
 
-// findNftChains lists what forwards IPv4 and can drop: firewalld's table, the chain of iptables, and any other.
+// findNftChains lists chains that forward IPv4 and can drop: firewalld's table, the chain of iptables, and others.
 func (r *Router) findNftChains(conn *nftables.Conn) ([]doorway, error) {
 	chains, err := conn.ListChains()
 	if err != nil {
@@ -76,8 +76,8 @@ func (c nftChain) recipe() []string {
 	return []string{insert + fmt.Sprintf("iifname %q accept", link), insert + fmt.Sprintf("oifname %q ct state established,related accept", link)}
 }
 
-// matters says whether the chain drops by policy or at its end, or drops anything at all where it is the one of iptables, whose rules
-// cannot all be read from here.
+// matters reports whether the chain drops by policy or at its end. A chain of iptables matters if it drops anything,
+// since its rules cannot all be read here.
 func (c nftChain) matters() (bool, error) {
 	if c.chain.Policy != nil && *c.chain.Policy == nftables.ChainPolicyDrop {
 		return true, nil
@@ -92,7 +92,7 @@ func (c nftChain) matters() (bool, error) {
 func (c nftChain) rules(chain string) ([]*nftables.Rule, error) {
 	rules, err := c.conn.GetRules(c.chain.Table, &nftables.Chain{Name: chain, Table: c.chain.Table})
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // it went meanwhile
+		return nil, nil // the chain was removed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the host's firewall, %s, chain %s: %w", tableName(c.chain.Table), chain, err)
@@ -100,7 +100,8 @@ func (c nftChain) rules(chain string) ([]*nftables.Rule, error) {
 	return rules, nil
 }
 
-// endsInDrop follows the last rule. One with a condition is not for every packet. The kernel refuses chains that jump in a circle.
+// endsInDrop follows the last rule. A rule with a condition does not match every packet. The kernel refuses jumps in
+// a circle.
 func (c nftChain) endsInDrop(chain string) (bool, error) {
 	rules, err := c.rules(chain)
 	if err != nil || len(rules) == 0 {
@@ -123,7 +124,7 @@ func (c nftChain) endsInDrop(chain string) (bool, error) {
 	return false, nil
 }
 
-// letThrough are the rules that let machines' packets through: what may leave, the table of the instance decides.
+// letThrough accepts machines' packets; the instance's own table decides which may leave.
 func (r *Router) letThrough() []words {
 	link := r.name("h")
 	return []words{rule(from(link), isIPv4(), accept()), rule(to(link), isIPv4(), state(established), accept())}
@@ -164,7 +165,7 @@ func (c nftChain) open() error {
 	return nil
 }
 
-// isOurs knows the rules of this instance by their comment, and those of iptables by the chain they jump to.
+// isOurs recognizes rules of this instance by their comment, and those of iptables by their jump target.
 func (r *Router) isOurs(rule *nftables.Rule) bool {
 	if comment, ok := userdata.GetString(rule.UserData, userdata.TypeComment); ok && comment == r.table() {
 		return true
@@ -175,7 +176,8 @@ func (r *Router) isOurs(rule *nftables.Rule) bool {
 	})
 }
 
-// closeNft removes them natively, those that iptables wrote too: in one transaction, and without a program that may be gone.
+// closeNft removes native rules and those written by iptables in one transaction, without the iptables program, which
+// may be gone.
 func (r *Router) closeNft(conn *nftables.Conn) error {
 	chains, err := conn.ListChains()
 	if err != nil {

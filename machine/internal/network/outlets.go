@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	refusalsPerSecond = 200 // answers to what one machine must not send; beyond them it hears nothing
+	refusalsPerSecond = 200 // rejects per machine; above this rate packets are dropped silently
 	refusalsBurst     = 400
 
-	openMark = 0 // of connections that were let out under allow_all
+	openMark = 0 // of connections allowed under allow_all
 )
 
-// outlet is what one machine may reach. Every connection that is let out gets the mark of the outlet, and its packets pass for as long as that is the
-// machine's: after a change each connection is asked for anew at its next packet, in whichever direction.
+// outlet is what one machine may reach. Each allowed connection gets the outlet's mark, and its packets pass while
+// the mark is current. After a change, the next packet in either direction is checked again.
 type outlet struct {
 	matcher *egress.Matcher
 	mark    uint32
 	grants  map[netip.Addr]*grant
-	counts  bool // a chain and sets that count what is refused are there
-	failed  bool // it stands in for a policy that could not be read
+	counts  bool // a chain and sets that count refusals exist
+	failed  bool // replaces a policy that could not be read
 }
 
 func openOutlet() outlet {
 	return outlet{matcher: egress.NewMatcher(egress.Default()), mark: openMark, grants: map[netip.Addr]*grant{}}
 }
 
-// with is the outlet under another policy. Addresses of names stay known: those of names that are still allowed stay reachable.
+// with returns the outlet under another policy. Granted addresses of names that are still allowed stay reachable.
 func (o outlet) with(p wire.EgressPolicy) outlet {
 	next := outlet{matcher: egress.NewMatcher(p), mark: openMark, grants: maps.Clone(o.grants), counts: o.counts}
 	for !next.matcher.IsOpen() && (next.mark == openMark || next.mark == o.mark) {
@@ -47,13 +47,13 @@ func (o outlet) with(p wire.EgressPolicy) outlet {
 
 func (o outlet) isAllowlist() bool { return o.matcher.Policy.Mode == wire.EgressAllowlist }
 
-// outlets are the sets that lead a connection to what is written for its machine, by the machine's address.
+// outlets are the sets and maps that select a machine's rules by its address.
 type outlets struct {
-	out, in  *nftables.Set // what happens to a packet of a connection that is new, or has another mark
+	out, in  *nftables.Set // verdicts for packets of connections without the current mark
 	fresh    *nftables.Set // address . mark: connections that pass
 	refusers *nftables.Set // where refused packets of machines are counted
-	refusals *nftables.Set // how fast they are answered
-	proxied  *nftables.Set // address . port: what happens to connections that machines begin to ports of secrets
+	refusals *nftables.Set // rate limit of rejects
+	proxied  *nftables.Set // address . port: verdicts for connections to secret ports
 }
 
 var (
@@ -65,7 +65,8 @@ const (
 	chainOpen     = "open"
 	chainAdmitted = "admitted"
 	chainRefused  = "refused"
-	// Whoever sends to a machine over a connection that is no longer allowed is told; the machine is when it sends.
+	// A peer that sends over a connection that is no longer allowed gets a reject; the machine gets one when it
+	// sends.
 	chainRefusedIn = "refused_in"
 	chainSpecial   = "refused_special"
 )
@@ -81,7 +82,7 @@ func (o *outlets) define(table *nftables.Table) {
 	o.refusals = &nftables.Set{Table: table, Name: "refusals", KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
 }
 
-// writeOutlets puts in what all machines share, and each connected machine's own.
+// writeOutlets adds what all machines share, and each connected machine's own rules.
 func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error {
 	o := &r.rules.outlets
 	for _, set := range []*nftables.Set{o.out, o.in, o.fresh, o.refusers, o.refusals, o.proxied} {
@@ -120,7 +121,7 @@ func writeChain(conn *nftables.Conn, table *nftables.Table, name string, list ..
 	}
 }
 
-// connectedOutlets are copies: whoever is busy with a slot may change it meanwhile.
+// connectedOutlets returns copies: the holder of a slot's lock may change it concurrently.
 func (r *Router) connectedOutlets() map[*slot]outlet {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -138,7 +139,7 @@ func (r *Router) connectedOutlets() map[*slot]outlet {
 	return found
 }
 
-// writeOutlet puts in all that is a machine's own, but what counts its refusals, where that is there.
+// writeOutlet adds the machine's own rules. Its refusal counters must exist already.
 func (r *Router) writeOutlet(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	out, in := chainOpen, chainOpen
@@ -204,7 +205,7 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 	return nil
 }
 
-// removeElements lets the machine's connections lead nowhere. removeOwn takes away what they led to.
+// removeElements removes the machine's map entries; removeOwn then removes their targets.
 func (r *Router) removeElements(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	return joinFirst(
@@ -230,7 +231,7 @@ func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
 	}
 }
 
-// removeChains empties all before it removes any: a chain that another one leads to stays.
+// removeChains empties all chains before it removes any: a chain that another one references cannot be removed.
 func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	for _, name := range names {
 		conn.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -240,7 +241,8 @@ func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	}
 }
 
-// Names of what is a machine's own. With its mark, so that a policy is put in beside the one that it replaces.
+// Names of a machine's own objects. They contain the mark, so that a new policy can exist next to the one it
+// replaces.
 func policyOf(s *slot, o outlet) string { return fmt.Sprintf("policy_%d_%08x", s.index, o.mark) }
 func refuserOf(s *slot) string          { return fmt.Sprintf("refused_%d", s.index) }
 

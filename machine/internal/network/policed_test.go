@@ -34,7 +34,7 @@ func mode(revision, mode string) wire.EgressPolicy {
 	return wire.EgressPolicy{Revision: revision, Mode: mode, Rules: []wire.EgressRule{}, CIDRs: []string{}}
 }
 
-// policed is a router in front of a world of three addresses, with a machine that is connected under a policy.
+// policed is a router with three reachable addresses and a machine that is connected under a policy.
 type policed struct {
 	t      *testing.T
 	c      Config
@@ -83,7 +83,7 @@ func (w policed) reaches(address string, port int) {
 	call(w.t, w.a.ns, address, port)
 }
 
-// refusedAtOnce is a refusal that a program hears of, and not a silence.
+// refusedAtOnce expects an immediate refusal, not a timeout.
 func (w policed) refusedAtOnce(what, address string, port int) {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, port, arrives)
@@ -115,7 +115,7 @@ func (w policed) carries(what string, conn net.Conn, want bool) {
 	}
 }
 
-// datagram is the error that the second of two writes reports, after the answer to the first one.
+// datagram returns the error of the second of two writes, after the reply to the first.
 func datagram(m machine, address string, port int) error {
 	return inNamespace(m.ns, func() error {
 		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.ParseIP(address), Port: port})
@@ -140,7 +140,7 @@ func raw(t *testing.T, m machine, number int, address string) {
 			return err
 		}
 		defer unix.Close(socket)
-		// An echo request, for those who take it as one.
+		// An echo request, in case a peer reads it as one.
 		return unix.Sendto(socket, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()})
 	}))
 }
@@ -178,7 +178,7 @@ func (w policed) ruleset() string {
 	return string(text)
 }
 
-// roundTrips is the median time of an echo over an open connection.
+// roundTrips returns the median time of an echo over an open connection.
 func roundTrips(t *testing.T, m machine) time.Duration {
 	t.Helper()
 	conn, err := dial(m.ns, public, 443, arrives)

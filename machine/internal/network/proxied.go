@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// SecretsPort of the nameserver's address is where connections arrive that the proxy of secrets has to see. Nothing else gets there.
+	// SecretsPort is the port of the secret proxy at the nameserver's address. Only redirected connections get there.
 	SecretsPort = 3129
-	// proxiedShare is what part of its tracked connections one machine may have to the proxy at a time, and begin in a minute.
+	// proxiedShare is one machine's share of its tracked connections that may go to the proxy, at a time and per
+	// minute.
 	proxiedShare = 2
 
 	chainProxied  = "proxied"
@@ -27,8 +28,8 @@ const (
 	proxiedSuffix = "_proxied"
 )
 
-// leading leads what machines begin to ports of their secrets to the proxy, as far as their policy lets it out: what it refuses goes on, to where
-// it is counted and answered. Whatever the proxy sends leaves as machines' packets do.
+// leading redirects connections to secret ports to the proxy, as far as the policy allows. Refused packets continue,
+// and are counted and rejected later. Packets from the proxy leave like those of machines.
 func (r *Router) leading(special *nftables.Set) []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -38,13 +39,14 @@ func (r *Router) leading(special *nftables.Set) []words {
 	}
 }
 
-// toSecrets matches what was led to the proxy, and no packet that a machine sends to it. Such a packet passes only with the mark of the policy in
-// force, as one to the uplink does: a connection may be half open, or wait for the proxy, when a narrower policy comes.
+// toSecrets matches redirected packets, and no packet that a machine sends to the proxy itself. They pass only with
+// the current policy's mark: a connection may be half open, or wait for the proxy, when a narrower policy comes.
 func (r *Router) toSecrets() words {
 	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), translated())
 }
 
-// fromSecrets ends such a connection from the proxy's side: what a server says first does not reach the machine either.
+// fromSecrets blocks the other direction of such a connection: data that a server sends first does not reach the
+// machine either.
 func (r *Router) fromSecrets() []words {
 	said := rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), sport(SecretsPort), translated())
 	return []words{rule(said, inwards.marked(r.rules.outlets.fresh), accept()), rule(said, resetting(), accept()), rule(said, reset())}
@@ -56,7 +58,7 @@ func toAddress(address netip.Addr, port uint16) words {
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register1, RegProtoMin: register2}}
 }
 
-// proxiedElements lead a machine's ports of secrets to where its policy is looked at. Under deny_all nothing is led anywhere.
+// proxiedElements send connections to secret ports to the check of the policy. Under deny_all nothing is redirected.
 func (r *Router) proxiedElements(s *slot, o outlet) (list []nftables.SetElement) {
 	chain := chainProxied
 	switch {
@@ -80,7 +82,7 @@ func proxyWhatIsAllowed(o outlet, names, networks *nftables.Set) []words {
 	return list
 }
 
-// ListenForSecrets makes the socket of the proxy. One that runs keeps its own until it ends.
+// ListenForSecrets makes the proxy's socket. A running proxy keeps its own until it ends.
 func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -100,16 +102,16 @@ func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	return socket, nil
 }
 
-// Inside runs do in the router's network: what a process sends from there passes the host as machines' packets do.
+// Inside runs do in the router's network: packets sent from there pass the host like those of machines.
 func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace, do) }
 
-// TrackedByProxy is how many connections of the proxy the computer has room to track: half as many as those of all machines.
+// TrackedByProxy limits tracked connections of the proxy to half of the machines' share.
 func (r *Router) TrackedByProxy() int { return r.conntrackMax() / conntrackShare / 2 }
 
-// Blocked is what no machine reaches.
+// Blocked returns the networks that no machine reaches.
 func (r *Router) Blocked() []netip.Prefix { return blockedNetworks(r.config) }
 
-// WithSecrets are the machines whose connections are led to the proxy.
+// WithSecrets returns the machines whose connections are redirected to the proxy.
 func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -122,7 +124,7 @@ func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	return found
 }
 
-// withElements changes a set by elements, a few at a time. The kernel refuses a change by none.
+// withElements changes a set in batches. The kernel refuses a change without elements.
 func withElements(change func(*nftables.Set, []nftables.SetElement) error, set *nftables.Set, elements []nftables.SetElement) error {
 	for batch := range slices.Chunk(elements, elementsBatch) {
 		if err := change(set, batch); err != nil {

@@ -17,7 +17,7 @@ import (
 
 const proxied = "proxied"
 
-// proxy answers on the socket of the router with one line, and ends.
+// proxy answers on the router's socket with one line and closes.
 func proxy(t *testing.T, r *Router) {
 	t.Helper()
 	listener := listenAsProxy(t, r)
@@ -39,7 +39,7 @@ func (w policed) withSecrets(p wire.EgressPolicy, ports ...int) {
 	w.set(p)
 }
 
-// isProxied says whether a connection comes to the proxy.
+// isProxied reports whether a connection reaches the proxy.
 func (w policed) isProxied(address string, port int) bool {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, port, arrives)
@@ -71,7 +71,7 @@ func TestConnectionsToPortsOfSecretsAreLedToTheProxyAndOthersAreNot(t *testing.T
 	if found := w.r.WithSecrets(); len(found) != 1 {
 		t.Fatal(found)
 	}
-	call(t, w.r.namespace, public, 443) // as the proxy goes on
+	call(t, w.r.namespace, public, 443) // as the proxy connects onwards
 	w.set(mode("none", wire.EgressAllowAll))
 	if w.isProxied(public, 443) || len(w.r.WithSecrets()) > 0 {
 		t.Fatal("it is led to the proxy after its secrets were taken back")
@@ -104,12 +104,12 @@ func TestNobodyConnectsToTheProxyItself(t *testing.T) {
 }
 
 func TestConnectionsToTheProxyAreAShareOfWhatIsTracked(t *testing.T) {
-	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the least bound holds
+	w := openPolicedWith(t, func(c *Config) { c.conntrackMax = 1 }, mode("open", wire.EgressAllowAll)) // the lowest limit applies
 	proxy(t, w.r)
 	w.withSecrets(mode("secrets", wire.EgressAllowAll), 443)
 	most := flowsMax[len(flowsMax)-1] / proxiedShare
 	came := w.brief(3 * most)
-	if came == 0 || came > 2*most { // a minute brings as many again
+	if came == 0 || came > 2*most { // a minute allows as many again
 		t.Errorf("%d connections come to the proxy, and %d at a time may", came, most)
 	}
 }
@@ -128,7 +128,7 @@ func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	}
 }
 
-// listenAsProxy is the proxy's socket, where connections wait until the test accepts them.
+// listenAsProxy returns the proxy's socket, where connections wait until the test accepts them.
 func listenAsProxy(t *testing.T, r *Router) net.Listener {
 	t.Helper()
 	file, err := r.ListenForSecrets()
@@ -183,7 +183,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// A machine that holds back the last packet of the handshake: for its own kernel the connection is made.
+// The machine holds back the last packet of the handshake: for its own kernel the connection is established.
 func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	for name, next := range narrower() {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// holdBack drops what is no first packet of a connection to a port, until it is released.
+// holdBack drops packets to a port that do not begin a connection, until it is released.
 func holdBack(t *testing.T, namespace *os.File, port uint16) (release func()) {
 	t.Helper()
 	filter, err := nftables.New(nftables.WithNetNSFd(int(namespace.Fd())))
@@ -222,7 +222,7 @@ func holdBack(t *testing.T, namespace *os.File, port uint16) (release func()) {
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// isAccepted says that bytes of a new connection to an address come to the listener.
+// isAccepted reports whether bytes of a new connection reach the listener.
 func (w policed) isAccepted(listener net.Listener, address string) bool {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, 443, arrives)

@@ -22,7 +22,7 @@ import (
 
 const rebinds = "rebinds.example.com"
 
-// answerInTurns is a resolver whose answers, which nobody may keep, lead to the next addresses of the list each time.
+// answerInTurns runs a resolver with uncacheable answers that rotate through the list.
 func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
 	t.Helper()
 	var asked atomic.Int64
@@ -43,7 +43,7 @@ func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
 	t.Cleanup(func() { udp.Close() })
 }
 
-// servePolicedDNS has the resolver grant addresses as hostd lets it.
+// servePolicedDNS runs the resolver with grants, as hostd does.
 func servePolicedDNS(t *testing.T, r *Router, policies map[netip.Addr]wire.EgressPolicy) {
 	t.Helper()
 	sockets, err := r.ListenForNames()
@@ -91,7 +91,7 @@ func servePolicedDNS(t *testing.T, r *Router, policies map[netip.Addr]wire.Egres
 	t.Cleanup(func() { cancel(); must(t, <-ended) })
 }
 
-// arrivals counts the connections that reach an address.
+// arrivals counts connections that reach an address.
 func arrivals(t *testing.T, namespace *os.File, address string, port string) *atomic.Int64 {
 	t.Helper()
 	count := &atomic.Int64{}
@@ -110,7 +110,7 @@ func arrivals(t *testing.T, namespace *os.File, address string, port string) *at
 	return count
 }
 
-// An allowed name whose owner lets it lead inwards when it is asked for again.
+// The owner of an allowed name lets it resolve to private addresses later.
 func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	private := []string{"10.9.9.9", "169.254.169.254", "192.168.77.1", "127.0.0.1"}
 	uplink := testNamespace(t, public, nameserver, private[0], private[1], private[2])
@@ -144,7 +144,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 				reached++
 			}
 		}
-		// A program that asks another resolver, or remembers, or guesses.
+		// A program may ask another resolver, remember an address, or guess one.
 		for _, address := range private[:3] {
 			if conn, err := dial(a.ns, address, 443, arrives); !errors.Is(err, unix.ECONNREFUSED) {
 				if err == nil {
@@ -164,7 +164,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	}
 }
 
-// A connection of the host's that is tracked no more: its last packets are not something that the machine asked for.
+// Late packets of a connection that the host no longer tracks were not sent at the machine's wish.
 func TestWhatIsLeftOfAHostsConnectionIsNotToldAsRefused(t *testing.T) {
 	w := openPoliced(t, mode("r1", wire.EgressDenyAll))
 	var listener net.Listener
@@ -180,7 +180,7 @@ func TestWhatIsLeftOfAHostsConnectionIsNotToldAsRefused(t *testing.T) {
 	must(t, err)
 	defer served.Close()
 	must(t, w.r.forgetFlows(w.a.Address))
-	served.Write([]byte("x")) // which is sent anew until the host has it
+	served.Write([]byte("x")) // resent until the host acknowledges it
 	w.refusedAtOnce("a new one", w.r.hostAddress().String(), 443)
 	time.Sleep(blocked)
 	if got := w.refusals(); len(got) != 1 || got[0].Port != 443 {

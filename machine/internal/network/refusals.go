@@ -18,13 +18,13 @@ import (
 
 const (
 	refusalsKept = 24 * time.Hour
-	refusalsMax  = 256 // addresses of one machine; of further ones nothing is counted
+	refusalsMax  = 256 // addresses of one machine; further ones are not counted
 )
 
-// Refusal is what a machine sent and its outlet did not let out.
+// Refusal counts refused packets of a machine to one address and port.
 type Refusal struct {
 	Address  netip.Addr
-	Port     uint16   // 0 where there is none
+	Port     uint16   // 0 if the protocol has none
 	Protocol string   // as in wire.EgressDenial
 	Names    []string `json:"-"`
 	Count    int64
@@ -34,8 +34,8 @@ type Refusal struct {
 
 var refusalType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
 
-// writeRefuser puts in the chain that a machine's refused packets pass. The kernel counts them: in one set until refusalsKept after the last packet, in
-// another one from the first packet on.
+// writeRefuser adds the chain that counts a machine's refused packets. One set keeps an entry until refusalsKept
+// after the last packet, the other from the first packet on.
 func (r *Router) writeRefuser(conn *nftables.Conn, s *slot) error {
 	last, first := r.refusalSets(s)
 	for _, set := range []*nftables.Set{last, first} {
@@ -76,7 +76,7 @@ func (r *Router) refusalSets(s *slot) (last, first *nftables.Set) {
 	return set("refused_last"), set("refused_first")
 }
 
-// Refusals are what the outlet of a slot refused in the last hours, the last one first.
+// Refusals returns the refusals of a slot in the last refusalsKept, the latest first.
 func (r *Router) Refusals(name string) (list []Refusal, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		var counted []Refusal
@@ -91,7 +91,6 @@ func (r *Router) Refusals(name string) (list []Refusal, err error) {
 	return list, err
 }
 
-// countedRefusals reads what the kernel counts.
 func (r *Router) countedRefusals(s *slot, now time.Time) (list []Refusal, err error) {
 	last, first := r.refusalSets(s)
 	began := map[string]time.Time{}
@@ -130,7 +129,7 @@ func protocolName(number byte) string {
 	return wire.DeniedOther
 }
 
-// mergeRefusals adds up what was counted in sets that are gone, and bounds the whole.
+// mergeRefusals adds the counts of removed sets and limits the total.
 func mergeRefusals(counted, past []Refusal, now time.Time) []Refusal {
 	merged := map[refusalKey]Refusal{}
 	for _, one := range slices.Concat(counted, past) {
@@ -166,10 +165,10 @@ type refusalKey struct {
 
 func (one Refusal) key() refusalKey { return refusalKey{one.Address, one.Port, one.Protocol} }
 
-// beginDoubt: the kernel tells how long something goes on, from which its begin follows a little differently each time.
+// beginDoubt is the jitter of begin times: the kernel reports ages, and the computed begin varies a little.
 const beginDoubt = 2 * time.Second
 
-// withBegin says the same begin each time: who adds counts up knows by it whether they go on.
+// withBegin reports a stable begin: a reader that sums counts recognizes by it that they continue.
 func (s *slot) withBegin(list []Refusal) []Refusal {
 	began := map[refusalKey]time.Time{}
 	for i := range list {
@@ -177,7 +176,7 @@ func (s *slot) withBegin(list []Refusal) []Refusal {
 		if said, ok := s.began[one.key()]; ok && said.Sub(one.First).Abs() < beginDoubt {
 			one.First = said
 		}
-		if one.Last.Before(one.First) { // by the same doubt
+		if one.Last.Before(one.First) { // caused by the same jitter
 			one.Last = one.First
 		}
 		began[one.key()] = one.First
@@ -195,11 +194,11 @@ func (r *Router) withNames(s *slot, list []Refusal) []Refusal {
 	return list
 }
 
-// saveRefusals remembers what is counted in sets that are about to go.
+// saveRefusals remembers the counts of sets that are about to be removed.
 func (r *Router) saveRefusals(s *slot) {
 	counted, err := r.countedRefusals(s, time.Now())
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return // what was refused is told to people, and decides nothing
+		return // refusals are informational, no decision depends on them
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

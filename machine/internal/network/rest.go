@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// Wish is an address that a guest knows as its own, and the owner of its machine.
+// Wish is the address that a guest has in its memory, and the owner of its machine.
 type Wish struct {
 	Address netip.Addr
 	Owner   string
 }
 
-// UnknownOwner is for Leave where nothing says whose machine ran in the slot: its address rests from every machine.
+// UnknownOwner is for Leave if the owner of the slot's machine is unknown: the address then rests from every machine.
 const UnknownOwner = "?"
 
-// An address that a machine has left rests from the machines of all other owners: parts of the service act on the old owner for a while, and
-// what they send must not reach another tenant. Addresses are given out in turn, so that one rests for restFor wherever others are free. Where
-// none is, the one that has rested for longest is given away, but never before restLeast, and a start waits for that: it fails neither, nor
-// does a tenant who starts machines all the time shorten the rest of another tenant's address. What must be over within restLeast:
+// A released address rests from machines of other owners: parts of the service act on the old owner for a while, and
+// their packets must not reach another tenant. Addresses are assigned round-robin, so that one rests for restFor
+// while others are free. If none is, the one that has rested longest is assigned, but never before restLeast, and a
+// start waits for that. So starts do not fail, and a tenant with many starts cannot shorten the rest of another
+// tenant's address. These delays must be shorter than restLeast:
 //
-//   - the cell hears of the machine's death: its way to hostd is open again after 2 s at most, and then it compares;
-//   - a link of the cell that has not heard it: 5 tries of 2.2 s;
-//   - an answer of the resolver under way: 5 s;
-//   - connections that wait for a proxy of secrets which has died: 10 s until the next one, which closes those of addresses without secrets.
+//   - the cell reconnects to hostd within 2 s and then learns of the machine's death;
+//   - a link of the cell that has not learned it: 5 tries of 2.2 s;
+//   - a pending answer of the resolver: 5 s;
+//   - connections that wait for a secret proxy which has died: 10 s until the next proxy closes those of addresses without secrets.
 const (
 	restFor   = 60 * time.Second
 	restLeast = 15 * time.Second
-	// restLook is how often a start looks whether another address has become free meanwhile.
+	// restLook is the polling interval of a start that waits for an address.
 	restLook = 250 * time.Millisecond
 )
 
-// rested is of an address that a machine has left.
 type rested struct {
 	owner string
 	since time.Time
@@ -43,14 +43,14 @@ type rested struct {
 
 func (r *Router) restLeast() time.Duration { return cmp.Or(r.config.restLeast, restLeast) }
 
-// restsFrom says that the address must not be the owner's yet. The caller has r.mu.
+// restsFrom reports whether the owner must not get the address yet. The caller holds r.mu.
 func (r *Router) restsFrom(index int, owner string, now time.Time) bool {
 	last, rests := r.resting[index]
 	return rests && now.Sub(last.since) < restFor && (owner == "" || owner == UnknownOwner || last.owner != owner)
 }
 
-// freeIndex is the next address that is not used and does not rest. Where every one rests, it is the one that has rested for longest, and the
-// time that it has to rest yet. The caller has r.mu.
+// freeIndex returns the next address that is unused and does not rest. If all rest, it returns the one that has
+// rested longest and its remaining time. The caller holds r.mu.
 func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok bool) {
 	for range r.indexes() - firstIndex {
 		if r.next++; r.next >= r.indexes() {
@@ -72,7 +72,7 @@ func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok boo
 	return index, max(0, r.restLeast()-now.Sub(r.resting[index].since)), true
 }
 
-// rest begins the rest of the addresses of a slot in which a machine ran. It is written down, so that the next hostd keeps to it.
+// rest begins the rest of a used slot's addresses. It is stored in a file for the next hostd.
 func (r *Router) rest(s *slot, now time.Time) error {
 	r.mu.RLock()
 	owner, indexes := s.owner, []int{s.index, s.former}
@@ -94,7 +94,6 @@ func (r *Router) rest(s *slot, now time.Time) error {
 	return r.endRests(now)
 }
 
-// endRests forgets those that are over.
 func (r *Router) endRests(now time.Time) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +106,7 @@ func (r *Router) endRests(now time.Time) (err error) {
 	return err
 }
 
-// adoptRests goes by the times of the files. One that is of a later time, since the clock was set back, rests from now on.
+// adoptRests uses the times of the files. A file from the future, after the clock was set back, rests from now on.
 func (r *Router) adoptRests() error {
 	if err := os.MkdirAll(r.restDir(), 0o700); err != nil {
 		return err

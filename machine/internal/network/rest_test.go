@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// left has a machine of an owner come and go.
+// left attaches and releases a machine of an owner.
 func left(t *testing.T, r *Router, slot, owner string) netip.Addr {
 	t.Helper()
 	a, err := r.Attach(slot)
@@ -95,9 +95,9 @@ func TestWhereEveryAddressRestsTheLongestRestedIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The rest of an address is longer than what the service may still send to the machine that has left it.
+// An address must rest longer than the service may still send to the machine that left it.
 func TestTheLeastRestCoversWhatLagsBehind(t *testing.T) {
-	const linkTries, linkTry = 5, 2200 * time.Millisecond // service/cell/executions/output.ts, agent-http.ts
+	const linkTries, linkTry = 5, 2200 * time.Millisecond // from service/cell/executions/output.ts and agent-http.ts
 	const resolverAnswer, proxyPause, hostContact = 5 * time.Second, 10 * time.Second, 2 * time.Second
 	if lag := max(linkTries*linkTry, resolverAnswer, proxyPause, hostContact); restLeast < lag+2*time.Second {
 		t.Errorf("%s of rest, and %s of lag", restLeast, lag)

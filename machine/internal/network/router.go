@@ -34,14 +34,14 @@ type Config struct {
 	Instance       string       // part of the name of everything made here
 	MachineNetwork netip.Prefix // IPv4, /8 to /26; four addresses a machine
 	Uplink         string       // UplinkHost, UplinkNone, or the path or name of a network namespace
-	Firewall       string       // FirewallAuto, which "" is too, or FirewallManual; what to do about other firewalls of the host
+	Firewall       string       // FirewallAuto (also "") or FirewallManual: handling of other firewalls of the host
 	RunDir         string       // pins are <RunDir>/netns/<name>
-	Callers        []uint32     // users of the host who may connect to machines, beside root; none: every user may
+	Callers        []uint32     // users besides root who may connect to machines; empty: every user may
 	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
 
 	// For tests.
 	documentation    bool // 203.0.113.0/24 is public behind the host, too
-	conntrackMax     int  // in place of what this computer tracks
+	conntrackMax     int  // instead of the computer's limit
 	handOver         time.Duration
 	restLeast        time.Duration
 	packetsPerSecond uint64 // of one machine
@@ -52,12 +52,12 @@ const (
 	UplinkNone = "none"
 
 	addressesEach = 4       // a /30
-	nowhere       = 0       // the host link's index is no machine's
-	firstIndex    = 2       // 1: uplink
+	nowhere       = 0       // index of the host link, never of a machine
+	firstIndex    = 2       // index 1 is the uplink
 	machinesMax   = 1 << 16 // five digits in a link's name
 	inside        = "eth0"  // the machine's own end
 	linkMTU       = 1500
-	adoptRetries  = 5 // a dump is interrupted when links change meanwhile
+	adoptRetries  = 5 // a dump is interrupted when links change
 )
 
 var (
@@ -72,7 +72,7 @@ type Router struct {
 	config Config
 	mtu    int
 
-	namespace *os.File // the router's
+	namespace *os.File // of the router
 	uplink    *os.File // nil unless the uplink is a namespace
 	links     *netlink.Handle
 	hostLinks *netlink.Handle
@@ -80,7 +80,7 @@ type Router struct {
 
 	firewalls firewalls
 
-	onRelease   func(netip.Addr) // nil: nobody asks
+	onRelease   func(netip.Addr) // may be nil
 	releaseTurn func(slot string) (end func())
 
 	forwardingWasOff bool // on the host, before an instance turned it on
@@ -90,29 +90,29 @@ type Router struct {
 	byIP      map[netip.Addr]*slot
 	used      map[int]bool // addresses, by their index
 	usedLinks map[int]bool
-	next      int // where the search for a free index goes on
+	next      int // where the search for a free index continues
 	resting   map[int]rested
 }
 
 type slot struct {
 	name  string
-	link  int                      // in the name of its link
-	began map[refusalKey]time.Time // when refusals were first said to have begun
-	busy  sync.Mutex               // one change at a time
+	link  int                      // number in the link's name
+	began map[refusalKey]time.Time // first reported begin of each refusal
+	busy  sync.Mutex               // serializes changes of the slot
 	pace  *rate.Limiter
 
 	// guarded by Router.mu:
 	index     int           // of its address; nowhere while it has none
-	former    int           // of a second address, kept for it while it moves; else nowhere
+	former    int           // of a second address that is reserved during a move; else nowhere
 	left      chan struct{} // closed when its address is free; nil before Leave
 	owner     string        // of the machine that ran here; "" before Leave
 	connected bool
-	outlet    outlet    // changed only by whoever is busy with the slot
-	past      []Refusal // what was counted in sets that are gone
+	outlet    outlet    // changed only by the holder of busy
+	past      []Refusal // counts of removed sets
 }
 
-// Open makes the router or adopts the one that is there. Rules are put in anew, in one transaction, with the elements of
-// the machines that exist, so no packet meets a gap. An error says what to change where the host does not allow it.
+// Open makes the router or adopts an existing one. It replaces the rules in one transaction that includes the
+// existing machines, so that no packet meets a gap. An error says what to change if the host does not allow it.
 func Open(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func Open(ctx context.Context, c Config) (*Router, error) {
 	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.adoptRests, r.adoptPolicies, r.openRules, r.openHostRules)
 }
 
-// OpenToRemove finds what is there, for Close. It needs no uplink, and no setting that fits what is there.
+// OpenToRemove opens existing state for Close. It needs no uplink, and the settings need not fit.
 func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (r *Router) openNamespace() error {
 	})
 }
 
-// refuseMove keeps machines from being cut off: those that are here have addresses of the machine network that they were made in.
+// refuseMove refuses a changed machine network while machines exist: their addresses belong to the old one.
 func (r *Router) refuseMove() error {
 	link, err := r.links.LinkByName(r.name("r"))
 	if isNoLink(err) {
@@ -219,7 +219,7 @@ func (r *Router) refuseMove() error {
 	return nil
 }
 
-// adopt learns the machines from their links. A link or a pin without its other half is what a crash left: it goes.
+// adopt finds the machines by their links. It removes a link or a pin whose other half a crash has lost.
 func (r *Router) adopt() error {
 	links, err := r.listLinks()
 	if err != nil {
@@ -282,16 +282,16 @@ func (r *Router) removeStrayPins() error {
 
 func (r *Router) know(s *slot) {
 	r.slots[s.name], r.byIP[r.address(s.index, 2)], r.usedLinks[s.link] = s, s, true
-	r.used[s.index], r.used[s.former] = true, true // nowhere is nobody's
+	r.used[s.index], r.used[s.former] = true, true // index `nowhere` belongs to no slot
 }
 
-// forget is of a slot that is nowhere.
+// forget removes a slot that has no address.
 func (r *Router) forget(s *slot) {
 	delete(r.slots, s.name)
 	delete(r.usedLinks, s.link)
 }
 
-// Close takes everything away: machines' networks, rules, links, the router. Machines that still run lose their network.
+// Close removes all machines' networks, rules, links and the router. Running machines lose their network.
 func (r *Router) Close() error {
 	slots, err := r.List()
 	for _, slot := range slots {
@@ -302,12 +302,12 @@ func (r *Router) Close() error {
 	r.release()
 	err = errors.Join(err, os.RemoveAll(r.restDir()))
 	for _, dir := range []string{"netns", "egress"} {
-		_ = os.Remove(filepath.Join(r.config.RunDir, dir)) // only when it is empty
+		_ = os.Remove(filepath.Join(r.config.RunDir, dir)) // fails unless it is empty
 	}
 	return err
 }
 
-// release closes what this process holds and changes nothing else.
+// release closes this process's handles and changes nothing else.
 func (r *Router) release() {
 	r.rules.close()
 	for _, handle := range []*netlink.Handle{r.links, r.hostLinks} {
@@ -334,7 +334,7 @@ func (r *Router) indexes() int            { return min(1<<(30-r.config.MachineNe
 func (r *Router) hostAddress() netip.Addr { return r.address(0, 1) }
 func (r *Router) nameserver() netip.Addr  { return r.address(0, 2) }
 
-// address is the first or second host of a /30: the router's or host's end, and the other one.
+// address returns host 1 or 2 of a /30: the router's or host's end, and the other end.
 func (r *Router) address(index, host int) netip.Addr {
 	var address [4]byte
 	binary.BigEndian.PutUint32(address[:], uint32(number(r.config.MachineNetwork.Addr())+index*addressesEach+host))

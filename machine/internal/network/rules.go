@@ -20,25 +20,26 @@ const (
 	dnsPort       = 53
 )
 
-// rules is the router's table and the sets that machines come and go in.
+// rules is the router's table with the sets of machines.
 type rules struct {
 	mu        sync.Mutex
 	namespace *os.File
 	conn      *nftables.Conn
 	asks      *netlink.Conn
-	machines  *nftables.Set // link . address: what may come from where
-	connected *nftables.Set // link . address: who may talk to the uplink
+	machines  *nftables.Set // link . address: allowed sources
+	connected *nftables.Set // link . address: machines that may use the uplink
 	limits    limits
 	outlets   outlets
 	traffic   traffic
 
-	generation uint32 // of the rules, after the last transaction of ours
+	generation uint32 // of the rules, after our last transaction
 	broken     atomic.Bool
 }
 
 var pairType = nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
 
-// openRules replaces the table by one that holds the same machines. Who was connected stays so, under the same policy.
+// openRules replaces the table by one with the same machines. Connected machines stay connected under the same
+// policy.
 func (r *Router) openRules() (err error) {
 	r.rules.namespace = r.namespace
 	if err := r.rules.reopen(); err != nil {
@@ -66,7 +67,7 @@ func (r *Router) defineSets() *nftables.Table {
 	return table
 }
 
-// loadRules replaces the table by what is remembered, in one transaction.
+// loadRules replaces the table by the remembered state, in one transaction.
 func (r *Router) loadRules() error {
 	err := r.rules.change(func() error {
 		table, conn := r.rules.machines.Table, r.rules.conn
@@ -86,7 +87,7 @@ func (r *Router) loadRules() error {
 	return r.rules.takeGeneration()
 }
 
-// closeIPv6 drops whatever comes by IPv6. Its table also takes the place of the one that an older version had for both.
+// closeIPv6 drops all IPv6. It also removes an older version's table for both families.
 func (r *Router) closeIPv6(conn *nftables.Conn) {
 	older := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
 	conn.AddTable(older)
@@ -97,7 +98,7 @@ func (r *Router) closeIPv6(conn *nftables.Conn) {
 	conn.AddRule(&nftables.Rule{Table: table, Chain: arriving, Exprs: drop()})
 }
 
-// replaceTable works whether the table exists or not, in one transaction with what follows.
+// replaceTable works whether or not the table exists, in one transaction with the following changes.
 func replaceTable(conn *nftables.Conn, table *nftables.Table) {
 	conn.AddTable(table)
 	conn.DelTable(table)
@@ -163,7 +164,7 @@ func addSet(conn *nftables.Conn, set *nftables.Set, elements []nftables.SetEleme
 	return nil
 }
 
-// writeRules: everything is dropped that no rule accepts, in both directions.
+// writeRules drops everything that no rule accepts, in both directions.
 func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 	special := &nftables.Set{Table: table, Name: "special", KeyType: nftables.TypeIPAddr, Interval: true}
 	if err := conn.AddSet(special, intervals(specialRanges(r.config))); err != nil {
@@ -201,7 +202,7 @@ func baseChain(table *nftables.Table, name string, hook *nftables.ChainHook, pri
 	return &nftables.Chain{Table: table, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: priority, Policy: &policy}
 }
 
-// arriving comes before connection tracking: a spoofed packet costs nothing, and DNS questions cannot fill the table.
+// arriving comes before connection tracking: spoofed packets are cheap, and DNS questions cannot fill the table.
 func (r *Router) arriving() []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -216,7 +217,8 @@ func (r *Router) answers() []words {
 	return []words{rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), sport(dnsPort), notrack())}
 }
 
-// questions are packets to the router itself: DNS on the one address, nothing else. A machine that is not connected is told at once.
+// questions are packets to the router itself: only DNS on its one address. A machine that is not connected gets an
+// immediate reject.
 func (r *Router) questions() []words {
 	toNames := rule(fromAny(r.name("m")), daddrIs(r.nameserver()))
 	datagram, stream := rule(toNames, protocol(unix.IPPROTO_UDP), dport(dnsPort)), rule(toNames, protocol(unix.IPPROTO_TCP), dport(dnsPort))
@@ -234,16 +236,16 @@ func (r *Router) questions() []words {
 	}
 }
 
-// passing are packets through the router. The host reaches machines and gets its answers; a connected machine reaches what
-// its policy allows behind the uplink and gets its answers. A packet of a connection that was let out under the policy of now costs one look into a set,
-// however many rules there are.
+// passing are forwarded packets. The host reaches machines and gets replies. A connected machine reaches what its
+// policy allows behind the uplink and gets replies. A packet with the current mark costs one set lookup, however many
+// rules there are.
 func (r *Router) passing(special *nftables.Set) []words {
 	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
 	list := []words{
 		rule(state(expr.CtStateBitINVALID), drop()),
 		rule(from(r.name("r")), toMachines, saddrIs(r.hostAddress()), state(expr.CtStateBitNEW|established), accept()),
 		rule(machines, to(r.name("r")), daddrIs(r.hostAddress()), state(established), accept()),
-		// What is left of a connection that the host had, and that is tracked no more, is nothing that the machine asked for.
+		// Late packets of a host's connection that is no longer tracked are not the machine's wish.
 		rule(machines, daddrIs(r.hostAddress()), protocol(unix.IPPROTO_TCP), notOpening(), drop()),
 		rule(machines, daddrInSet(special), goTo(chainSpecial)),
 	}
@@ -260,7 +262,7 @@ func (r *Router) passing(special *nftables.Set) []words {
 	return append(list, drop())
 }
 
-// uplinkLink is the router's link that leads outwards, "" when none does.
+// uplinkLink is the router's link towards the uplink, "" if there is none.
 func (r *Router) uplinkLink() string {
 	switch r.config.Uplink {
 	case UplinkNone:
@@ -272,7 +274,7 @@ func (r *Router) uplinkLink() string {
 	}
 }
 
-// --- elements
+// Changes of set elements.
 
 func element(key []byte) []nftables.SetElement { return []nftables.SetElement{{Key: key}} }
 
@@ -280,7 +282,7 @@ func (t *rules) add(set *nftables.Set, key []byte) error {
 	return t.change(func() error { return t.conn.SetAddElements(set, element(key)) })
 }
 
-// remove is content when the element is not there.
+// remove succeeds if the element does not exist.
 func (t *rules) remove(set *nftables.Set, key []byte) error {
 	err := t.change(func() error { return t.conn.SetDeleteElements(set, element(key)) })
 	if errors.Is(err, unix.ENOENT) {
@@ -289,7 +291,8 @@ func (t *rules) remove(set *nftables.Set, key []byte) error {
 	return err
 }
 
-// change is one transaction, and changes something. It makes a new socket after an error: nobody knows which answers are still queued on the old one.
+// change runs one transaction, which must not be empty. After an error it opens a new socket: unread answers may be
+// queued on the old one.
 func (t *rules) change(do func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -308,13 +311,13 @@ func (t *rules) change(do func() error) error {
 }
 
 func (t *rules) ensureOpen() error {
-	if t.conn == nil || t.asks == nil { // it could not be made then
+	if t.conn == nil || t.asks == nil { // an earlier reopen failed
 		return t.reopen()
 	}
 	return nil
 }
 
-// socketBytes holds what one transaction sends and its answers, of which there is one for each chain, set, rule and batch of elements.
+// socketBytes fits one transaction and its answers: one for each chain, set, rule and batch of elements.
 const socketBytes = 16 << 20
 
 func (t *rules) reopen() error {
@@ -334,7 +337,7 @@ func largeBuffers(conn *netlink.Conn) error {
 
 func (t *rules) close() {
 	if t.conn != nil {
-		_ = t.conn.CloseLasting() // nothing is pending, or it is given up
+		_ = t.conn.CloseLasting() // nothing is pending, or the transaction is abandoned
 	}
 	if t.asks != nil {
 		_ = t.asks.Close()

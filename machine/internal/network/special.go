@@ -10,12 +10,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// documentation is never routed in the world, so tests use it as the public part of an internet of their own.
+// documentation is never routed on the internet. Tests use it as their public network.
 const documentation = "203.0.113.0/24"
 
 type span struct{ first, last uint32 }
 
-// blockedNetworks are the special ones of this instance.
 func blockedNetworks(c Config) []netip.Prefix {
 	networks := append([]netip.Prefix{c.MachineNetwork}, egress.NeverReached...)
 	if c.Uplink == UplinkHost && !c.documentation {
@@ -24,7 +23,7 @@ func blockedNetworks(c Config) []netip.Prefix {
 	return networks
 }
 
-// specialRanges are disjoint, in order, and apart: what an interval set asks for.
+// specialRanges are disjoint, sorted and not adjacent, as an interval set requires.
 func specialRanges(c Config, more ...netip.Prefix) []span {
 	return spansOf(append(blockedNetworks(c), more...))
 }
@@ -57,7 +56,8 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// intervals writes each span as its first address and the first one after it; the last span is open, it ends with the address space.
+// intervals encodes each span as its first address and the address after it; a span at the end of the address space
+// has no end.
 func intervals(spans []span) []nftables.SetElement {
 	elements := []nftables.SetElement{}
 	for _, s := range spans {

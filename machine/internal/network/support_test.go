@@ -19,8 +19,8 @@ import (
 const (
 	public     = "203.0.113.10"
 	nameserver = "203.0.113.53"
-	blocked    = 200 * time.Millisecond // how long a packet that must not arrive gets
-	arrives    = 60 * time.Second       // and one that must, on a busy computer
+	blocked    = 200 * time.Millisecond // wait for a packet that must not arrive
+	arrives    = 60 * time.Second       // limit for one that must, on a busy computer
 )
 
 var machineNetwork = netip.MustParsePrefix("10.117.0.0/16")
@@ -32,7 +32,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// testNamespace is a namespace with these addresses on its loopback link.
+// testNamespace makes a namespace with these addresses on its loopback link.
 func testNamespace(t *testing.T, addresses ...string) *os.File {
 	t.Helper()
 	pin := filepath.Join(t.TempDir(), "ns")
@@ -97,7 +97,7 @@ func attach(t *testing.T, r *Router, slot string) machine {
 	return machine{a, ns}
 }
 
-// serve accepts on every address of a namespace and says who called.
+// serve accepts on every address of a namespace and reports the caller's address.
 func serve(t *testing.T, namespace *os.File, port int) {
 	t.Helper()
 	var listener net.Listener
@@ -129,7 +129,7 @@ func dial(namespace *os.File, address string, port int, timeout time.Duration) (
 	return conn, err
 }
 
-// call is who the server took the caller for.
+// call returns the caller's address as the server saw it.
 func call(t *testing.T, namespace *os.File, address string, port int) string {
 	t.Helper()
 	conn, err := dial(namespace, address, port, arrives)
@@ -162,7 +162,7 @@ type attempt struct {
 	port    int
 }
 
-// refuseAll waits once for all of them.
+// refuseAll runs all attempts in parallel, to wait only once.
 func refuseAll(t *testing.T, attempts []attempt) {
 	t.Helper()
 	var waiting sync.WaitGroup
@@ -172,7 +172,7 @@ func refuseAll(t *testing.T, attempts []attempt) {
 	waiting.Wait()
 }
 
-// echoes says whether the connection still carries bytes both ways.
+// echoes reports whether the connection still carries bytes both ways.
 func echoes(conn net.Conn, within time.Duration) bool {
 	conn.SetDeadline(time.Now().Add(within))
 	if _, err := conn.Write([]byte("x")); err != nil {
@@ -182,8 +182,8 @@ func echoes(conn net.Conn, within time.Duration) bool {
 	return err == nil
 }
 
-// receive counts datagrams by sender until none came for a while. The first may take longer: after a spoofed packet the machine's
-// ARP request, with that source, can go unanswered and is asked again after a second.
+// receive counts datagrams by sender until none came for a while. The first may take longer: after a spoofed packet,
+// an ARP request can go unanswered and is repeated after a second.
 func receive(t *testing.T, namespace *os.File, port int) func(first time.Duration) map[netip.AddrPort]int {
 	t.Helper()
 	var conn *net.UDPConn

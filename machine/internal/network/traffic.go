@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Traffic is what a machine exchanged with others than its host, in bytes of IP packets that were let through.
+// Traffic is what a machine exchanged with peers other than its host, in bytes of allowed IP packets.
 type Traffic struct{ Received, Sent int64 }
 
-// traffic are the sets in which the kernel counts, by the machine's address. They have a table of their own, which stays when the rules
-// are put in anew.
+// traffic are the sets in which the kernel counts by machine address. Their table survives a reload of the rules.
 type traffic struct {
 	table          *nftables.Table
 	sent, received *nftables.Set
@@ -30,8 +29,8 @@ func (r *Router) defineTraffic() {
 	r.rules.traffic = traffic{table, set("sent"), set("received")}
 }
 
-// writeTraffic puts in the rules that count, and the sets where they are missing. They come after those that let packets through, so what is
-// refused is not counted. What the host asks of a machine, and answers to the names that it asks for, are the service's own.
+// writeTraffic adds the counting rules, and missing sets. They follow the accepting rules, so refused packets are not
+// counted. Traffic with the host and DNS answers belong to the service and are not counted.
 func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	t := r.rules.traffic
 	conn.AddTable(t.table)
@@ -46,7 +45,7 @@ func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	}
 	out, in := count(outwards, t.sent), count(inwards, t.received)
 	r.countAt(conn, "passing", nftables.ChainHookForward,
-		rule(sender, translated(), out), rule(receiver, translated(), in), // for the host, in the place of another
+		rule(sender, translated(), out), rule(receiver, translated(), in), // to or from the host, translated for another address
 		rule(sender, daddrIs(r.hostAddress()), accept()), rule(receiver, saddrIs(r.hostAddress()), accept()),
 		rule(sender, out), rule(receiver, in))
 	r.countAt(conn, "arriving", nftables.ChainHookInput, rule(sender, translated(), out))
@@ -62,7 +61,7 @@ func (r *Router) countAt(conn *nftables.Conn, name string, hook *nftables.ChainH
 	}
 }
 
-// Traffic is what the machine of a slot exchanged since Attach.
+// Traffic returns what the slot's machine exchanged since Attach.
 func (r *Router) Traffic(name string) (found Traffic, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		address := r.address(s.index, 2)
@@ -75,7 +74,7 @@ func (r *Router) Traffic(name string) (found Traffic, err error) {
 	return found, err
 }
 
-// forgetTraffic keeps what one machine sent from being counted to the next one with this address.
+// forgetTraffic removes the counts, so that the next machine with this address starts at zero.
 func (r *Router) forgetTraffic(address netip.Addr) error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		bytes, err := r.rules.bytesOf(set, address)
@@ -89,7 +88,7 @@ func (r *Router) forgetTraffic(address netip.Addr) error {
 	return nil
 }
 
-// forgetStrayTraffic is for machines whose release was cut off.
+// forgetStrayTraffic removes the counts of machines whose release was interrupted.
 func (r *Router) forgetStrayTraffic() error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		elements, err := r.rules.elements(set)
@@ -109,7 +108,7 @@ func (r *Router) forgetStrayTraffic() error {
 	return nil
 }
 
-// bytesOf asks for one element alone: there may be thousands.
+// bytesOf reads a single element: there may be thousands.
 func (t *rules) bytesOf(set *nftables.Set, address netip.Addr) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +120,7 @@ func (t *rules) bytesOf(set *nftables.Set, address netip.Addr) (int64, error) {
 		return 0, err
 	}
 	answers, err := t.asks.Execute(question)
-	if errors.Is(err, unix.ENOENT) { // nothing has passed
+	if errors.Is(err, unix.ENOENT) { // no packet was counted
 		return 0, nil
 	}
 	if err != nil {
@@ -153,7 +152,7 @@ func elementQuestion(set *nftables.Set, key []byte) (netlink.Message, error) {
 		Data:   append([]byte{unix.AF_INET, unix.NFNETLINK_V0, 0, 0}, data...)}, err
 }
 
-// counterIn follows attributes of these kinds, each within the one before, to a number; -1 where one is missing.
+// counterIn follows nested attributes of these kinds to a number; -1 if one is missing.
 func counterIn(data []byte, path ...uint16) (int64, error) {
 	attributes, err := netlink.NewAttributeDecoder(data)
 	if err != nil {

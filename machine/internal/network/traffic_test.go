@@ -11,7 +11,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// exchange sends and gets back so many bytes over a connection of its own.
+// exchange sends a number of bytes over a connection and reads them back.
 func exchange(t *testing.T, conn net.Conn, bytes int) {
 	t.Helper()
 	defer conn.Close()
@@ -22,7 +22,7 @@ func exchange(t *testing.T, conn net.Conn, bytes int) {
 	must(t, err)
 }
 
-// near says whether a counter has these bytes, with the headers of their packets and little more.
+// near reports whether a counter has these bytes plus the headers of their packets.
 func near(got, bytes int64) bool { return got >= bytes && got <= bytes+bytes/10+5000 }
 
 func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
@@ -53,7 +53,7 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	exchange(t, conn, megabyte) // the agent's traffic, and that of ports
 	for range 100 {
 		send(t, a.ns, a.Address.String(), "10.9.9.9", 9)             // refused
-		send(t, a.ns, a.Address.String(), a.Nameserver.String(), 53) // a question of a name
+		send(t, a.ns, a.Address.String(), a.Nameserver.String(), 53) // a DNS question
 	}
 	if got, err := r.Traffic("a"); err != nil || got != (Traffic{}) {
 		t.Errorf("of the host, of what is refused and of names: %+v, %v", got, err)
@@ -62,7 +62,7 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	told("a", megabyte, megabyte)
 	told("b", 0, 0)
 
-	// Whoever changes the rules, and a hostd that starts again, lose no count.
+	// Counts survive a foreign change of the rules and a restart of hostd.
 	must(t, r.rules.change(func() error { r.rules.conn.DelTable(r.rules.machines.Table); return nil }))
 	must(t, r.reload(errForeignChange))
 	call(a)
@@ -74,7 +74,7 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	call(a)
 	told("a", 3*megabyte, 3*megabyte)
 
-	// The next machine with the address begins with nothing, also where the release of the last one was cut off.
+	// The next machine with the address starts at zero, even if the last release was interrupted.
 	address := a.Address
 	must(t, r.Release("a"))
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {

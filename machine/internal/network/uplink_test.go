@@ -71,7 +71,7 @@ func TestOfTheHostsUsersOnlyThoseNamedReachMachines(t *testing.T) {
 	}
 }
 
-// dialAs connects as a user: the kernel asks whose a socket is when it is made.
+// dialAs connects as a user: the kernel takes the owner when a socket is made.
 func dialAs(uid int, address string, port int, within time.Duration) error {
 	return onForeignThread(func() error {
 		if _, err := unix.SetfsuidRetUid(uid); err != nil {
@@ -133,7 +133,7 @@ func TestAnotherMachineNetworkIsRefusedWhileMachinesAreThereAndNothingIsCutOff(t
 		changed := c
 		changed.MachineNetwork = netip.MustParsePrefix(other)
 		if other == "10.117.0.0/26" {
-			for index := 0; index < 20; index++ { // more than a smaller network has room for
+			for index := 0; index < 20; index++ { // more than a smaller network can hold
 				attach(t, r, fmt.Sprintf("slot%d", index))
 			}
 		}
@@ -228,7 +228,7 @@ func within(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("%s: the rules are not there again", what)
 }
 
-// publish has the host send what comes for a port of its own elsewhere, as Docker does for containers.
+// publish redirects a port of the host, as Docker does for containers.
 func publish(t *testing.T, port uint16, address string, to uint16) (withdraw func()) {
 	t.Helper()
 	conn, err := nftables.New()
@@ -251,7 +251,7 @@ func publish(t *testing.T, port uint16, address string, to uint16) (withdraw fun
 	}
 }
 
-// joinWorld links the host to a namespace that plays the world, which also knows a way to the machines.
+// joinWorld links the host to a namespace that stands for the internet and has a route to the machines.
 func joinWorld(t *testing.T, host, world *os.File) {
 	t.Helper()
 	near, err := handleIn(host, unix.NETLINK_ROUTE)

@@ -17,18 +17,18 @@ const (
 
 	filterTable  = "filter"
 	forwardChain = "FORWARD"
-	dockerChain  = "DOCKER-USER" // Docker keeps it first in FORWARD, and leaves what others put there alone
+	dockerChain  = "DOCKER-USER" // Docker keeps it first in FORWARD and does not change its rules
 
-	xtablesLockSeconds = 5 // somebody else may hold the lock of legacy iptables
+	xtablesLockSeconds = 5 // another program may hold the lock of legacy iptables
 )
 
 func (r *Router) xtablesChain() string { return "BERTH-" + r.config.Instance }
 
-// xtables is the IPv4 filter table of one variant of iptables. Its rules are written by its own program, since that cannot list a table
-// that holds anything else.
+// xtables is the IPv4 filter table of one variant of iptables. Rules are written with its own program, which cannot
+// list a table with foreign content.
 type xtables struct {
 	r       *Router
-	program string // path
+	program string
 }
 
 func (x xtables) name() string { return filepath.Base(x.program) + ": chain " + forwardChain }
@@ -49,8 +49,8 @@ func (x xtables) tool() (*iptables.IPTables, error) {
 	return iptables.New(iptables.Path(x.program), iptables.Timeout(xtablesLockSeconds))
 }
 
-// open makes the instance's chain and jumps to it. The chain of Docker alone would not do: a Docker that was stopped leaves it behind,
-// and a flush of FORWARD leaves nothing that jumps to it.
+// open makes the instance's chain and jumps to it. A rule in Docker's chain would not do: a stopped Docker leaves the
+// chain behind, and a flush of FORWARD removes every jump to it.
 func (x xtables) open() error {
 	tool, err := x.tool()
 	if err != nil {
@@ -102,7 +102,7 @@ func (x xtables) chainIsFull(tool *iptables.IPTables) (bool, error) {
 	return true, nil
 }
 
-// nftTables is the variant that writes nftables. Looks are native: they cost no process.
+// nftTables is the iptables variant that writes nftables. Checks read nftables directly, without a process.
 type nftTables struct {
 	nftChain
 	xtables xtables
@@ -142,7 +142,8 @@ func accepts(rule *nftables.Rule) bool {
 	})
 }
 
-// open writes natively where the program cannot read the table: somebody wrote it without iptables, under the names of iptables.
+// open writes native rules if the program cannot read the table: another program made it natively, under iptables'
+// names.
 func (t nftTables) open() error {
 	tool, err := t.xtables.tool()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// This file comes last by its name: a namespace keeps a table of legacy iptables that was ever made in it, and whoever stops forwarding
-// must take it for somebody else's.
+// Must run last, hence the file name: a namespace keeps a legacy iptables table once made, and code that turns
+// forwarding off must then take it for a foreign one.
 
-// Rule sets as their owners write them, with what matters for packets that pass. Ours stand in FORWARD between theirs.
+// Rule sets as their owners write them, reduced to forwarding. Our rules stand between theirs in FORWARD.
 const (
 	dockerRules = `*filter
 :INPUT ACCEPT [0:0]
@@ -55,7 +55,7 @@ COMMIT
 `
 )
 
-// beside is a machine on a host with a firewall that `write` makes and `flush` takes away.
+// beside is a machine on a host with a firewall that `write` makes and `flush` removes.
 type beside struct {
 	r *Router
 	a machine
