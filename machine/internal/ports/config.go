@@ -1,4 +1,4 @@
-// Package ports is the port proxy as a process: its settings, and what they start.
+// Package ports runs the port proxy as a process: its settings, and what they start.
 package ports
 
 import (
@@ -13,16 +13,16 @@ import (
 	"regexp"
 )
 
-// Config is the file that portd is started with. A setting that it does not know is an error.
+// Config is the settings file of portd. Unknown settings are errors.
 type Config struct {
 	Listen      string `json:"listen"`      // address and port
-	PortHost    string `json:"port_host"`   // the domain below which every port has its name
+	PortHost    string `json:"port_host"`   // the domain of all port host names
 	Socket      string `json:"socket"`      // of the cell
-	Certificate string `json:"certificate"` // file of a chain for *.<port_host>; "" serves without TLS
+	Certificate string `json:"certificate"` // file with a chain for *.<port_host>; "" serves without TLS
 	Key         string `json:"key"`         // file
-	// PublicScheme is that of the URLs: https too where a proxy before this one speaks TLS.
+	// PublicScheme is the scheme of public URLs: https too if a proxy in front speaks TLS.
 	PublicScheme string `json:"public_scheme"`
-	// TrustedProxies are addresses of proxies before this one: what they say about the visitor's address is believed.
+	// TrustedProxies are proxies in front: their X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix `json:"trusted_proxies"`
 	DrainSeconds   int            `json:"drain_seconds"`
 }
@@ -31,7 +31,6 @@ var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9](
 
 const portHostMax = 253 - len("65535-") - 26 - len(".")
 
-// ReadConfig reads and checks the file.
 func ReadConfig(path string) (Config, error) {
 	var config Config
 	text, err := os.ReadFile(path)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// witness is an app that keeps every byte of each connection and answers each request whose end it finds.
+// witness is an app that keeps every byte of each connection and answers each complete request.
 type witness struct {
 	net.Listener
 	mu   sync.Mutex
@@ -95,7 +95,7 @@ func (w *witness) Write(p []byte) (int, error) {
 	return w.seen.Write(p)
 }
 
-// take gives what has come since it was last called.
+// take returns and clears what arrived.
 func (w *witness) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,14 +103,14 @@ func (w *witness) take() string {
 	return w.seen.String()
 }
 
-// served is what a case expects where every request of it is passed on: what the app reads of their lines, fields and bodies.
+// served expects that every request is forwarded, with these parts in what the app reads.
 type served struct {
 	answers int
 	has     []string
 	lacks   []string
 }
 
-// refused is what it expects where the first is not: nothing reaches the app, one answer comes, and the connection ends.
+// refused expects that nothing reaches the app, one answer comes, and the connection ends.
 type refused struct {
 	status string
 	reason string
@@ -132,13 +132,13 @@ func post(body string, fields ...string) string {
 	return requestOf("POST /in HTTP/1.1", fields...) + body
 }
 
-// corpus has the kinds of cases that the test suites of well-known servers and proxies have, and those of lists of smuggled requests. Each
-// ends with a whole request for /after, which asks for the connection's end.
+// corpus has the kinds of cases of the test suites of well-known servers and proxies, and of request smuggling lists.
+// Each case ends with a complete request for /after, which closes the connection.
 var corpus = map[string]struct {
 	bytes  string
 	expect any
 }{
-	// The request line.
+	// Request lines.
 	"an empty line before a request":          {"\r\n" + get1("/"), served{answers: 2}},
 	"two empty lines before a request":        {"\r\n\r\n" + get1("/"), refused{"400", "bad_request"}},
 	"a bare line feed before a request":       {"\n" + get1("/"), refused{"400", "bad_request"}},
@@ -214,7 +214,7 @@ var corpus = map[string]struct {
 	"a name without an end":     {get1("/", strings.Repeat("a", 1<<20)+": b"), refused{"431", "header_too_large"}},
 	"nothing but carriage ends": {strings.Repeat("\r\n", 1<<16), refused{"400", "bad_request"}},
 
-	// Where a body ends.
+	// Body lengths.
 	"a body of a length":                 {post("hello", "Content-Length: 5"), served{answers: 2, has: []string{"Content-Length: 5\r\n", "\r\n\r\nhello"}}},
 	"a length with zeros before it":      {post("hello", "Content-Length: 005"), served{answers: 2, has: []string{"Content-Length: 5\r\n", "hello"}}},
 	"a length with an underscore":        {post("hello", "Content-Length: 5_0"), refused{"400", "bad_request"}},
@@ -301,7 +301,8 @@ func TestTheCorpusOfRequests(t *testing.T) {
 	}
 }
 
-// expectRefused also where a body turned out to be none after its head had gone: the app has no whole request then, and never a second.
+// expectRefused also covers a body that turned out to be invalid after its head was forwarded: the app then has no
+// complete request, and never a second.
 func expectRefused(t *testing.T, expect refused, answer, arrived string) {
 	t.Helper()
 	if strings.Contains(arrived, "/after") || strings.Contains(arrived, "smuggled") {
@@ -348,7 +349,7 @@ func exchange(t *testing.T, address, bytes string) string {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(testns.Patience(patience)))
 	go func() { _, _ = io.WriteString(conn, bytes) }()
-	answer, _ := io.ReadAll(conn) // reset, where it ended before everything was read
+	answer, _ := io.ReadAll(conn) // a reset is fine
 	return string(answer)
 }
 

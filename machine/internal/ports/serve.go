@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Serve runs until the context ends, and then as long as requests under way take, within bounds.
+// Serve runs until the context ends, and then until open requests finish or the drain limit passes.
 func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	bounds, err := boundsHere()
 	if err != nil {
@@ -35,7 +35,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	}
 	pool := proxy.NewPool()
 	link := question.NewLink(question.Options{Socket: config.Socket, PortHost: config.PortHost, Gone: pool.Drop, Unconfirmed: question.UnconfirmedMax, Log: log})
-	// The link outlives the listener: what is under way is counted and may still be cut.
+	// The link outlives the listener: open requests are still counted and can be cut.
 	linked, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go link.Run(linked)
@@ -49,7 +49,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	return err
 }
 
-// boundsHere are the service's, or smaller ones where this process may not open the files that they need.
+// boundsHere returns the service's limits, or smaller ones if this process may not open enough files.
 func boundsHere() (proxy.Bounds, error) {
 	debug.SetMemoryLimit(proxy.MemoryMax)
 	if err := rlimit.RaiseOpenFiles(uint64(proxy.DefaultBounds.Files())); err != nil {
@@ -71,7 +71,6 @@ func openCertificates(config Config, log *slog.Logger) (*proxy.Certificates, err
 
 var errUsage = errors.New("usage: portd --config FILE")
 
-// Main is the program.
 func Main(arguments []string) error {
 	flags := flag.NewFlagSet("portd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process is portd in a process of its own.
+// process is portd in its own process.
 type process struct {
 	*exec.Cmd
 	address string
@@ -89,7 +89,7 @@ func get(address string) (*http.Response, error) {
 	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 }
 
-// endless is an app whose answer does not end, and which counts those who read it.
+// endless is an app with an endless answer that counts its readers.
 func endless(t *testing.T) netip.AddrPort {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,7 +154,7 @@ func TestATermLetsStreamsGoOnForAWhileAndTellsTheCellWhatWasSent(t *testing.T) {
 	}
 	defer response.Body.Close()
 	_ = portd.Process.Signal(syscall.SIGTERM)
-	for { // until it does not listen any more
+	for { // until it stops listening
 		conn, err := net.Dial("tcp", portd.address)
 		if err != nil {
 			break

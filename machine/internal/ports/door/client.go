@@ -2,7 +2,8 @@ package door
 
 import "net/netip"
 
-// ClientGroup is what one client has of addresses. A network of IPv6 gives each computer 2^64 of them.
+// ClientGroup returns the group of addresses that counts as one client. An IPv6 network gives each computer 2^64
+// addresses.
 func ClientGroup(address netip.Addr) netip.Addr {
 	if address.Is4() || !address.IsValid() {
 		return address

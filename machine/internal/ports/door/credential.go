@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// Kind is how a credential was shown.
+// Kind is how a credential was presented.
 type Kind string
 
 const (
@@ -19,22 +19,22 @@ const (
 	Link     Kind = "link"
 )
 
-// Credential is one right that a request shows. Whether it is one is the cell's to say.
+// Credential is a credential that a request presents. The cell decides if it is valid.
 type Credential struct {
 	Kind  Kind   `json:"kind"`
 	Value string `json:"value"`
 }
 
-// Shown is what a request showed, and the target that remains for the app.
+// Shown holds the credentials of a request, and the target that remains for the app.
 type Shown struct {
 	Credentials []Credential // to be tried in this order
 	Target      string
 }
 
 const (
-	// CookieName is one that a browser takes from this very host alone, and only over TLS.
+	// CookieName is a cookie that browsers accept only from this exact host, and only over TLS.
 	CookieName = "__Host-berth-port"
-	// PlainCookieName is for a service without TLS: browsers refuse the other one there.
+	// PlainCookieName is for a service without TLS, where browsers refuse the other cookie.
 	PlainCookieName = "berth-port"
 
 	tokenPrefix    = "sfp_"
@@ -45,10 +45,10 @@ const (
 	reservedPath   = "/__service"
 	callbackPath   = reservedPath + "/callback/"
 	linkPath       = reservedPath + "/link"
-	cookiesTried   = 32 // a neighbour may set more of the name where there is no TLS; one that is right among these is found
+	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name; a valid one among these is found
 )
 
-// Show finds what a request shows: a path of the platform first, then a header, then cookies.
+// Show reads a request's credentials: a path of the platform first, then a header, then cookies.
 func Show(request *httpwire.Request, cookieName string) (Shown, *Refusal) {
 	if isReserved(request.Target) {
 		return showByPath(request.Target)
@@ -90,7 +90,7 @@ func showByPath(target string) (Shown, *Refusal) {
 	return Shown{Credentials: []Credential{{Link, values.Get("t")}}}, nil
 }
 
-// showCallback: what follows the secret is the app's path, byte for byte.
+// showCallback splits a callback path: what follows the secret is the app's path, byte for byte.
 func showCallback(rest string) (Shown, *Refusal) {
 	end := strings.IndexAny(rest, "/?")
 	if end < 0 {
@@ -106,7 +106,7 @@ func showCallback(rest string) (Shown, *Refusal) {
 	return Shown{[]Credential{{Callback, secret}}, target}, nil
 }
 
-// showToken: the header that is only for it comes first. An Authorization that holds anything else is the app's.
+// showToken prefers the dedicated header. An Authorization header with another content belongs to the app.
 func showToken(fields httpwire.Fields) (string, bool) {
 	if token, count := fields.Only(httpwire.ServiceToken); count > 0 {
 		return token, true
@@ -127,7 +127,7 @@ func bearerOfOurs(value string) (string, bool) {
 	return token, strings.EqualFold(scheme, "bearer") && strings.HasPrefix(token, tokenPrefix)
 }
 
-// isSecret knows the shape of all secrets of ours: what has another one is refused without asking.
+// isSecret checks the shape of our secrets: other values are refused without a question to the cell.
 func isSecret(text, prefix string) bool {
 	if !strings.HasPrefix(text, prefix) || len(text) != len(prefix)+secretLength {
 		return false
@@ -141,7 +141,7 @@ func isSecret(text, prefix string) bool {
 	return true
 }
 
-// cookieValues are those that may be a cookie of ours, each once.
+// cookieValues returns possible cookies of ours, each once.
 func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	for _, field := range fields {
 		if field.Known != httpwire.Cookie || field.Twisted {
@@ -160,9 +160,9 @@ func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	return values
 }
 
-// withoutCookie drops our cookies from a Cookie header and leaves every other byte of it.
+// withoutCookie removes our cookies from a Cookie header and keeps every other byte.
 func withoutCookie(value string) string {
-	if !strings.Contains(value, PlainCookieName) { // it is the end of both names
+	if !strings.Contains(value, PlainCookieName) { // the end of both names
 		return value
 	}
 	var kept []string
@@ -175,15 +175,15 @@ func withoutCookie(value string) string {
 	return strings.Trim(strings.Join(kept, ";"), " \t")
 }
 
-// setsOurCookie: an app may not take the place of the platform's cookie.
+// setsOurCookie detects an app that tries to replace the platform's cookie.
 func setsOurCookie(value string) bool {
 	name, _, _ := strings.Cut(value, "=")
 	name = strings.Trim(name, " \t")
 	return name == CookieName || name == PlainCookieName
 }
 
-// SetCookie is the header that a good signed link is exchanged for: for this host alone, and for no page of another site but one that
-// somebody follows a link from.
+// SetCookie returns the header for a valid signed link. The cookie is for this host only, and browsers send it from
+// other sites only when a person follows a link.
 func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	rest := "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(maxAgeSeconds) + "; HttpOnly; SameSite=Lax"
 	if public.Scheme == "https" {
@@ -192,7 +192,7 @@ func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	return PlainCookieName + rest
 }
 
-// SafePath is a path that leads to this host and nowhere else, whatever the cell says.
+// SafePath returns a path on this host, even if the cell sends another URL.
 func SafePath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.HasPrefix(path, "/\\") {
 		return "/"

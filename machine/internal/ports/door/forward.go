@@ -7,15 +7,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// Public is how the visitor reached this service.
 type Public struct {
 	Scheme string // https or http
 	Client netip.Addr
 }
 
-// ForApp are the fields that the app gets: those of the visitor in their order, without the platform's credentials, without what
-// concerns this connection alone and without what the visitor says about whence it comes, and then what is true about that. Framing
-// is for the writer to add.
+// ForApp returns the fields for the app: the visitor's in their order, without the platform's credentials, hop-by-hop
+// fields and claims about the visitor's origin. Correct values of the latter follow. The writer adds the framing.
 func ForApp(request *httpwire.Request, credential Credential, public Public) httpwire.Fields {
 	fields := make(httpwire.Fields, 0, len(request.Fields)+4)
 	named := namedByConnection(request.Fields)
@@ -39,7 +37,7 @@ func appendKnown(fields httpwire.Fields, field httpwire.Field, request *httpwire
 	switch field.Known {
 	case httpwire.Host, httpwire.Expect:
 		return append(fields, field)
-	case httpwire.TE: // trailers are passed on; other codings are not asked for
+	case httpwire.TE: // trailers are passed on; other codings are not requested
 		if strings.Contains(strings.ToLower(field.Value), "trailers") {
 			field.Value = "trailers"
 			return append(fields, field)
@@ -67,7 +65,7 @@ func appendKnown(fields httpwire.Fields, field httpwire.Field, request *httpwire
 	return fields
 }
 
-// namedByConnection are the fields that were meant for this hop alone.
+// namedByConnection returns the fields that Connection names: they are for this hop only.
 func namedByConnection(fields httpwire.Fields) (named []string) {
 	for _, field := range fields {
 		if field.Known != httpwire.Connection || field.Twisted {
@@ -92,7 +90,7 @@ func isNamed(named []string, name string) bool {
 	return false
 }
 
-// withoutSecrets makes of a Referer what the app would have seen of that page's URL.
+// withoutSecrets rewrites a Referer to the URL that the app would have seen.
 func withoutSecrets(referer, host string) string {
 	_, rest, found := strings.Cut(referer, "://")
 	if !found {
@@ -109,7 +107,7 @@ func withoutSecrets(referer, host string) string {
 	return referer[:len(referer)-len(rest)] + rest[:at] + shown.Target
 }
 
-// TargetForApp drops parameters of the query that hold the credential itself. Everything else stays as it is, byte for byte.
+// TargetForApp removes query parameters that hold the credential. It keeps everything else byte for byte.
 func TargetForApp(target string, credential Credential) string {
 	path, query, found := strings.Cut(target, "?")
 	if !found || !strings.Contains(query, credential.Value) {
@@ -127,7 +125,7 @@ func TargetForApp(target string, credential Credential) string {
 	return path + "?" + strings.Join(kept, "&")
 }
 
-// ForVisitor are the fields of an app's answer that the visitor gets.
+// ForVisitor returns the fields of an app's answer for the visitor.
 func ForVisitor(fields httpwire.Fields) httpwire.Fields {
 	named := namedByConnection(fields)
 	kept := make(httpwire.Fields, 0, len(fields)+1)
@@ -148,7 +146,7 @@ func ForVisitor(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// Trailers are those that may follow a body in either direction: none that a head is judged by.
+// Trailers returns the fields that may follow a body: none that would change the meaning of a head.
 func Trailers(fields httpwire.Fields) httpwire.Fields {
 	kept := make(httpwire.Fields, 0, len(fields))
 	for _, field := range fields {
@@ -159,9 +157,10 @@ func Trailers(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// CheckOrigin refuses a request of a page that may not use this port's cookie. All ports are of one site to a browser, so the browser adds
-// the cookie to requests of other workspaces' pages. A page of another origin may open no WebSocket. A write needs proof that it is none
-// of another workspace's page: a page hides its origin by `no-referrer`, which makes it `null`, so an origin that cannot be read is no proof.
+// CheckOrigin refuses requests of pages that may not use this port's cookie. Browsers treat all ports as one site, so
+// they add the cookie to requests of other workspaces' pages. A page of another origin may not open a WebSocket. A
+// write needs proof that it does not come from another workspace's page. A page can hide its origin with
+// `no-referrer`, which sends `null`, so an unreadable origin is no proof.
 func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public) *Refusal {
 	origin, origins := request.Fields.Only(httpwire.Origin)
 	switch {
@@ -177,14 +176,15 @@ func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public
 	return refuse(reasonOriginRefused)
 }
 
-// isOwnPage: browsers say it, and no page can change it. `none` is a person's own doing, such as a bookmark.
+// isOwnPage trusts Sec-Fetch-Site: browsers set it and pages cannot change it. `none` is a user's action, such as a
+// bookmark.
 func isOwnPage(fields httpwire.Fields) bool {
 	site, sites := fields.Only(httpwire.SecFetchSite)
 	return sites == 1 && (site == "same-origin" || site == "none")
 }
 
-// isOfWorkspace says whether an origin is a port of the workspace, under the scheme and the port number by which this request came. Apps
-// use several ports of their workspace together.
+// isOfWorkspace reports whether an origin is a port of the same workspace, with the scheme and port number of this
+// request. Apps use several ports of their workspace together.
 func (n Names) isOfWorkspace(origin, host string, place Place, public Public) bool {
 	name, found := strings.CutPrefix(origin, public.Scheme+"://")
 	from, ours := n.Place(name)

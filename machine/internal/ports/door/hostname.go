@@ -1,5 +1,5 @@
-// Package door judges requests at the border: which port of which workspace a name stands for, what a request shows as its right, and
-// what an app is told of the request. It asks nobody and remembers nothing.
+// Package door judges requests without state or questions: it reads host names and credentials, and decides which
+// fields an app gets.
 package door
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Place is one port of one workspace, as a host name says it.
+// Place is one port of one workspace, as named by a host.
 type Place struct {
 	Port   int
 	HostID string
@@ -18,17 +18,17 @@ type Place struct {
 const (
 	hostIDLength = 26
 	portMax      = 65_535
-	// hostIDLast are the letters that the last of 26 can be: 128 bits leave two bits of it, which are zero.
+	// hostIDLast are the possible last letters of 26: 128 bits leave two bits of it unused, which are zero.
 	hostIDLast = "aeimquy4"
 )
 
-// Names reads host names below one domain.
+// Names parses host names below one domain.
 type Names struct{ suffix string }
 
-// NewNames takes the domain, without a port.
+// NewNames takes the domain without a port.
 func NewNames(portHost string) Names { return Names{"." + portHost} }
 
-// Place reads the value of a Host header. Only one spelling of a place is one: what a browser takes for another origin must not
+// Place parses a Host header. Only one spelling is accepted: names that browsers treat as different origins must not
 // reach the same workspace.
 func (n Names) Place(host string) (Place, bool) {
 	name, port, hasPort := strings.Cut(host, ":")
@@ -45,10 +45,10 @@ func (n Names) Place(host string) (Place, bool) {
 	}
 	place := Place{HostID: id}
 	place.Port, _ = strconv.Atoi(number)
-	return place, place.Port != wire.AgentPort // which is no app's
+	return place, place.Port != wire.AgentPort // the agent's port belongs to no app
 }
 
-// isDecimal: no sign, no leading zero.
+// isDecimal allows no sign and no leading zero.
 func isDecimal(text string, most int) bool {
 	if text == "" || len(text) > 5 || text[0] == '0' {
 		return false

@@ -40,7 +40,7 @@ func TestAPathOfALinkLeadsNowhereElse(t *testing.T) {
 
 const contract = "../../../../contract/"
 
-// The api, the cell and this process read the same names.
+// The api, the cell and portd read the same names.
 func TestHostIDsAreThoseOfTheContract(t *testing.T) {
 	text, err := os.ReadFile(contract + "port-hosts.json")
 	if err != nil {

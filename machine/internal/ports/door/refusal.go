@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Refusal is an answer of the platform instead of the app's. Its reason is one of a closed set.
+// Refusal is an answer of the platform in place of the app's. Its reason is one of a closed set.
 type Refusal struct {
 	Status            int    `json:"status"`
 	Reason            string `json:"reason"`
@@ -24,7 +24,7 @@ const (
 	reasonOriginRefused     = "origin_refused"
 )
 
-// refusals are those that are decided without asking anybody.
+// refusals are decided without the cell.
 var refusals = map[string]Refusal{
 	reasonHostUnknown:       {404, reasonHostUnknown, "No port of a workspace has this name.", 0},
 	reasonCredentialMissing: {401, reasonCredentialMissing, "This port is private: a port token, a signed link or a callback URL is needed.", 0},
@@ -45,7 +45,7 @@ var refusals = map[string]Refusal{
 
 func refuse(reason string) *Refusal { return Refuse(reason) }
 
-// Refuse is a refusal that portd decides.
+// Refuse returns a refusal that portd decides by itself.
 func Refuse(reason string) *Refusal {
 	refusal, known := refusals[reason]
 	if !known {
@@ -75,7 +75,7 @@ var codes = map[int]struct {
 	504: {"timeout", true},
 }
 
-// Page is the body of a refusal, for a person where the request says that it wants HTML, else for a program.
+// Page returns the body of a refusal: HTML if the request accepts it, else JSON.
 func (r *Refusal) Page(wantsHTML bool, requestID string) (contentType, body string) {
 	if wantsHTML {
 		return "text/html; charset=utf-8", r.html(requestID)
@@ -92,7 +92,7 @@ func (r *Refusal) envelope(requestID string) string {
 		"code": word.code, "message": r.Message, "request_id": requestID, "retryable": word.retryable, "details": map[string]any{"reason": r.Reason},
 	}})
 	if err != nil {
-		panic(err) // strings alone
+		panic(err) // cannot fail: only strings
 	}
 	return string(text)
 }
@@ -106,5 +106,5 @@ func (r *Refusal) html(requestID string) string {
 		"</small></p></body></html>\n"
 }
 
-// WantsHTML: browsers say so, programs do not.
+// WantsHTML reports whether a browser asks: programs do not accept HTML.
 func WantsHTML(accept string) bool { return strings.Contains(accept, "text/html") }

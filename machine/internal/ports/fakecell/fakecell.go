@@ -1,4 +1,4 @@
-// Package fakecell is the cell's side of the conversation with portd, for tests: it grants what it is told to.
+// Package fakecell is a fake of the cell's side of the protocol with portd, for tests.
 package fakecell
 
 import (
@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// Ask is a question.
 type Ask struct {
 	ID         uint64 `json:"id"`
 	HostID     string `json:"host_id"`
@@ -24,7 +23,7 @@ type Ask struct {
 	Client    string `json:"client"`
 }
 
-// Frame is whatever portd sent.
+// Frame is a frame that portd sent.
 type Frame map[string]json.RawMessage
 
 // Grant, Refuse and Redirect are answers, without the id of the question.
@@ -49,11 +48,11 @@ type Redirect struct {
 	MaxAgeSeconds int    `json:"max_age_seconds"`
 }
 
-// Cell listens on Socket. Decide is called for each question in a goroutine of its own and returns a Grant, Refuse or Redirect, or nil
-// for no answer.
+// Cell listens on Socket. decide runs in its own goroutine for each question and returns a Grant, Refuse or Redirect,
+// or nil for no answer.
 type Cell struct {
 	Socket string
-	Frames chan Frame // of every kind, in the order of their coming
+	Frames chan Frame // of every kind, in order of arrival
 
 	decide   func(Ask) any
 	ready    func(lease uint64) any
@@ -75,7 +74,7 @@ func Start(t testing.TB, decide func(Ask) any) *Cell {
 	return c
 }
 
-// Listen begins, or begins again after Stop.
+// Listen starts the listener, also after Stop.
 func (c *Cell) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("unix", c.Socket)
@@ -99,7 +98,7 @@ func (c *Cell) Listen(t testing.TB) {
 	}()
 }
 
-// Stop ends the connection, and takes no other.
+// Stop closes the connection and the listener.
 func (c *Cell) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,28 +108,30 @@ func (c *Cell) Stop() {
 	}
 }
 
-// OnBusy says what is answered to a lease that is used again: {"ready":…} or {"cut":…}, without which a grant's machine is as it was.
+// OnBusy sets the answer for a lease that is used again: {"ready":…} or {"cut":…}. By default the machine is
+// unchanged.
 func (c *Cell) OnBusy(ready func(lease uint64) any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = ready
 }
 
-// OnLook says on which addresses the app of a lease listens; without it no look is answered. Nil is an answer too: the machine cannot say.
+// OnLook sets the addresses on which a lease's app listens; without it, looks get no answer. nil answers that the
+// machine cannot say.
 func (c *Cell) OnLook(look func(lease uint64) []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.look = look
 }
 
-// Asked is the number of questions so far.
+// Asked returns the number of questions so far.
 func (c *Cell) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// NewLease is a number for a Grant.
+// NewLease returns a new id for a Grant.
 func (c *Cell) NewLease() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +221,7 @@ func (c *Cell) Send(frame any) {
 	}
 }
 
-// Cut takes a lease back.
+// Cut revokes a lease.
 func (c *Cell) Cut(lease uint64, reason string, status int) {
 	c.Send(map[string]any{"cut": map[string]any{"lease": lease, "reason": reason, "status": status}})
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Body reads what follows a head. Read returns io.EOF at the body's end, and io.ErrUnexpectedEOF where the connection ended before.
+// Body reads a body. Read returns io.EOF at its end, and io.ErrUnexpectedEOF if the connection ends before.
 type Body struct {
 	from     *bufio.Reader
 	kind     FramingKind
@@ -17,18 +17,17 @@ type Body struct {
 	trailers Fields
 }
 
-// NewBody reads the body that a head announced.
 func NewBody(from *bufio.Reader, framing Framing) *Body {
 	return &Body{from: from, kind: framing.Kind, left: framing.Length, ended: framing.Kind == NoBody}
 }
 
-// Ended says whether the body has been read to its end, trailers included.
+// Ended reports whether the body was read to its end, including trailers.
 func (b *Body) Ended() bool { return b.ended }
 
-// Trailers came after the last chunk.
+// Trailers returns the fields after the last chunk.
 func (b *Body) Trailers() Fields { return b.trailers }
 
-// Waiting says that a read would wait for the other side: what has come is not enough for it.
+// Waiting reports whether a read would block: the buffered bytes are not enough.
 func (b *Body) Waiting() bool {
 	if b.ended {
 		return false
@@ -40,13 +39,13 @@ func (b *Body) Waiting() bool {
 	if b.inChunk && len(here) >= 2 {
 		here = here[2:]
 	}
-	if len(here) > 0 && here[0] == '0' { // the last one comes with its trailers
+	if len(here) > 0 && here[0] == '0' { // the last chunk comes with its trailers
 		return !bytes.Contains(here, []byte("\r\n\r\n"))
 	}
 	return bytes.IndexByte(here, '\n') < 0
 }
 
-// Await returns when more has come, or why nothing does. It holds no other memory than the connection's.
+// Await blocks until more bytes arrive, or returns the error. It uses no memory but the connection's.
 func (b *Body) Await() error {
 	_, err := b.from.Peek(b.from.Buffered() + 1)
 	return err
@@ -86,7 +85,7 @@ func unexpected(err error) error {
 
 const chunkLineMax = 256
 
-// nextChunk reads the end of the last chunk and the line of the next, or the trailers.
+// nextChunk reads the end of the current chunk and the next chunk's line, or the trailers.
 func (b *Body) nextChunk() error {
 	if b.inChunk {
 		if err := b.expectLineEnd(); err != nil {
@@ -122,7 +121,7 @@ func (b *Body) expectLineEnd() error {
 	return nil
 }
 
-// readSize takes hexadecimal digits, and extensions, which it forgets.
+// readSize parses hexadecimal digits and drops extensions.
 func (b *Body) readSize() (int64, error) {
 	line, err := b.from.ReadSlice('\n')
 	switch {

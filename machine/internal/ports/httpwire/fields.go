@@ -1,29 +1,27 @@
-// Package httpwire reads and writes heads and bodies of HTTP/1.1 as a proxy must who stands between two that may each be hostile:
-// what is read is either unmistakable or refused, and what is written is framed anew. The order, the case and the repeats of fields
-// are kept, which net/http does not do.
+// Package httpwire reads and writes HTTP/1.1 for a proxy between two hostile sides. Ambiguous input is refused, and
+// framing is always written anew. The order, case and repetition of fields are kept, unlike in net/http.
 package httpwire
 
 import (
 	"strings"
 )
 
-// Field is one line of a head or of trailers.
 type Field struct {
 	Name, Value string
 	Known       Known
 	Twisted     bool // the name has `_` in the place of `-`, and is a known one only for programs that cannot tell them apart
 }
 
-// Fields are in the order in which they came.
+// Fields are in order of arrival.
 type Fields []Field
 
-// MakeField is a field of our own making.
+// MakeField makes a field of our own.
 func MakeField(name, value string) Field {
 	known, twisted := knowName(name)
 	return Field{name, value, known, twisted}
 }
 
-// Only is the value of the one field of a kind, and how many there are.
+// Only returns the first value of a field and the number of such fields.
 func (f Fields) Only(known Known) (value string, count int) {
 	for i := range f {
 		if f[i].Known == known && !f[i].Twisted {
@@ -36,7 +34,7 @@ func (f Fields) Only(known Known) (value string, count int) {
 	return value, count
 }
 
-// HasToken says whether a list, which may be in several fields, has the token.
+// HasToken reports whether a list, which may span several fields, has the token.
 func (f Fields) HasToken(known Known, token string) bool {
 	for i := range f {
 		if f[i].Known == known && !f[i].Twisted && hasToken(f[i].Value, token) {
@@ -48,7 +46,7 @@ func (f Fields) HasToken(known Known, token string) bool {
 
 const namedMax = 32
 
-// namesTooMany: each name of a Connection header is compared with each field.
+// namesTooMany limits Connection names: each is compared with each field.
 func (f Fields) namesTooMany() bool {
 	names := 0
 	for i := range f {
@@ -59,7 +57,7 @@ func (f Fields) namesTooMany() bool {
 	return names > namedMax
 }
 
-// Bytes is what they take in HTTP/1.1.
+// Bytes returns the size in HTTP/1.1.
 func (f Fields) Bytes() (bytes int) {
 	for i := range f {
 		bytes += len(f[i].Name) + len(f[i].Value) + len(": \r\n")
@@ -76,7 +74,7 @@ func hasToken(list, token string) bool {
 	return false
 }
 
-// Problem is why a head or a body is refused.
+// Problem is the reason why a head or a body is refused.
 type Problem struct {
 	Status  int
 	Reason  string
@@ -87,7 +85,7 @@ func (p *Problem) Error() string { return p.Message }
 
 func bad(message string) error { return &Problem{400, "bad_request", message} }
 
-// parseField takes a line without its end.
+// parseField parses a line without its end.
 func parseField(line string) (Field, error) {
 	name, value, found := strings.Cut(line, ":")
 	switch {
@@ -132,7 +130,7 @@ func isFieldValue(text string) bool {
 	return true
 }
 
-// parseLength takes nothing but digits: a sign, a list or a hexadecimal number is a length for some and another one for others.
+// parseLength accepts only digits: parsers disagree on signs, lists and hexadecimal numbers.
 func parseLength(text string) (int64, bool) {
 	if text == "" || len(text) > 18 {
 		return 0, false

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzRequest: what is taken here, another careful reader takes for the same request.
+// FuzzRequest checks that net/http reads an accepted request in the same way.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -33,7 +33,7 @@ func FuzzRequest(f *testing.F) {
 		theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(sent)))
 		if err != nil {
 			if strings.ContainsAny(request.Host+request.Target+request.Method, "\x80%[]:@/\\\"<>^`{|}!$&'()*+,;=?") || !isPlain(request.Host) || !isPlain(request.Target) {
-				return // it is choosier about hosts and paths
+				return // net/http is stricter about hosts and paths
 			}
 			t.Fatalf("%q is no request for others: %v", sent, err)
 		}
@@ -57,7 +57,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// FuzzResponse: nothing that an app sends ends this process or is read twice.
+// FuzzResponse checks that no answer of an app crashes the process or is read twice.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

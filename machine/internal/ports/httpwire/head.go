@@ -15,12 +15,13 @@ const (
 	trailersMax     = 8 << 10
 )
 
-// errTooLarge: a head has more bytes or more fields than are read.
+// errTooLarge means that a head exceeds the limit of bytes or fields.
 var errTooLarge = errors.New("a head is too large")
 
 var heads = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}
 
-// readHead reads to the empty line, and returns the lines without their ends. io.EOF is an end before the first byte.
+// readHead reads to the empty line and returns the lines without their ends. io.EOF means an end before the first
+// byte.
 func readHead(r *bufio.Reader, bytesMax int, lenient bool) (lines string, err error) {
 	buffer := heads.Get().(*[]byte)
 	head := (*buffer)[:0]
@@ -57,7 +58,7 @@ func readHead(r *bufio.Reader, bytesMax int, lenient bool) (lines string, err er
 	}
 }
 
-// cutLine is the next line of what readHead returned. A carriage return that is left within it is refused by whoever reads the line.
+// cutLine returns the next line of readHead's result. The line's parser refuses a remaining carriage return.
 func cutLine(lines string) (line, rest string) {
 	line, rest, _ = strings.Cut(lines, "\n")
 	return line, rest

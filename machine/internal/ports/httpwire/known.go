@@ -2,7 +2,7 @@ package httpwire
 
 import "strings"
 
-// Known is a field name that the proxy has to do with. All others pass.
+// Known is a field name that the proxy handles. All others pass.
 type Known uint8
 
 const (
@@ -13,7 +13,7 @@ const (
 	ContentLength
 	Cookie
 	Expect
-	Forwarded // all that says, or claims, whence a request came
+	Forwarded // claims about the visitor's origin
 	Host
 	HTTP2Settings
 	KeepAlive
@@ -62,8 +62,8 @@ const (
 	forwardedPrefix = "x-forwarded-"
 )
 
-// knowName says what a name is. Programs behind a gateway interface cannot tell `_` from `-`: a name that is a known one for them
-// alone is twisted. It means nothing here and is never passed on.
+// knowName classifies a name. CGI-like programs cannot distinguish `_` from `-`: a name that only they would take for
+// a known one is twisted. It has no meaning here and is never passed on.
 func knowName(name string) (known Known, twisted bool) {
 	if len(name) > longestKnown {
 		return Other, false

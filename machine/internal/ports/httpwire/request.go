@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// Request is the head of a request.
 type Request struct {
 	Method, Target string
 	Minor          int // of HTTP/1
@@ -15,11 +14,10 @@ type Request struct {
 	Host           string
 	Framing        Framing
 	Close          bool   // no request follows on this connection
-	Upgrade        string // the protocols that the visitor would go on with, "" for none
-	Continue       bool   // the body is sent when somebody has asked for it
+	Upgrade        string // protocols of the requested upgrade, "" for none
+	Continue       bool   // the visitor sends the body only after 100 Continue
 }
 
-// Framing says how long a body is.
 type Framing struct {
 	Kind   FramingKind
 	Length int64 // of a FixedBody
@@ -31,15 +29,16 @@ const (
 	NoBody FramingKind = iota
 	FixedBody
 	ChunkedBody
-	UntilClose // of responses alone
+	UntilClose // of responses only
 )
 
 const methodMax = 32
 
-// ReadRequest reads one head. io.EOF is an end between two requests; a *Problem is to be told; another error is the connection's.
+// ReadRequest reads one head. io.EOF is an end between two requests; a *Problem must be answered; other errors are
+// the connection's.
 func ReadRequest(r *bufio.Reader) (*Request, error) {
 	lines, err := readHead(r, RequestHeadMax, false)
-	if err == nil && lines == "" { // an empty line may stand before a request: RFC 9112, 2.2
+	if err == nil && lines == "" { // an empty line may precede a request: RFC 9112, 2.2
 		lines, err = readHead(r, RequestHeadMax, false)
 	}
 	if err != nil {
@@ -85,7 +84,7 @@ func (q *Request) checkLine() error {
 	return nil
 }
 
-// Check is for a request that came by another protocol than HTTP/1: what is passed on must be right in HTTP/1.1.
+// Check validates a request of another protocol version: it must be valid in HTTP/1.1 when forwarded.
 func (q *Request) Check() error {
 	if len(q.Fields) > FieldsMax {
 		return requestProblem(errTooLarge)
@@ -101,7 +100,7 @@ func (q *Request) Check() error {
 	return q.checkLine()
 }
 
-// isTarget knows the origin form alone. The absolute form names a second host, and none of them is asked to be a forward proxy.
+// isTarget accepts only the origin form. The absolute form names a second host, and portd is not a forward proxy.
 func isTarget(target string) bool {
 	if target == "" || target[0] != '/' {
 		return false
@@ -114,7 +113,7 @@ func isTarget(target string) bool {
 	return true
 }
 
-// understand is what the fields mean together.
+// understand interprets the fields together.
 func (q *Request) understand() error {
 	host, hosts := q.Fields.Only(Host)
 	if hosts != 1 {
@@ -164,8 +163,8 @@ func requestFraming(fields Fields, minor int) (Framing, error) {
 	return Framing{FixedBody, bytes}, nil
 }
 
-// understandUpgrade: an Upgrade header that Connection does not name is meant for nobody. HTTP/2 in the clear would be a tunnel through
-// which every request but the first passes unjudged.
+// understandUpgrade ignores an Upgrade header that Connection does not name. It refuses HTTP/2 in cleartext, a tunnel
+// in which all requests but the first would pass unchecked.
 func (q *Request) understandUpgrade() error {
 	protocols, count := q.Fields.Only(Upgrade)
 	if _, settings := q.Fields.Only(HTTP2Settings); settings > 0 {

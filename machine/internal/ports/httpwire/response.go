@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Response is the head of a response, an interim one too.
+// Response is the head of a response, also of an interim one.
 type Response struct {
 	Status  int
 	Phrase  string
 	Minor   int
 	Fields  Fields
 	Framing Framing
-	Length  int64 // what Content-Length says, even where no body follows, as after HEAD; -1: it says nothing
-	Keep    bool  // another request may follow on this connection, as far as the head says
+	Length  int64 // Content-Length, even if no body follows, as after HEAD; -1: absent
+	Keep    bool  // the head allows another request on this connection
 	Upgrade string
 }
 
-// ErrBadAnswer is whatever an app answers that is not HTTP/1.
+// ErrBadAnswer means that an app's answer is not valid HTTP/1.
 var ErrBadAnswer = errors.New("what the app answered is not HTTP/1.1")
 
-// ReadResponse reads one head of an answer to a request of that method. Lines may end without a carriage return: apps exist that
-// write them so, and what they mean is certain.
+// ReadResponse reads one head of the answer to a request of that method. It accepts lines without a carriage return,
+// which some apps send: their meaning is clear.
 func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	lines, err := readHead(r, ResponseHeadMax, true)
 	if err != nil {
@@ -40,14 +40,14 @@ func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	return response, response.understand(method)
 }
 
-// interimHeadMax: an app may send many of them for one request.
+// interimHeadMax is smaller, because an app may send many interim heads for one request.
 const interimHeadMax = 8 << 10
 
 func (p *Response) isInterim() bool {
 	return p.Status < http.StatusOK && p.Status != http.StatusSwitchingProtocols
 }
 
-// answerProblem: the connection's errors stay what they are.
+// answerProblem keeps errors of the connection.
 func answerProblem(err error) error {
 	var problem *Problem
 	if errors.Is(err, errTooLarge) || errors.As(err, &problem) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged is how many segments of a connection the other side has not acknowledged.
+// unacknowledged returns the number of segments that the peer has not acknowledged.
 func unacknowledged(t *testing.T, conn net.Conn) uint32 {
 	t.Helper()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
@@ -24,8 +24,8 @@ func unacknowledged(t *testing.T, conn net.Conn) uint32 {
 	return info.Unacked
 }
 
-// The kernel waits 40 ms at least before it acknowledges by itself. Of many answers one that is acknowledged sooner shows that somebody
-// asked for it, on a computer that is ever so slow; the first ones of a connection are always acknowledged at once.
+// The kernel delays an acknowledgement by at least 40 ms. One faster acknowledgement among many answers proves that
+// it was requested, even on a slow computer. The kernel acknowledges the first segments of a connection at once.
 func TestAnAppThatSendsHeadAndBodyApartIsNotKeptWaiting(t *testing.T) {
 	const answers, first, soon = 60, 30, 15 * time.Millisecond
 	prompt := 0

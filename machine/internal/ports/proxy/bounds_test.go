@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheBoundsTogetherAreWithinMemoryAndFiles(t *testing.T) {
-	const files = 20_000 // what a container lets a process open, at the least
+	const files = 20_000 // the lowest limit of open files in a container
 	if bytes := DefaultBounds.Bytes(); bytes > MemoryMax {
 		t.Errorf("%d MiB of %d", bytes>>20, MemoryMax>>20)
 	}
@@ -21,7 +21,7 @@ func TestTheBoundsTogetherAreWithinMemoryAndFiles(t *testing.T) {
 	}
 }
 
-// The first frames of a connection say how much a visitor may send that no app has read.
+// The first frames of a connection announce how much unread data a visitor may send.
 func TestAConnectionOfHTTP2HoldsNoMoreThanTheBoundsCountWith(t *testing.T) {
 	change, _, _ := secured(t)
 	w := newWorld(t, answering(t, ok).Addr(), change)

@@ -10,7 +10,7 @@ import (
 
 const lookEvery = 2 * time.Second
 
-// Certificates is a pair of files that may be replaced while they are in use.
+// Certificates is a pair of files that may be replaced while in use.
 type Certificates struct {
 	certificate, key string
 	log              *slog.Logger
@@ -26,7 +26,7 @@ type fileVersion struct {
 	at   time.Time
 }
 
-// OpenCertificates reads the pair, which has to be right.
+// OpenCertificates loads the pair. An invalid pair is an error.
 func OpenCertificates(certificate, key string, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{certificate: certificate, key: key, log: log}
 	version := c.look()
@@ -51,7 +51,7 @@ func (c *Certificates) load(version [2]fileVersion) error {
 	return nil
 }
 
-// get is called for each handshake. Files that are being replaced, or are no pair, leave the certificate of before in use.
+// get runs for each handshake. While files are being replaced or do not match, the last certificate stays in use.
 func (c *Certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

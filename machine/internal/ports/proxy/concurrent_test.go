@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Many visitors at once, while leases are taken back and machines move: nobody gets another's answer, and nobody waits for ever.
+// With many visitors at once, while leases are cut and machines move, nobody gets another visitor's answer and nobody
+// waits forever.
 func TestVisitorsNeverGetAnothersAnswer(t *testing.T) {
 	app := handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {
 		if rand.IntN(8) == 0 {
@@ -51,7 +52,7 @@ func TestVisitorsNeverGetAnothersAnswer(t *testing.T) {
 				switch {
 				case status(answer) == "200 OK" && answer[len(answer)-len(path):] == path:
 					served.Store(path, true)
-				case header(answer, "x-service-reason") != "" || answer == "": // cut, before the answer or in it
+				case header(answer, "x-service-reason") != "" || answer == "": // cut, before or during the answer
 					refused.Store(path, true)
 				default:
 					t.Errorf("%s: %q", path, answer)

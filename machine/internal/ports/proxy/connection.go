@@ -20,7 +20,7 @@ import (
 
 const lingerBytes = 8 << 20
 
-// connection is one of a visitor, with one request after the other.
+// connection is a visitor's connection, with one request after the other.
 type connection struct {
 	server  *Server
 	raw     net.Conn
@@ -28,9 +28,9 @@ type connection struct {
 	reader  *bufio.Reader
 	writer  *bufio.Writer
 	address netip.Addr
-	trusted bool // it is of a proxy that is believed
+	trusted bool // comes from a trusted proxy
 	seat    seat
-	began   atomic.Bool // a request has come
+	began   atomic.Bool // a request has arrived
 
 	mu      sync.Mutex
 	resting bool // between two requests
@@ -61,7 +61,7 @@ func (c *connection) serve() {
 	}
 }
 
-// handshake returns false also where the connection is served as HTTP/2 to its end.
+// handshake returns false on failure, and after a connection was served as HTTP/2 to its end.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
@@ -82,7 +82,7 @@ func (c *connection) handshake() (*tls.Conn, bool) {
 	return secured, true
 }
 
-// next serves one request, and says whether another may follow.
+// next serves one request, and reports whether another may follow.
 func (c *connection) next() bool {
 	c.conn.readWithin(0)
 	if !c.awaitRequest() {
@@ -108,7 +108,7 @@ func (c *connection) next() bool {
 	return !c.server.draining.Load()
 }
 
-// handle serves a request of any protocol.
+// handle serves a request of any protocol version.
 func (c *connection) handle(ctx context.Context, request *httpwire.Request, v visitor) *door.Refusal {
 	c.began.Store(true)
 	c.server.lobby.begin(c)
@@ -116,7 +116,7 @@ func (c *connection) handle(ctx context.Context, request *httpwire.Request, v vi
 	return c.server.handle(ctx, request, v, c.public(request))
 }
 
-// awaitRequest returns false when none comes.
+// awaitRequest returns false if no request comes.
 func (c *connection) awaitRequest() bool {
 	c.mu.Lock()
 	c.resting = true
@@ -136,7 +136,7 @@ func (c *connection) awaitRequest() bool {
 	return err == nil
 }
 
-// rest ends the connection where nothing is under way on it.
+// rest closes the connection unless a request is in progress.
 func (c *connection) rest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +145,7 @@ func (c *connection) rest() {
 	}
 }
 
-// refuseHead answers a head that is none. Nothing can follow: nobody knows where the next request would begin.
+// refuseHead answers an invalid head. The connection must end: the start of the next request is unknown.
 func (c *connection) refuseHead(err error) {
 	var problem *httpwire.Problem
 	refusal := door.Refuse("request_timeout")
@@ -160,7 +160,7 @@ func (c *connection) refuseHead(err error) {
 	c.linger()
 }
 
-// linger lets the visitor read the last answer: a connection that is closed while bytes of it are unread takes the answer with it.
+// linger lets the visitor read the last answer: closing with unread bytes resets the connection and loses the answer.
 func (c *connection) linger() {
 	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -170,7 +170,7 @@ func (c *connection) linger() {
 	_, _ = io.CopyN(io.Discard, c.reader, lingerBytes)
 }
 
-// public is how the visitor reached the service: its address is what a trusted proxy says, else the connection's.
+// public returns the visitor's scheme and address. A trusted proxy may report the address.
 func (c *connection) public(request *httpwire.Request) door.Public {
 	public := door.Public{Scheme: c.server.options.Scheme, Client: c.address}
 	if c.trusted {
@@ -179,7 +179,7 @@ func (c *connection) public(request *httpwire.Request) door.Public {
 	return public
 }
 
-// clientBehind reads X-Forwarded-For from its end: the last address that is none of the trusted proxies' is the visitor's.
+// clientBehind reads X-Forwarded-For from its end: the last address that is not a trusted proxy is the visitor's.
 func (s *Server) clientBehind(fields httpwire.Fields, nearest netip.Addr) netip.Addr {
 	var hops []string
 	for _, field := range fields {

@@ -2,7 +2,7 @@ package proxy
 
 import "sync"
 
-// counted bounds how many there are of each kind at a time.
+// counted limits the concurrent number for each key.
 type counted[K comparable] struct {
 	mu   sync.Mutex
 	many map[K]int

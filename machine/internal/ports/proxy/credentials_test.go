@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// public is a service whose URLs are https, because a proxy before it speaks TLS.
+// public configures https URLs, as behind a proxy that speaks TLS.
 func public(o *Options) { o.Scheme = "https" }
 
 func trusting(o *Options) { o.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
@@ -144,7 +144,7 @@ func TestACookieThatANeighbourSetLocksNobodyOut(t *testing.T) {
 	if status(answer) != "200 OK" {
 		t.Fatalf("%q", answer)
 	}
-	asked := w.cell.Asked() // the right one is the first to be tried from now on
+	asked := w.cell.Asked() // the valid cookie is tried first from now on
 	w.exchange("GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nCookie: " + strings.ReplaceAll(tossed, "sfc_0", "sfc_1") + "berth-port=" + cookie + "\r\n\r\n")
 	if w.cell.Asked() != asked {
 		t.Fatal(w.cell.Asked(), asked)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/question"
 )
 
-// exchange is one request on its way to an app, and the answer on its way back.
+// exchange is one request to an app and its answer.
 type exchange struct {
 	server  *Server
 	request *httpwire.Request
@@ -22,17 +22,17 @@ type exchange struct {
 	group   netip.Addr // of the client
 	counts  counts
 
-	credential door.Credential // the one that was right
-	target     string          // what the app is asked for
+	credential door.Credential // the accepted credential
+	target     string          // the target for the app
 	use        *question.Use
 	upstream   *upstream
-	sent       bool        // something has gone to the app
-	bodyHere   atomic.Bool // all of it
+	sent       bool        // some bytes went to the app
+	bodyHere   atomic.Bool // the whole body has arrived
 	sending    *sending    // the body; nil while nothing is being sent
 
 	mu         sync.Mutex
 	cancel     context.CancelFunc
-	held       *upstream // what a cut closes
+	held       *upstream // a cut closes it
 	cutBy      *door.Refusal
 	over       bool
 	headIsHere bool
@@ -40,7 +40,7 @@ type exchange struct {
 	unwatch    func()
 }
 
-// counts says among what a request counts while it lasts.
+// counts is the limit that a request counts for.
 type counts uint8
 
 const (
@@ -49,7 +49,8 @@ const (
 	ofWorkspace
 )
 
-// Unproven counts the request for its client: what it shows may be nothing, so it takes no place of the workspace that it names.
+// Unproven counts the request for its client: its credential may be invalid, so it takes no capacity of the workspace
+// it names.
 func (e *exchange) Unproven() *door.Refusal {
 	if e.counts != uncounted {
 		return nil
@@ -62,7 +63,7 @@ func (e *exchange) Unproven() *door.Refusal {
 	return nil
 }
 
-// Proven counts it for its workspace.
+// Proven counts the request for its workspace.
 func (e *exchange) Proven() *door.Refusal {
 	if e.counts == ofWorkspace {
 		return nil
@@ -106,7 +107,7 @@ func (e *exchange) run(ctx context.Context) *door.Refusal {
 	return e.attempts(ctx, shown)
 }
 
-// attempts ask again where the machine has moved before the app was told anything.
+// attempts retry if the machine moved before the app received anything.
 func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
 	defer cancel()
@@ -131,7 +132,7 @@ func cookieName(public door.Public) string {
 	return door.PlainCookieName
 }
 
-// attempt goes once from the question to the answer.
+// attempt asks the cell, then forwards the request and its answer.
 func (e *exchange) attempt(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +164,7 @@ func (e *exchange) question(credential door.Credential) question.Question {
 	}
 }
 
-// Cut ends the exchange because its right has ended, the service does, or its place is another's.
+// Cut ends the exchange: its lease was cut, the service ends, or fair share gives its capacity to another key.
 func (e *exchange) Cut(refusal *door.Refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,7 +174,7 @@ func (e *exchange) Cut(refusal *door.Refusal) {
 	}
 }
 
-// abandon ends it because nobody waits for the answer.
+// abandon ends the exchange because the visitor has gone.
 func (e *exchange) abandon() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -201,7 +202,7 @@ func (e *exchange) finish() {
 	e.finishWatching()
 }
 
-// watch begins when nothing of this request is to come any more.
+// watch starts once the request has arrived completely.
 func (e *exchange) watch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -210,7 +211,7 @@ func (e *exchange) watch() {
 	}
 }
 
-// hold makes a connection the one that is closed when the exchange is cut. It returns why not, where that has happened before.
+// hold registers the connection that a cut closes. It returns the refusal if the exchange was cut already.
 func (e *exchange) hold(u *upstream) *door.Refusal {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -222,7 +223,7 @@ func (e *exchange) hold(u *upstream) *door.Refusal {
 	return nil
 }
 
-// release takes the connection out of the reach of a cut. It returns false where one has closed it.
+// release unregisters the connection. It returns false if a cut has closed it.
 func (e *exchange) release() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -230,7 +231,7 @@ func (e *exchange) release() bool {
 	return e.cutBy == nil
 }
 
-// cutOr is why the exchange was cut, else the other.
+// cutOr returns the reason of the cut, else the given refusal.
 func (e *exchange) cutOr(refusal *door.Refusal) *door.Refusal {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -240,7 +241,7 @@ func (e *exchange) cutOr(refusal *door.Refusal) *door.Refusal {
 	return refusal
 }
 
-// closes says whether no request may follow on the visitor's connection.
+// closes reports whether the visitor's connection must end after this request.
 func (e *exchange) closes() bool {
 	return e.request.Close || !e.bodyHere.Load() || e.server.draining.Load()
 }

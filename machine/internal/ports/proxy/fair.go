@@ -6,15 +6,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// fair bounds how many exchanges there are at a time, in all and for each key. No key keeps the others out: where all places are taken,
-// an exchange of the key with the most ends for one of a key with fewer.
+// fair limits concurrent exchanges in total and for each key. At the total limit, an exchange of the key with the
+// most ends in favour of a key with fewer.
 type fair[K comparable] struct {
 	mu   sync.Mutex
 	of   map[K]map[*exchange]struct{}
 	many int
 }
 
-// emptyKept: a key that comes again in a moment, as most do, finds its map.
+// emptyKept is the number of empty maps that are kept, because most keys return soon.
 const emptyKept = 256
 
 func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
@@ -36,7 +36,7 @@ func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
 	return true
 }
 
-// makeRoom is for a key that has so many.
+// makeRoom ends an exchange of a key that has more than `have`.
 func (f *fair[K]) makeRoom(have int) bool {
 	var most K
 	for key, those := range f.of {

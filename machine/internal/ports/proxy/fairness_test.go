@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// dialFrom is a connection of another client: all of 127.0.0.0/8 is this computer.
+// dialFrom connects as another client: all of 127.0.0.0/8 is this computer.
 func (w *world) dialFrom(address string) net.Conn {
 	w.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -34,7 +34,7 @@ func ended(t testing.TB, conn net.Conn) {
 	}
 }
 
-// connected waits until the server has so many connections.
+// connected waits until the server has this number of connections.
 func (w *world) connected(many int) {
 	w.t.Helper()
 	for late := time.Now().Add(testns.Patience(patienceT)); w.server.lobby.many() != many; {
@@ -54,19 +54,19 @@ func TestIdleConnectionsKeepNoVisitorOut(t *testing.T) {
 		w.connected(2 + len(idle) - 1)
 	}
 	visitor := w.dialFrom("127.0.0.3")
-	ended(t, idle[0]) // the longest idle of the client with most
+	ended(t, idle[0]) // the longest idle of the client with the most
 	response, _ := ask(t, visitor, bufio.NewReader(visitor), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 	if response.StatusCode != 401 {
 		t.Fatal(response.Status)
 	}
-	for i := range 8 { // each from an address of its own
+	for i := range 8 { // each from its own address
 		w.dialFrom(fmt.Sprintf("127.0.1.%d", i))
 	}
 	last := w.dialFrom("127.0.2.1")
 	if response, _ := ask(t, last, bufio.NewReader(last), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); response.StatusCode != 401 {
 		t.Fatal(response.Status)
 	}
-	w.cell.Cut(w.lease(), "machine_moved", 503) // it was not ended before
+	w.cell.Cut(w.lease(), "machine_moved", 503) // it had not ended before
 	if _, err := busy.ReadByte(); err == nil {
 		t.Fatal("the stream goes on")
 	}
@@ -89,7 +89,7 @@ func TestAConnectionWithoutARequestEndsSoon(t *testing.T) {
 	w.connected(1)
 }
 
-// filled answers each request of a workspace by a stream, and nothing to wrong credentials.
+// filled answers each request of a workspace with a stream, and wrong credentials not at all.
 func filled(w *world) func(fakecell.Ask) any {
 	return func(asked fakecell.Ask) any {
 		if asked.Credential.Value == wrong {
@@ -124,7 +124,7 @@ func TestARequestOfAWorkspaceWithFewEndsOneOfAWorkspaceWithMany(t *testing.T) {
 			t.Fatal(text, err)
 		}
 	}
-	_, reader := begin(t, w, "127.0.0.2", otherHost, token) // it has its share
+	_, reader := begin(t, w, "127.0.0.2", otherHost, token) // the workspace has its full share
 	if line, _ := reader.ReadString('\n'); !strings.Contains(line, " 429 ") {
 		t.Fatal(line)
 	}
@@ -158,12 +158,13 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 			t.Fatal(text, err)
 		}
 	}
-	if strangers := w.server.strangers.all(); len(strangers) != 2 { // one made room for the visitor's first request
+	if strangers := w.server.strangers.all(); len(strangers) != 2 { // one ended in favour of the visitor's first request
 		t.Fatal(len(strangers))
 	}
 }
 
-// While a machine is woken, the cell says first that the credential is good: many who wait for one workspace are no strangers.
+// While a machine is woken, the cell first confirms the credential: visitors who wait for one workspace then count
+// for it.
 func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {

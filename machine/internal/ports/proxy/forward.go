@@ -14,11 +14,11 @@ import (
 
 const (
 	interimMax = 32
-	// settleTime is waited for the rest of a short answer, so that one that is cut short can still be told from a whole one.
+	// settleTime is the wait for the rest of a short answer, so that a truncated one can still be refused.
 	settleTime = 5 * time.Millisecond
 )
 
-// errGone: there is nobody to answer any more.
+// errGone means that the visitor has gone.
 var errGone = errors.New("the visitor has gone")
 
 // forward passes the request to the app and its answer back.
@@ -33,7 +33,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 			return e.answer(response)
 		}
 		e.upstream.Close()
-		// It is of a request that nobody has seen, where the pooled connection had ended before.
+		// The pooled connection had ended, so no app saw the request: retry.
 		if e.upstream.reused && !e.upstream.read && ctx.Err() == nil {
 			continue
 		}
@@ -41,7 +41,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 	}
 }
 
-// connect takes a connection from the pool for what may be asked twice, else makes one.
+// connect takes a pooled connection for a request that may be repeated, else it dials.
 func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 	var u *upstream
 	if mayReuse && e.request.Framing.Kind == httpwire.NoBody && e.request.Upgrade == "" && isSafe(e.request.Method) {
@@ -53,7 +53,7 @@ func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 			return refusal
 		}
 	}
-	if refusal := e.use.Ended(); refusal != nil { // the address may be another machine's by now
+	if refusal := e.use.Ended(); refusal != nil { // the address may belong to another machine now
 		u.Close()
 		return refusal
 	}
@@ -64,7 +64,7 @@ func isSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// head reads the answer's head, and passes on what comes before it.
+// head reads the answer's head, and passes on interim answers before it.
 func (e *exchange) head() (*httpwire.Response, error) {
 	for range interimMax {
 		response, err := httpwire.ReadResponse(e.upstream.reader, e.request.Method)
@@ -92,7 +92,7 @@ func (e *exchange) head() (*httpwire.Response, error) {
 	return nil, httpwire.ErrBadAnswer
 }
 
-// forVisitor also counts the head: it leaves the workspace as its body does.
+// forVisitor also counts the head as sent traffic.
 func (e *exchange) forVisitor(response *httpwire.Response) httpwire.Fields {
 	fields := door.ForVisitor(response.Fields)
 	e.use.Sent(len("HTTP/1.1 200 \r\n\r\n") + len(response.Phrase) + fields.Bytes())
@@ -158,14 +158,14 @@ func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// noAnswer is for what turned out to be none before anything of it was sent.
+// noAnswer refuses an invalid answer of which nothing was sent.
 func (e *exchange) noAnswer() *door.Refusal {
 	e.upstream.Close()
 	e.settle()
 	return e.cutOr(door.Refuse("app_bad_answer"))
 }
 
-// leave gives the connection to the pool, where another request may follow on it.
+// leave returns the connection to the pool, if another request may follow on it.
 func (e *exchange) leave(keep bool) {
 	u := e.upstream
 	whole := e.awaitBody()
@@ -176,7 +176,7 @@ func (e *exchange) leave(keep bool) {
 	u.Close()
 }
 
-// settling waits a moment for the rest of a short body before anything of the answer leaves.
+// settling waits briefly for the rest of a short body before any byte of the answer is sent.
 type settling struct {
 	*httpwire.Body
 	u     *upstream

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// h2Side serves visitors who speak HTTP/2, which the standard library reads for us: there, lengths and ends cannot be mistaken.
+// h2Side serves HTTP/2 visitors with the standard library: lengths and ends are unambiguous in HTTP/2.
 type h2Side struct {
 	server *Server
 	http   *http.Server
@@ -28,12 +28,12 @@ type h2Side struct {
 
 const (
 	h2StreamsMax   = 128
-	h2ReceiveBytes = 128 << 10 // of bodies that an app has not read, on one connection
+	h2ReceiveBytes = 128 << 10 // limit of unread bodies on one connection
 )
 
 type connectionKey struct{}
 
-// owned tells when the library has done with a connection.
+// owned reports when the library closes a connection.
 type owned struct {
 	net.Conn
 	of   *connection
@@ -53,7 +53,7 @@ func newH2Side(s *Server) *h2Side {
 		MaxHeaderBytes:    httpwire.RequestHeadMax,
 		IdleTimeout:       s.options.Times.KeepAlive,
 		ReadHeaderTimeout: s.options.Times.Head,
-		ErrorLog:          log.New(io.Discard, "", 0), // what visitors do wrong is no news
+		ErrorLog:          log.New(io.Discard, "", 0), // errors of visitors are not logged
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: h2StreamsMax, WriteByteTimeout: s.options.Times.Write,
 			MaxReceiveBufferPerConnection: h2ReceiveBytes, MaxReceiveBufferPerStream: h2ReceiveBytes,
@@ -111,13 +111,13 @@ func (h *h2Side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// h2Request is the request as HTTP/1.1 would have it.
+// h2Request converts a request to HTTP/1.1.
 func h2Request(r *http.Request) (*httpwire.Request, error) {
 	fields := httpwire.Fields{httpwire.MakeField("Host", r.Host)}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, value := range r.Header[name] {
 			if field := httpwire.MakeField(name, value); field.Known != httpwire.Expect && field.Known != httpwire.Host {
-				fields = append(fields, field) // the library asks for a body by itself
+				fields = append(fields, field) // the library requests the body by itself
 			}
 		}
 	}

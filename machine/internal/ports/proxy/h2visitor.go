@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// h2Visitor is a visitor in one stream of HTTP/2.
+// h2Visitor is a visitor on one HTTP/2 stream.
 type h2Visitor struct {
 	w       http.ResponseWriter
 	request *http.Request
@@ -34,7 +34,7 @@ func newH2Visitor(w http.ResponseWriter, r *http.Request) *h2Visitor {
 	return v
 }
 
-// h2Out writes what the buffer gives up: the head goes before the first of it.
+// h2Out writes the buffer's content, and the head before its first byte.
 type h2Out h2Visitor
 
 func (o *h2Out) Write(p []byte) (int, error) {
@@ -54,7 +54,7 @@ func (v *h2Visitor) commit() {
 		header.Set("Content-Length", strconv.FormatInt(v.head.length, 10))
 	}
 	if header.Get("Content-Type") == "" {
-		header["Content-Type"] = nil // nothing is guessed
+		header["Content-Type"] = nil // disables guessing
 	}
 	if header.Get("Date") == "" {
 		header["Date"] = nil
@@ -100,7 +100,7 @@ func (v *h2Visitor) finish(trailers httpwire.Fields) error {
 	return nil
 }
 
-// kill resets the stream: whoever writes to it is let go, and its handler ends by a panic that the library knows.
+// kill resets the stream: writers return, and the handler ends with a panic that the library expects.
 func (v *h2Visitor) kill() {
 	v.killed.Store(true)
 	_ = v.control.SetWriteDeadline(time.Unix(1, 0))
@@ -116,7 +116,7 @@ func (v *h2Visitor) hurry()                            { _ = v.control.SetReadDe
 func (v *h2Visitor) calm()                             {}
 func (v *h2Visitor) splice() (*patient, *bufio.Reader) { return nil, nil }
 
-// h2Body is a request's body. What of it is here cannot be known without reading.
+// h2Body is a request's body. Its buffered bytes are unknown without a read.
 type h2Body struct {
 	io.Reader
 	request *http.Request
@@ -135,7 +135,7 @@ func (b *h2Body) Read(p []byte) (int, error) {
 
 func (b *h2Body) Ended() bool   { return b.ended.Load() }
 func (b *h2Body) Waiting() bool { return !b.Ended() }
-func (b *h2Body) Await() error  { return errors.ErrUnsupported } // a read is the only way to wait
+func (b *h2Body) Await() error  { return errors.ErrUnsupported } // only a read can wait
 
 func (b *h2Body) Trailers() (fields httpwire.Fields) {
 	for name, values := range b.request.Trailer {

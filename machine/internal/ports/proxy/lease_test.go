@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// await reads frames until one has the word, and decodes it.
+// await reads frames until one of this kind, and decodes it.
 func await(t testing.TB, cell *fakecell.Cell, word string) (value struct {
 	Lease         uint64 `json:"lease"`
 	Requests      int64  `json:"requests"`
@@ -73,7 +73,7 @@ func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
 	}
 }
 
-// streaming is an app that begins an answer, or a WebSocket, and goes on without end.
+// streaming is an app with an endless answer or WebSocket.
 func streaming(t testing.TB) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		r, err := http.ReadRequest(reader)
@@ -92,7 +92,7 @@ func streaming(t testing.TB) *rawApp {
 
 const upgrade = "Upgrade: websocket\r\nConnection: Upgrade"
 
-// open begins a stream and reads its first byte.
+// open starts a stream and reads its first byte.
 func (w *world) open(fields ...string) (net.Conn, *bufio.Reader) {
 	w.t.Helper()
 	conn := w.dial()
@@ -165,7 +165,7 @@ func TestALeaseEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// A deleted machine's address may be another one's.
+// Another machine may have the address of a deleted one.
 func TestAConnectionToAMachineThatMovedIsNotUsedAgain(t *testing.T) {
 	first := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
 	second := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond")
@@ -177,7 +177,7 @@ func TestAConnectionToAMachineThatMovedIsNotUsedAgain(t *testing.T) {
 	w.app, w.epoch = second.Addr(), 2
 	w.mu.Unlock()
 	w.cell.Cut(w.lease(), "machine_moved", 503)
-	for before := w.cell.Asked(); w.cell.Asked() == before; { // the cut and the request go two ways
+	for before := w.cell.Asked(); w.cell.Asked() == before; { // the cut and the request race
 		if answer := w.exchange(request("GET /")); w.cell.Asked() > before && !strings.HasSuffix(answer, "second") {
 			t.Fatalf("%q", answer)
 		}
@@ -248,13 +248,13 @@ func TestTheCellIsToldWhenEveryStreamOfWhatItCutHasEnded(t *testing.T) {
 		t.Fatal(settled)
 	}
 	select {
-	case <-ended: // what portd has closed ends here in a moment
+	case <-ended: // portd's close arrives here a moment later
 	case <-time.After(testns.Patience(patienceT)):
 		t.Fatal("the app's side goes on")
 	}
 }
 
-// While the cell was away, what they are for may have been revoked.
+// While the cell was away, it may have revoked their leases.
 func TestStreamsThatAreNotConfirmedAreNotSettled(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	asks := make(chan fakecell.Ask, 9)

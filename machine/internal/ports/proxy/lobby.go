@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// lobby knows every connection, and which of them no request uses. Where it is full, a connection that rests ends for a new one: idle
-// connections need no credential, so their number must keep no visitor out.
+// lobby tracks every connection and which are idle. When full, it closes an idle connection for a new one: idle
+// connections need no credential, so they must not keep visitors out.
 type lobby struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{}
 	clients map[netip.Addr]*client
-	resting list.List // of connections; the one that has rested longest comes first
+	resting list.List // of connections, the longest idle first
 }
 
 type client struct {
@@ -20,14 +20,14 @@ type client struct {
 	resting list.List
 }
 
-// seat is a connection's own part of the lobby, under its lock.
+// seat is a connection's state in the lobby, under its lock.
 type seat struct {
 	group       netip.Addr
 	requests    int
-	of, ofGroup *list.Element // nil: it does not rest
+	of, ofGroup *list.Element // nil: it is not idle
 }
 
-// enter returns false where there is no place.
+// enter returns false if the limits are reached and nothing can be closed.
 func (l *lobby) enter(c *connection, each, all int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,8 @@ func (l *lobby) enter(c *connection, each, all int) bool {
 	return true
 }
 
-// makeRoom ends what has rested longest: of the client with the most connections, or of all where no client has more than the newcomer.
+// makeRoom closes the longest idle connection: of the client with the most connections, or of all if no client has
+// more than the newcomer.
 func (l *lobby) makeRoom(have int) bool {
 	var most *client
 	for _, each := range l.clients {
@@ -73,7 +74,7 @@ func (l *lobby) makeRoom(have int) bool {
 	return true
 }
 
-// spare ends one connection that rests: the process has no files left.
+// spare closes one idle connection, because the process has no file descriptors left.
 func (l *lobby) spare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (l *lobby) remove(c *connection) {
 	}
 }
 
-// begin and end stand around each request of a connection.
+// begin and end surround each request of a connection.
 func (l *lobby) begin(c *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -133,7 +133,7 @@ func TestABodyOfAnySizePassesInBothDirections(t *testing.T) {
 	}
 }
 
-// echoApp answers with what it gets while it gets it.
+// echoApp echoes the body while it arrives.
 func echoApp(t testing.TB) net.Listener {
 	return handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(rw)

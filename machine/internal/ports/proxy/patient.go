@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// patience moves a deadline of a connection as long as something happens there. Setting it for each piece would cost more than the piece.
+// patience extends a connection's deadline while data flows, but not for each piece, which would cost more than the
+// piece.
 type patience struct {
 	set  func(time.Time) error
-	wait time.Duration // 0 is for ever
+	wait time.Duration // 0 is forever
 	at   time.Time
 }
 
@@ -24,13 +25,13 @@ func (p *patience) renew() {
 	}
 }
 
-// patient is a connection on which no read and no write waits for ever.
+// patient is a connection on which no read or write blocks forever.
 type patient struct {
 	net.Conn
 	reading, writing patience
 	hurried          atomic.Bool
-	wrote            atomic.Bool // something, since somebody last cleared it
-	read             bool        // the same of reading
+	wrote            atomic.Bool // a write happened since it was last cleared
+	read             bool        // the same for reads; accessed by the reader only
 }
 
 func newPatient(conn net.Conn, write time.Duration) *patient {
@@ -53,7 +54,7 @@ func (p *patient) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// readWithin sets how long each of the following reads may take.
+// readWithin sets the limit of each following read.
 func (p *patient) readWithin(wait time.Duration) {
 	if wait == 0 && p.reading.wait != 0 {
 		_ = p.SetReadDeadline(time.Time{})
@@ -61,7 +62,7 @@ func (p *patient) readWithin(wait time.Duration) {
 	p.reading.wait, p.reading.at = wait, time.Time{}
 }
 
-// hurry ends a read that somebody else is in, and those to come, until calm is called.
+// hurry ends a concurrent read and those to come, until calm is called.
 func (p *patient) hurry() {
 	p.hurried.Store(true)
 	_ = p.SetReadDeadline(time.Unix(1, 0))

@@ -12,7 +12,7 @@ const pieceBytes = 32 << 10
 
 var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
 
-// source is a body on its way.
+// source is a body being relayed.
 type source interface {
 	io.Reader
 	Ended() bool
@@ -21,13 +21,13 @@ type source interface {
 	Trailers() httpwire.Fields
 }
 
-// sink takes what a source has.
+// sink receives the data of a source.
 type sink interface {
 	io.Writer
 	flush() error
 }
 
-// pump passes a body on as it comes: what has come is sent before more is waited for. Nothing is held for a stream that is silent.
+// pump relays a body as it arrives: it flushes before it waits for more. A silent stream holds no buffer.
 func pump(from source, to sink) (readErr, writeErr error) {
 	hot := false
 	for {
@@ -36,7 +36,7 @@ func pump(from source, to sink) (readErr, writeErr error) {
 				return nil, err
 			}
 			if !hot && from.Await() == nil {
-				continue // what has come may not be enough
+				continue // the new bytes may not be enough
 			}
 		}
 		piece := pieces.Get().(*[pieceBytes]byte)

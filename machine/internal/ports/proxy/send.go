@@ -8,23 +8,23 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// bodyAfterAnswer is how long the rest of a body may take when its answer is complete.
+// bodyAfterAnswer limits the rest of a body after its answer is complete.
 const bodyAfterAnswer = 30 * time.Second
 
-// sending is a body on its way to the app.
+// sending is a body being sent to the app.
 type sending struct {
 	done              chan struct{}
 	readErr, writeErr error
 }
 
-// send writes the head and begins with the body.
+// send writes the head and starts sending the body.
 func (e *exchange) send() {
 	u := e.upstream
 	e.sent = true
 	e.writeHead()
 	if e.request.Framing.Kind == httpwire.NoBody {
 		e.awaitAnswer(u)
-		_ = u.writer.Flush() // an error shows when the answer is read
+		_ = u.writer.Flush() // the read of the answer reports an error
 		return
 	}
 	e.sending = &sending{done: make(chan struct{})}
@@ -51,7 +51,7 @@ func (e *exchange) writeHead() {
 	_, _ = u.writer.WriteString("\r\n")
 }
 
-// awaitAnswer: from here on the app has to answer in time.
+// awaitAnswer starts the app's time limit.
 func (e *exchange) awaitAnswer(u *upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,7 +60,7 @@ func (e *exchange) awaitAnswer(u *upstream) {
 	}
 }
 
-// answerIsHere: what follows may take as long as it likes.
+// answerIsHere removes the time limit after the answer's head.
 func (e *exchange) answerIsHere() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,10 +74,10 @@ func (e *exchange) sendBody(u *upstream, s *sending) {
 	out := &framed{u.writer, e.request.Framing.Kind == httpwire.ChunkedBody}
 	s.readErr, s.writeErr = pump(counting{body, e.use.Received}, out)
 	if s.readErr != nil {
-		u.Close() // half a body must not look like a whole one
+		u.Close() // a truncated body must not look complete
 		return
 	}
-	if !body.Ended() { // the app has ended the connection, and may have answered before
+	if !body.Ended() { // the app closed the connection, perhaps after an answer
 		return
 	}
 	e.bodyHere.Store(true)
@@ -88,7 +88,7 @@ func (e *exchange) sendBody(u *upstream, s *sending) {
 	e.watch()
 }
 
-// settle ends the sending of a body that nobody needs any more.
+// settle stops sending a body that is no longer needed.
 func (e *exchange) settle() {
 	if e.sending == nil {
 		return
@@ -99,13 +99,13 @@ func (e *exchange) settle() {
 	e.visitor.calm()
 }
 
-// awaitBody says whether all of the body has reached the app. An app may answer before it has read everything.
+// awaitBody reports whether the whole body reached the app. An app may answer before it has read everything.
 func (e *exchange) awaitBody() bool {
 	if e.sending == nil {
 		return true
 	}
 	patience := bodyAfterAnswer
-	if e.request.Continue && !e.bodyHere.Load() { // it may never come
+	if e.request.Continue && !e.bodyHere.Load() { // the visitor may never send it
 		patience = 0
 	}
 	timer := time.NewTimer(patience)
@@ -118,7 +118,7 @@ func (e *exchange) awaitBody() bool {
 	return e.sending.readErr == nil && e.sending.writeErr == nil
 }
 
-// bodyProblem is what was wrong with the request's body, or nil.
+// bodyProblem returns what was wrong with the request's body, or nil.
 func (e *exchange) bodyProblem() *door.Refusal {
 	if e.sending == nil || e.sending.readErr == nil {
 		return nil
@@ -134,7 +134,7 @@ func (e *exchange) bodyProblem() *door.Refusal {
 	}
 }
 
-// counting counts what passes.
+// counting counts the bytes that pass.
 type counting struct {
 	source
 	count func(int)

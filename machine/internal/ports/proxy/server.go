@@ -16,7 +16,6 @@ const (
 	sweepEvery  = time.Second
 )
 
-// Server serves one listener.
 type Server struct {
 	options  Options
 	draining atomic.Bool
@@ -27,12 +26,11 @@ type Server struct {
 	left  sync.WaitGroup
 
 	requestsBy counted[netip.Addr]
-	strangers  fair[netip.Addr] // requests whose credential is still judged, by their client
-	workspaces fair[string]     // requests with a good one, by the host id
+	strangers  fair[netip.Addr] // requests whose credential is unchecked, by client
+	workspaces fair[string]     // requests with an accepted credential, by host id
 	tally      tally
 }
 
-// NewServer is of use once Serve runs.
 func NewServer(options Options) *Server {
 	s := &Server{options: options}
 	if options.Certificates != nil {
@@ -42,7 +40,7 @@ func NewServer(options Options) *Server {
 	return s
 }
 
-// Serve accepts until the context ends, then waits for what is under way for so long, and ends the rest.
+// Serve accepts until the context ends, then waits up to drain for open requests, and cuts the rest.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -56,7 +54,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Du
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // no more files, most likely
+		case err != nil: // most likely out of file descriptors
 			s.options.Log.Warn("a connection could not be accepted", "error", err)
 			s.lobby.spare()
 			time.Sleep(acceptPause)
@@ -80,7 +78,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// welcome begins with a connection, or ends it at once where there are too many: a refusal would be one more.
+// welcome starts a connection, or closes it at once above the limit: writing a refusal would need yet another one.
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)
@@ -102,7 +100,7 @@ func (s *Server) welcome(conn net.Conn) {
 	}()
 }
 
-// drain lets requests end. Connections between two requests end at once, what is not over in time is cut.
+// drain lets requests finish. It closes idle connections at once, and cuts the rest after the limit.
 func (s *Server) drain(within time.Duration) {
 	s.draining.Store(true)
 	s.lobby.each((*connection).rest)

@@ -26,7 +26,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// certify writes a pair of files, and returns the certificate's serial number.
+// certify writes a pair of files with the serial number.
 func certify(t testing.TB, certificate, key string, serial int64) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

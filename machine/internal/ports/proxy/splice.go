@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// splice passes bytes in both directions, whatever they are, until both sides have ended or the exchange is cut.
+// splice relays raw bytes in both directions until both sides have ended or the exchange is cut.
 func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	u := e.upstream
 	defer u.Close()
@@ -36,7 +36,7 @@ func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// oneWay tells the end of one side to the other, which then has a while for what it still has to say.
+// oneWay relays one direction and passes its end on. The other direction may then continue for a while.
 func (e *exchange) oneWay(from source, to sink, receiver, sender *patient) {
 	_, writeErr := pump(from, to)
 	if writeErr != nil || to.flush() != nil {
@@ -50,7 +50,6 @@ func (e *exchange) oneWay(from source, to sink, receiver, sender *patient) {
 	_ = receiver.SetReadDeadline(time.Now().Add(e.server.options.Times.HalfOpen))
 }
 
-// raw is a connection as a source.
 type raw struct{ *bufio.Reader }
 
 func (r raw) Ended() bool               { return false }
@@ -62,7 +61,7 @@ func (r raw) Await() error {
 	return err
 }
 
-// finishWatching lets somebody else read from the visitor.
+// finishWatching stops the watch, so that another reader may use the visitor's connection.
 func (e *exchange) finishWatching() {
 	e.mu.Lock()
 	unwatch := e.unwatch

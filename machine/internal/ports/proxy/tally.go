@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/question"
 )
 
-// tally counts what only this process knows of, until the cell is told.
+// tally counts local events until the cell is told.
 type tally struct {
 	mu         sync.Mutex
 	refused    map[string]int64
@@ -37,7 +37,7 @@ func (t *tally) take() (refused map[string]int64, turnedAway int64) {
 	return refused, turnedAway
 }
 
-// tell brings the counts to the cell, or keeps them for the next time.
+// tell reports the counts to the cell, or keeps them for the next time.
 func (s *Server) tell() {
 	refused, turnedAway := s.tally.take()
 	if !s.options.Link.Tell(question.Tally{Connections: s.lobby.many(), TurnedAway: turnedAway, Refused: refused}) {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// tallies adds up what the cell is told until it is enough.
+// tallies sums up reports to the cell until they are enough.
 func (w *world) tallies(enough func(question.Tally) bool) {
 	w.t.Helper()
 	sum := question.Tally{Connections: -1, Refused: map[string]int64{}}

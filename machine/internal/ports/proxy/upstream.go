@@ -19,7 +19,7 @@ import (
 const (
 	pooledOfATarget = 64
 	pooledInAll     = 1_024
-	pooledFor       = 4 * time.Second // many apps end a connection that was silent for five
+	pooledFor       = 4 * time.Second // many apps close a connection after five silent seconds
 	dialMax         = 5 * time.Second
 	redialMin       = 20 * time.Millisecond
 	redialMax       = 400 * time.Millisecond
@@ -36,18 +36,17 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool keeps connections to apps between requests. They are of one machine in one epoch: an address that another machine has later
-// does not find them.
+// Pool keeps idle connections to apps. They belong to one machine in one epoch, so a later machine with the same
+// address does not get them.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream
 	count int
 }
 
-// NewPool makes an empty one.
 func NewPool() *Pool { return &Pool{idle: map[question.Target][]*upstream{}} }
 
-// take returns a connection that is alive as far as this side can know, or nil.
+// take returns a connection that looks alive from here, or nil.
 func (p *Pool) take(target question.Target) *upstream {
 	for {
 		found := p.pop(target)
@@ -91,12 +90,12 @@ func (p *Pool) put(u *upstream) {
 	}
 }
 
-// Drop ends all idle connections to a workspace.
+// Drop closes all idle connections to a workspace.
 func (p *Pool) Drop(workspaceID string) {
 	p.dropIf(func(u *upstream) bool { return u.target.WorkspaceID == workspaceID })
 }
 
-// Sweep ends those that nobody takes any more.
+// Sweep closes connections that were idle too long.
 func (p *Pool) Sweep() {
 	p.dropIf(func(u *upstream) bool { return time.Since(u.idleAt) >= pooledFor })
 }
@@ -121,7 +120,7 @@ func (p *Pool) dropIf(drop func(*upstream) bool) {
 	}
 }
 
-// isSilent: neither an end nor bytes that nobody asked for have come.
+// isSilent reports that neither an end nor unexpected bytes have arrived.
 func (u *upstream) isSilent() bool {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -137,8 +136,8 @@ func (u *upstream) isSilent() bool {
 	return err == nil && silent
 }
 
-// acknowledge tells the app's side at once what has come. One that writes an answer's head and body one after the other, as Python's
-// servers do, sends the second when the first is acknowledged, for which the kernel takes 40 ms where nothing is sent back.
+// acknowledge sends pending TCP acknowledgements at once. Servers that write head and body separately, such as
+// Python's, send the body only after the head is acknowledged. The kernel would delay that by 40 ms.
 func (u *upstream) acknowledge() {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -147,7 +146,8 @@ func (u *upstream) acknowledge() {
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 }
 
-// dial tries until the port accepts, the app is found to listen where no visitor can reach it, or the context ends.
+// dial retries until the port accepts, the app turns out to listen on unreachable addresses only, or the context
+// ends.
 func dial(ctx context.Context, use *question.Use, write time.Duration) (*upstream, *door.Refusal) {
 	dialer := net.Dialer{Timeout: dialMax}
 	target := use.Target

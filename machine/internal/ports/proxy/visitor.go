@@ -11,31 +11,30 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// visitor is the side that a request came from.
+// visitor is the side that sends a request.
 type visitor interface {
 	sink
-	// body is what follows the request's head.
 	body() source
-	// interim passes on an answer before the answer.
+	// interim passes on an interim answer.
 	interim(status int, phrase string, fields httpwire.Fields) error
-	// begin writes the head of the answer, to be sent with what follows. close: no request follows on this connection.
+	// begin buffers the answer's head. close: no request follows on this connection.
 	begin(head answerHead)
-	// finish writes what follows the last piece of the body, and sends all.
+	// finish ends the body and flushes everything.
 	finish(trailers httpwire.Fields) error
-	// started says that something of the answer has left.
+	// started reports that some bytes of the answer were sent.
 	started() bool
-	// forget drops what was begun and has not left.
+	// forget drops what was begun and not yet sent.
 	forget()
-	// kill ends the connection, or the stream, so that a body that is cut is not taken for a whole one.
+	// kill resets the connection or stream, so that a truncated body does not look complete.
 	kill()
-	// watch calls gone when the visitor has gone away, until stop has returned.
+	// watch calls gone when the visitor disconnects, until stop has returned.
 	watch(gone func()) (stop func())
-	// patience is how long each read of the request's body may take.
+	// patience limits each read of the request's body.
 	patience(each time.Duration)
 	// hurry ends reads of the request's body, until calm is called.
 	hurry()
 	calm()
-	// splice gives the connection away, for what is not HTTP any more; nil where that is not possible.
+	// splice hands over the raw connection after an upgrade; nil if that is impossible.
 	splice() (*patient, *bufio.Reader)
 }
 
@@ -44,15 +43,15 @@ type answerHead struct {
 	phrase  string
 	fields  httpwire.Fields
 	framing httpwire.Framing
-	length  int64  // as it is told; -1: it is not
-	upgrade string // what the connection goes on with
+	length  int64  // of Content-Length; -1: absent
+	upgrade string // protocol after the upgrade
 	close   bool
 }
 
-// watchAfter is how long a request may take before somebody looks whether its visitor is still there.
+// watchAfter is the age of a request at which the visitor's presence is checked.
 const watchAfter = time.Second
 
-// plain is a visitor who speaks HTTP/1.1, in one request.
+// plain is a visitor of one HTTP/1.1 request.
 type plain struct {
 	conn   *patient
 	raw    net.Conn // below TLS
@@ -61,7 +60,7 @@ type plain struct {
 	source *httpwire.Body
 	minor  int
 	out    framed
-	ended  atomic.Bool // the connection is not HTTP any more, or nothing follows on it
+	ended  atomic.Bool // the connection is no longer HTTP, or nothing follows on it
 }
 
 func newPlain(conn *patient, raw net.Conn, reader *bufio.Reader, writer *bufio.Writer, request *httpwire.Request) *plain {
@@ -129,7 +128,7 @@ func (v *plain) finish(trailers httpwire.Fields) error { return v.out.end(traile
 func (v *plain) kill() {
 	v.ended.Store(true)
 	if tcp, ok := v.raw.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // a reset: an end would look like a whole body where its length is not known
+		_ = tcp.SetLinger(0) // reset, because a normal end looks complete if the length is unknown
 	}
 	v.raw.Close()
 }
@@ -138,7 +137,7 @@ func (v *plain) patience(each time.Duration) { v.conn.readWithin(each) }
 func (v *plain) hurry()                      { v.conn.hurry() }
 func (v *plain) calm()                       { v.conn.calm() }
 
-// watch looks for the end of a connection from which nothing has to come. What does come is the next request, and is left there.
+// watch detects the end of a connection while no bytes are expected. Bytes of the next request stay unread.
 func (v *plain) watch(gone func()) (stop func()) {
 	done := make(chan struct{})
 	v.conn.readWithin(0)

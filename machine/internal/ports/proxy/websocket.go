@@ -8,12 +8,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// goingAway is the frame of a server that ends: status 1001.
+// goingAway is a close frame with status 1001.
 var goingAway = []byte{0x88, 0x02, 0x03, 0xe9}
 
 const frameHeadMax = 14
 
-// frames watches where the frames of a WebSocket begin and end on their way to the visitor, so that it can be told of our end between two.
+// frames tracks frame boundaries of a WebSocket towards the visitor, so that a close frame can be inserted between
+// two.
 type frames struct {
 	sink
 	left    uint64 // of the payload
@@ -50,7 +51,7 @@ func (f *frames) follow(p []byte) {
 	}
 }
 
-// headLength: RFC 6455, 5.2.
+// headLength implements RFC 6455, 5.2.
 func headLength(head []byte) int {
 	length := 2
 	if len(head) < length {
@@ -79,7 +80,7 @@ func payloadLength(head [frameHeadMax]byte) uint64 {
 	}
 }
 
-// flush says farewell, where it is time and a frame may begin.
+// flush sends the close frame when the service ends and a frame may begin.
 func (f *frames) flush() error {
 	if f.leaving.Load() && !f.said && f.left == 0 && f.have == 0 {
 		f.said = true
@@ -90,7 +91,8 @@ func (f *frames) flush() error {
 	return f.sink.flush()
 }
 
-// farewell ends the exchange because the service does. A WebSocket is told: its app's side ends first, and then the visitor hears why.
+// farewell ends the exchange because the service ends. For a WebSocket it closes the app's side first and then sends
+// the visitor a close frame.
 func (e *exchange) farewell() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -105,7 +107,7 @@ func (e *exchange) farewell() {
 	}
 }
 
-// toVisitor is where an app's side of an upgraded connection goes.
+// toVisitor returns the sink for the app's side of an upgraded connection.
 func (e *exchange) toVisitor(protocol string) sink {
 	if !isWebSocket(protocol) {
 		return e.visitor

@@ -13,18 +13,19 @@ import (
 
 const (
 	lookPause   = 250 * time.Millisecond
-	suspectPoll = 100 * time.Millisecond // between two connections while an app is seen elsewhere
-	// settledAfter is how long an app is seen elsewhere before its visitor is told: one that starts may listen on loopback first.
+	suspectPoll = 100 * time.Millisecond // retry interval while the app listens elsewhere
+	// settledAfter is how long an app must listen elsewhere before the visitor is told: a starting app may listen on
+	// loopback first.
 	settledAfter = 500 * time.Millisecond
-	addressesMax = 3 // of a message
+	addressesMax = 3 // in a message
 )
 
-// whereabouts follows on which addresses an app listens while its port refuses connections.
+// whereabouts checks on which addresses an app listens while its port refuses connections.
 type whereabouts struct {
 	use     *question.Use
-	pending chan finding // of the look under way; nil: there is none
-	next    time.Time    // when to look again
-	since   time.Time    // since when the app is seen elsewhere; zero: it is not
+	pending chan finding // of the pending look; nil: there is none
+	next    time.Time    // time of the next look
+	since   time.Time    // since when the app listens elsewhere; zero: it does not
 }
 
 type finding struct {
@@ -34,8 +35,8 @@ type finding struct {
 
 func newWhereabouts(use *question.Use) *whereabouts { return &whereabouts{use: use} }
 
-// refused is called after each refused connection. It returns why no other can succeed, or nil. It does not wait: an answer counts at the
-// next refused connection, which proves that the app could not be reached after it was seen elsewhere.
+// refused runs after each refused connection. It returns why no retry can succeed, or nil. It does not block: an
+// answer counts at the next refused connection, which proves that the port was unreachable after the look.
 func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	if w.pending != nil {
 		select {
@@ -57,7 +58,7 @@ func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	return nil
 }
 
-// pause is how long to wait before the next connection, of what it would be otherwise.
+// pause returns the wait before the next connection.
 func (w *whereabouts) pause(otherwise time.Duration) time.Duration {
 	if w.since.IsZero() {
 		return otherwise
@@ -79,8 +80,8 @@ func (w *whereabouts) judge(found finding) *door.Refusal {
 	return listensElsewhere(found.addresses, w.use.Target.Port)
 }
 
-// isElsewhere says whether something listens, and only where no connection from outside arrives. A wildcard of IPv6 counts as elsewhere:
-// it is asked about after connections of IPv4 were refused, so it takes IPv6 alone.
+// isElsewhere reports whether the app listens only where connections from outside do not arrive. An IPv6 wildcard
+// counts as elsewhere: IPv4 connections were refused, so it accepts only IPv6.
 func isElsewhere(addresses []netip.Addr, machine string) bool {
 	for _, address := range addresses {
 		if address == netip.IPv4Unspecified() || address.String() == machine {

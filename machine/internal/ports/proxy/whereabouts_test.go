@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// closed is an address of this computer on which nothing listens.
+// closed is a local address without a listener.
 func closed(t *testing.T) net.Addr {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func TestAnAppThatListensElsewhereIsNamedLongBeforeTheWaitIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := address
-			if each.listens[0] == "127.0.0.1" { // the app of a machine has an address that is not loopback's
+			if each.listens[0] == "127.0.0.1" { // the machine's address is not loopback
 				app = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9), Port: int(port)}
 			}
 			w := newWorld(t, app)
@@ -142,7 +142,7 @@ func TestAHundredVisitorsOfAPortShareTheirLooks(t *testing.T) {
 		visitors.Go(func() { w.exchange(request("GET /")) })
 	}
 	visitors.Wait()
-	if many := looks.Load(); many == 0 || many > 60 { // one in 100 ms, where each visitor looks four times a second
+	if many := looks.Load(); many == 0 || many > 60 { // at most one per 100 ms, while each visitor looks four times a second
 		t.Fatal(many)
 	}
 }

@@ -27,7 +27,7 @@ const (
 	portHost  = "ports.test"
 	host      = "3000-" + hostID + "." + portHost
 	otherHost = "3000-" + otherID + "." + portHost
-	patienceT = 60 * time.Second // of a test, on a computer with other things to do
+	patienceT = 60 * time.Second // for a test on a busy computer
 )
 
 var (
@@ -38,7 +38,7 @@ var (
 	callback = "sfcb_" + strings.Repeat("b", 43)
 )
 
-// world is a whole proxy with a fake cell, and apps as a test likes them.
+// world is a whole proxy with a fake cell and test apps.
 type world struct {
 	t       testing.TB
 	cell    *fakecell.Cell
@@ -74,7 +74,7 @@ func (w *world) serve(address string, changes ...change) {
 	w.link = question.NewLink(question.Options{Socket: w.cell.Socket, PortHost: portHost, Gone: pool.Drop, Unconfirmed: w.unconfirmed, Log: log})
 	linked, unlink := context.WithCancel(context.Background())
 	go w.link.Run(linked)
-	for late := time.Now().Add(testns.Patience(patienceT)); !w.link.Connected() && time.Now().Before(late); { // the fake cell answers on the connection that came last
+	for late := time.Now().Add(testns.Patience(patienceT)); !w.link.Connected() && time.Now().Before(late); { // the fake cell answers on the latest connection
 		time.Sleep(time.Millisecond)
 	}
 	options := Options{Names: door.NewNames(portHost), Link: w.link, Pool: pool, Log: log, Scheme: "http", Times: DefaultTimes, Bounds: DefaultBounds}
@@ -100,7 +100,7 @@ func (w *world) serve(address string, changes ...change) {
 	})
 }
 
-// decide knows one right of each kind, for port 3000 of hostID.
+// decide grants one credential of each kind, for port 3000 of hostID.
 func (w *world) decide(ask fakecell.Ask) any {
 	if ask.Credential.Value == link && ask.HostID == hostID {
 		return fakecell.Redirect{Path: "/welcome?x=1", Cookie: cookie, MaxAgeSeconds: 600}
@@ -132,7 +132,7 @@ func (w *world) ready(lease uint64) any {
 	return map[string]any{"ready": map[string]any{"lease": lease, "address": address.Addr().String(), "epoch": w.epoch}}
 }
 
-// lease is the one that was granted last.
+// lease returns the latest lease.
 func (w *world) lease() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,9 +142,8 @@ func (w *world) lease() uint64 {
 	return w.leases[len(w.leases)-1]
 }
 
-// --- visitors
+// Visitors.
 
-// dial is a connection of a visitor.
 func (w *world) dial() net.Conn {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.address)
@@ -156,7 +155,7 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-// exchange sends bytes and returns everything that comes until the connection ends.
+// exchange sends bytes and returns all that arrives until the connection ends.
 func (w *world) exchange(bytes string) string {
 	w.t.Helper()
 	conn := w.dial()
@@ -168,12 +167,12 @@ func (w *world) exchange(bytes string) string {
 	return string(answer)
 }
 
-// request is a whole head with a token, after which the connection is closed.
+// request is a complete head with a token and `Connection: close`.
 func request(line string, fields ...string) string {
 	return line + " HTTP/1.1\r\nHost: " + host + "\r\nX-Service-Token: " + token + "\r\nConnection: close\r\n" + strings.Join(append(fields, ""), "\r\n") + "\r\n"
 }
 
-// ask reads one answer on a connection that stays.
+// ask reads one answer on a connection that stays open.
 func ask(t testing.TB, conn net.Conn, reader *bufio.Reader, bytes string) (*http.Response, string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, bytes); err != nil {
@@ -213,9 +212,9 @@ func expectRefusal(t testing.TB, answer string, code int, reason string) {
 	}
 }
 
-// --- apps
+// Apps.
 
-// rawApp serves each connection by itself, and remembers every byte that it got.
+// rawApp handles each connection itself, and records every received byte.
 type rawApp struct {
 	net.Listener
 	mu   sync.Mutex
@@ -278,7 +277,7 @@ func answering(t testing.TB, answer string) *rawApp {
 	})
 }
 
-// once is an app that answers one request and ends the connection.
+// once is an app that answers one request and closes the connection.
 func once(t testing.TB, answer string) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		if readHeadOf(reader) == nil {

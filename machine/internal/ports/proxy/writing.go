@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// A bufio.Writer remembers its first error, and Flush tells it: single writes need not be looked at.
+// A bufio.Writer keeps its first error for Flush: single writes need no check.
 
 func writeFields(to *bufio.Writer, fields httpwire.Fields) {
 	for i := range fields {
@@ -35,7 +35,7 @@ func writeFraming(to *bufio.Writer, framing httpwire.Framing) {
 	}
 }
 
-// framed writes a body, in chunks where its length is not known.
+// framed writes a body, chunked if its length is unknown.
 type framed struct {
 	*bufio.Writer
 	chunked bool
@@ -55,7 +55,7 @@ func (f *framed) Write(p []byte) (int, error) {
 
 func (f *framed) flush() error { return f.Writer.Flush() }
 
-// end writes what follows the last piece.
+// end writes the last chunk and the trailers.
 func (f *framed) end(trailers httpwire.Fields) error {
 	if f.chunked {
 		_, _ = f.WriteString("0\r\n")

@@ -7,17 +7,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Visitor is a request that asks for a lease. Where too many wait, either of the first two may refuse it.
+// Visitor is a request that needs a lease. Unproven and Proven may refuse it because of a limit.
 type Visitor interface {
-	// Unproven is called before it waits for the cell to judge its credential.
+	// Unproven is called before the request waits for the cell to check its credential.
 	Unproven() *door.Refusal
-	// Proven is called when its credential is good: from here on it counts for its workspace.
+	// Proven is called when the credential is accepted: the request then counts for its workspace.
 	Proven() *door.Refusal
-	// Cut is called at most once, when the right ends before End has returned, or while it does.
+	// Cut is called at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)
 }
 
-// Acquire waits until the request may go on, or is refused.
+// Acquire waits until the request is granted or refused.
 func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) (*Use, *door.Refusal) {
 	key := leaseKey{question.Place, question.Credential}
 	for at := nowhere; ; {
@@ -57,7 +57,7 @@ func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) 
 	}
 }
 
-// Likely orders what one request shows: what the cell has let in before comes first.
+// Likely orders a request's credentials: those that the cell has accepted before come first.
 func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credential {
 	if len(shown) < 2 {
 		return shown
@@ -75,7 +75,7 @@ func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credenti
 	return ordered
 }
 
-// waitingPlace is where a request counts while it waits.
+// waitingPlace is the limit that a waiting request counts for.
 type waitingPlace uint8
 
 const (
@@ -98,7 +98,7 @@ func (p waitingPlace) take(visitor Visitor) *door.Refusal {
 	return visitor.Unproven()
 }
 
-// placed is for a request that did not wait, or not yet as one of its workspace.
+// placed moves a request to its workspace's limit, if that has not happened while it waited.
 func placed(use *Use, at waitingPlace, visitor Visitor) (*Use, *door.Refusal) {
 	if at < ofItsWorkspace {
 		if refusal := visitor.Proven(); refusal != nil {
@@ -136,7 +136,8 @@ func (l *Link) newLease(key leaseKey, question Question, now time.Time) (*Lease,
 	return lease, nil
 }
 
-// makeRoom gives back leases that no request uses, of the workspace that has the most of them: so many that it is not looked for each time.
+// makeRoom releases unused leases of the workspace that has the most. It releases several at once, because the search
+// is slow.
 func (l *Link) makeRoom(now time.Time) {
 	of, most := map[string]int{}, ""
 	for _, lease := range l.leases {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// receive takes one frame of the cell. An error ends the connection.
+// receive handles one frame of the cell. An error ends the connection.
 func (l *Link) receive(frame received) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *Link) receiveGrant(grant *grantFrame) error {
 		return errProtocol
 	}
 	lease := l.asked[grant.ID]
-	if lease == nil { // the visitor has gone meanwhile
+	if lease == nil { // the visitor has gone
 		l.send(sent{Release: &releaseFrame{grant.Lease, 0}})
 		return nil
 	}
@@ -58,7 +58,7 @@ func (l *Link) receiveGrant(grant *grantFrame) error {
 	return nil
 }
 
-// receiveKnown: the credential is good, and the machine is not there yet.
+// receiveKnown means that the credential is accepted, but the machine does not run yet.
 func (l *Link) receiveKnown(known *knownFrame) {
 	if lease := l.asked[known.ID]; lease != nil {
 		l.prove(lease)
@@ -71,7 +71,7 @@ func (l *Link) prove(lease *Lease) {
 	l.budgets.good.remember(leaseKey{lease.question.Place, lease.question.Credential})
 }
 
-// cutUsers ends the streams of a machine that is another one now.
+// cutUsers ends the streams to a machine that was replaced.
 func (lease *Lease) cutUsers() {
 	users := lease.users
 	lease.users = map[*Use]struct{}{}
@@ -120,7 +120,7 @@ func (l *Link) receiveRefusal(refuse *refuseFrame) {
 	l.cutAll(lease, &refusal)
 }
 
-// cutMessage is for a frame that brings none.
+// cutMessage returns the default for a frame without a message.
 func cutMessage(reason string) string {
 	if message, known := cutMessages[reason]; known {
 		return message
@@ -154,9 +154,9 @@ func (l *Link) receiveCut(cut *cutFrame) {
 	l.cutAll(lease, refusal)
 }
 
-// --- signed links
+// Signed links.
 
-// Redirect is what a good signed link is exchanged for.
+// Redirect is the answer to a valid signed link.
 type Redirect struct {
 	Path          string
 	Cookie        string
@@ -175,7 +175,7 @@ func (a *linkAnswer) refuse(refusal *door.Refusal) {
 	close(a.done)
 }
 
-// Follow asks what a signed link leads to.
+// Follow asks the cell for the target of a signed link.
 func (l *Link) Follow(ctx context.Context, question Question, visitor Visitor) (*Redirect, *door.Refusal) {
 	if refusal := visitor.Unproven(); refusal != nil {
 		return nil, refusal

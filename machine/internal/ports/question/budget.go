@@ -14,15 +14,15 @@ import (
 const (
 	refusedFor    = time.Second
 	refusedMax    = 4_096
-	perClient     = 50  // questions a second of a stranger
-	perHost       = 100 // of all visitors of a workspace that the cell has let in before
+	perClient     = 50  // questions a second of a client with unknown credentials
+	perHost       = 100 // questions a second about accepted credentials, of all visitors of a workspace
 	burstSeconds  = 2
 	budgetsMax    = 10_000
 	provenMax     = 20_000
 	provenOfAHost = 1_024
 )
 
-// negatives remembers for a moment what was refused for its credential: the same request costs the cell nothing then.
+// negatives caches refused credentials briefly: a repeated request then costs the cell nothing.
 type negatives struct {
 	entries map[[32]byte]negative
 }
@@ -32,7 +32,7 @@ type negative struct {
 	until   time.Time
 }
 
-// digest, so that what is remembered is small and holds no credential.
+// digest keeps the cache small and free of credentials.
 func (k leaseKey) digest() [32]byte {
 	return sha256.Sum256([]byte(k.place.HostID + " " + strconv.Itoa(k.place.Port) + " " + string(k.credential.Kind) + " " + k.credential.Value))
 }
@@ -47,8 +47,8 @@ func (n *negatives) find(key leaseKey, now time.Time) *door.Refusal {
 	return nil
 }
 
-// add keeps refusals with 401 and 404 alone: a credential that is not valid stays so. It keeps no other refusal, since a machine may run in
-// the next moment.
+// add caches only refusals with 401 and 404: an invalid credential stays invalid. Other refusals may end at any
+// moment, for example when a machine starts.
 func (n *negatives) add(key leaseKey, refusal *door.Refusal, now time.Time) {
 	if refusal.Status != 401 && refusal.Status != 404 || len(n.entries) >= refusedMax {
 		return
@@ -67,8 +67,8 @@ func (n *negatives) forget(now time.Time) {
 	}
 }
 
-// budgets bound how often the cell is asked. What a stranger asks counts for the stranger alone: it takes nothing from a workspace that
-// it names. What the cell has let in before counts for its workspace.
+// budgets limit questions to the cell. Unknown credentials count only for the client, so they take nothing from the
+// workspace they name. Accepted credentials count for their workspace.
 type budgets struct {
 	clients *recent[netip.Addr, *rate.Limiter]
 	hosts   *recent[string, *rate.Limiter]
@@ -91,8 +91,8 @@ func takeFrom[K comparable](all *recent[K, *rate.Limiter], of K, perSecond int, 
 	return limiter.AllowN(now, 1)
 }
 
-// proven remembers which credentials the cell has let in, by their digests. Where there are too many, the workspace with the most loses
-// those that were not used for longest.
+// proven remembers accepted credentials by digest. At the limit, the workspace with the most loses its least recently
+// used ones.
 type proven struct {
 	hosts map[string]*recent[[32]byte, struct{}]
 	many  int
@@ -135,7 +135,7 @@ func (p *proven) makeRoom() {
 		}
 	}
 	host := p.hosts[most]
-	going := (len(host.found) + 1) / 2 // so that many come before this is looked for again
+	going := (len(host.found) + 1) / 2 // half, so that the next search comes much later
 	for range going {
 		host.dropOldest()
 	}

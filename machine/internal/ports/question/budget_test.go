@@ -60,7 +60,7 @@ func TestACredentialThatWasGoodIsAskedForWhateverItsAddressAsks(t *testing.T) {
 	b, now := newBudgets(), time.Now()
 	_, good := asked(victim, "198.51.100.7", "good")
 	b.good.remember(good)
-	for i := range 1_000 { // strangers behind the same address
+	for i := range 1_000 { // unknown clients behind the same address
 		b.ask(victim, "198.51.100.7", strconv.Itoa(i), now)
 	}
 	for i := range perHost * burstSeconds {

@@ -1,5 +1,5 @@
-// Package question is portd's side of the conversation with the cell: it asks whether a request may go on and where to, keeps what was
-// granted as long as it is used, and ends what is taken back.
+// Package question is portd's side of the protocol with the cell: it asks whether a request may proceed and where to,
+// keeps leases while they are used, and cuts what the cell revokes.
 package question
 
 import (
@@ -16,7 +16,7 @@ const (
 	frameMax        = 64 << 10
 )
 
-// sent is one frame to the cell: one of its fields is there.
+// sent is one frame to the cell: exactly one field is set.
 type sent struct {
 	Hello   *helloFrame   `json:"hello,omitempty"`
 	Ask     *askFrame     `json:"ask,omitempty"`
@@ -29,7 +29,7 @@ type sent struct {
 	Settled *settleFrame  `json:"settled,omitempty"`
 	Look    *lookFrame    `json:"look,omitempty"`
 
-	written chan struct{} // nothing is sent: closed when everything before has left
+	written chan struct{} // not sent: closed when all earlier frames are written
 }
 
 type helloFrame struct {
@@ -95,7 +95,7 @@ type grantFrame struct {
 	ExpiresInMs *int64 `json:"expires_in_ms"`
 }
 
-// A good credential whose workspace is still to be woken or waited for.
+// knownFrame reports an accepted credential whose workspace is not running yet.
 type knownFrame struct {
 	ID uint64 `json:"id"`
 }
@@ -118,24 +118,24 @@ type refuseFrame struct {
 	door.Refusal
 }
 
-// A cut may come instead of an answer to busy, and is any refusal then.
+// cutFrame may also answer busy, with any refusal.
 type cutFrame struct {
 	Lease uint64 `json:"lease"`
 	door.Refusal
 }
 
-// The cell asks whether every stream of what it has cut before has ended, and is told when.
+// settleFrame asks portd to report when all streams that the cell has cut have ended.
 type settleFrame struct {
 	ID uint64 `json:"id"`
 }
 
-// The cell is asked on which addresses of a lease's machine something listens on its port.
+// lookFrame asks the cell on which addresses of a lease's machine its port is open.
 type lookFrame struct {
 	ID    uint64 `json:"id"`
 	Lease uint64 `json:"lease"`
 }
 
-// Addresses is null where the machine cannot say.
+// listenersFrame has null addresses if the machine cannot say.
 type listenersFrame struct {
 	ID        uint64   `json:"id"`
 	Addresses []string `json:"addresses"`

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	idleAfter    = time.Second      // the cell is told of a pause that lasts so long, and when it began
+	idleAfter    = time.Second      // the cell is told of pauses this long, and when they began
 	releaseAfter = 10 * time.Second // without a request
 	countEvery   = 5 * time.Second
 	leasesMax    = 20_000 // as many as the cell grants: LIMITS.port.leases_max
 )
 
-// Question is what the cell is asked.
+// Question is a question to the cell.
 type Question struct {
 	Place      door.Place
 	Credential door.Credential
@@ -47,26 +47,26 @@ const (
 	ended
 )
 
-// Lease is the cell's word that requests of one credential to one port may go on.
+// Lease is the cell's permission for requests with one credential to one port.
 type Lease struct {
 	link     *Link
 	question Question
 	target   Target
 
 	// Under the link's lock.
-	id               uint64 // of the lease, or of the question while it is asked
+	id               uint64 // of the lease, or of the question while it is pending
 	state            leaseState
-	proven           bool          // the credential is good, or was when it was last judged
-	refusal          *door.Refusal // why it ended; nil: it is worth to ask anew
-	changed          chan struct{} // closed at the next change of all this
+	proven           bool          // the credential was accepted at the last check
+	refusal          *door.Refusal // why it ended; nil: asking again may succeed
+	changed          chan struct{} // closed at the next change of state
 	waiting          int
 	users            map[*Use]struct{}
-	idle             bool // the cell knows that nobody uses it
-	busyAsked        bool // it was told that somebody does again
+	idle             bool // the cell knows that it is unused
+	busyAsked        bool // the cell was told that it is used again
 	expires          time.Time
 	usedAt           time.Time
 	countedAt        time.Time
-	unconfirmedUntil time.Time // there are streams, and the cell has not yet granted them anew
+	unconfirmedUntil time.Time // streams exist that the cell has not granted again yet
 
 	requests, received, sent atomic.Int64
 }
@@ -79,7 +79,7 @@ type Use struct {
 	ended  *door.Refusal // under the link's lock
 }
 
-// Moved is the reason of a cut after which it is worth to ask again.
+// Moved is the reason of a cut after which asking again may succeed.
 const Moved = "machine_moved"
 
 func expired() *door.Refusal {
@@ -97,7 +97,7 @@ func askOf(id uint64, q Question) *askFrame {
 	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client.String()}
 }
 
-// use returns nil when the lease is not there yet, or the machine may sleep and has to be asked for.
+// use returns nil if the lease is not granted yet, or if the machine may sleep and the cell must be asked.
 func (lease *Lease) use(cut func(*door.Refusal)) *Use {
 	if lease.state != granted {
 		return nil
@@ -134,12 +134,12 @@ func (l *Link) waitFor(ctx context.Context, lease *Lease) (refusal *door.Refusal
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return door.Refuse("starting_timeout"), false
 		}
-		return door.Refuse("request_timeout"), false // the visitor has gone, and nobody reads it
+		return door.Refuse("request_timeout"), false // the visitor has gone and reads no answer
 	}
 	return lease.refusal, lease.refusal == nil
 }
 
-// giveUp withdraws a question in which nobody is interested any more.
+// giveUp withdraws a question that no request waits for.
 func (l *Link) giveUp(lease *Lease) {
 	if lease.state != asking || lease.waiting > 0 || len(lease.users) > 0 {
 		return
@@ -149,7 +149,7 @@ func (l *Link) giveUp(lease *Lease) {
 	l.finish(lease, nil)
 }
 
-// finish ends a lease that nobody uses.
+// finish ends an unused lease.
 func (l *Link) finish(lease *Lease, refusal *door.Refusal) {
 	if lease.state == ended {
 		return
@@ -167,7 +167,7 @@ func (lease *Lease) announce() {
 	lease.changed = make(chan struct{})
 }
 
-// cutAll ends a lease and everything under it.
+// cutAll ends a lease and all its streams.
 func (l *Link) cutAll(lease *Lease, refusal *door.Refusal) {
 	users := lease.users
 	lease.users = map[*Use]struct{}{}
@@ -185,7 +185,6 @@ func (l *Link) cutAll(lease *Lease, refusal *door.Refusal) {
 	l.cutUses(users, refusal)
 }
 
-// End says that the request is over.
 func (u *Use) End() {
 	l := u.lease.link
 	l.mu.Lock()
@@ -194,7 +193,7 @@ func (u *Use) End() {
 	u.lease.usedAt = time.Now()
 }
 
-// Ended is why the right to this request has ended, or nil.
+// Ended returns why the request was cut, or nil.
 func (u *Use) Ended() *door.Refusal {
 	l := u.lease.link
 	l.mu.Lock()
@@ -202,7 +201,7 @@ func (u *Use) Ended() *door.Refusal {
 	return u.ended
 }
 
-// Received counts bytes from the visitor to the app, and Sent those back.
+// Received and Sent count bytes from and to the visitor.
 func (u *Use) Received(bytes int) { u.lease.received.Add(int64(bytes)) }
 func (u *Use) Sent(bytes int)     { u.lease.sent.Add(int64(bytes)) }
 
@@ -217,7 +216,7 @@ func (l *Link) count(lease *Lease, now time.Time) {
 	}
 }
 
-// lookAfter tells the cell what has changed without a request.
+// lookAfter reports pauses, counts and expiries that no request triggers.
 func (l *Link) lookAfter(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

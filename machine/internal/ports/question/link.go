@@ -14,28 +14,27 @@ import (
 const (
 	backoffMin      = 100 * time.Millisecond
 	backoffMax      = 2 * time.Second
-	waitForCell     = 2 * time.Second // a request that comes while there is no connection
+	waitForCell     = 2 * time.Second // limit for a request that arrives without a connection to the cell
 	writeMax        = 5 * time.Second
 	queuedFramesMax = 8192
 	tickEvery       = 500 * time.Millisecond
 	dialMax         = 2 * time.Second
 )
 
-// Options of a link.
 type Options struct {
 	Socket   string
 	PortHost string
-	// Gone is told of a workspace whose machine is another one from now on, or none: connections to it are not to be used again.
+	// Gone is called when a workspace's machine was replaced or ended: its connections must not be used again.
 	Gone func(workspaceID string)
-	// Unconfirmed is how long streams live on without the cell's word.
+	// Unconfirmed limits how long streams continue without a connection to the cell.
 	Unconfirmed time.Duration
 	Log         *slog.Logger
 }
 
-// UnconfirmedMax is Unconfirmed of the service.
+// UnconfirmedMax is the service's value of Unconfirmed.
 const UnconfirmedMax = 30 * time.Second
 
-// Link is the one connection to the cell, made again whenever it ends.
+// Link is the single connection to the cell, reopened when it ends.
 type Link struct {
 	options Options
 
@@ -43,16 +42,16 @@ type Link struct {
 	session   *session
 	connected chan struct{} // closed while there is a session
 	lastID    uint64
-	asked     map[uint64]*Lease      // by the id of the question
+	asked     map[uint64]*Lease      // by id of the question
 	links     map[uint64]*linkAnswer // questions about signed links
 	leases    map[leaseKey]*Lease
-	granted   map[uint64]*Lease // by the id of the lease
+	granted   map[uint64]*Lease // by id of the lease
 	refused   negatives
-	cutting   map[chan struct{}]struct{} // streams that are being ended
+	cutting   map[chan struct{}]struct{} // streams that are being cut
 	budgets   budgets
-	looks     map[Target]*look // the last one of each
-	looking   map[uint64]*look // those without an answer, by the id of the question
-	// toldConnections is what the cell of this session knows.
+	looks     map[Target]*look // the latest of each target
+	looking   map[uint64]*look // unanswered looks, by id of the question
+	// toldConnections is the value last reported in this session.
 	toldConnections int
 }
 
@@ -63,7 +62,6 @@ type session struct {
 	once  sync.Once
 }
 
-// NewLink is of use once Run runs.
 func NewLink(options Options) *Link {
 	return &Link{
 		options:   options,
@@ -164,7 +162,7 @@ func (s *session) close() {
 	})
 }
 
-// send never waits. A cell that takes nothing for so many frames is asked on another connection.
+// send never blocks. If the queue is full, the cell is stuck and the connection is replaced.
 func (l *Link) send(frame sent) {
 	if l.session == nil {
 		return
@@ -176,7 +174,7 @@ func (l *Link) send(frame sent) {
 	}
 }
 
-// begin asks again for what streams still use.
+// begin asks again for leases that streams still use.
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +186,7 @@ func (l *Link) begin(s *session) {
 	close(l.connected)
 }
 
-// end makes everything unconfirmed. What waits for an answer is told that there is none.
+// end marks all leases unconfirmed. Pending questions about links fail.
 func (l *Link) end(s *session) {
 	s.close()
 	l.mu.Lock()
@@ -216,14 +214,13 @@ func (l *Link) end(s *session) {
 	}
 }
 
-// Connected says whether the cell can be asked.
 func (l *Link) Connected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.session != nil
 }
 
-// awaitSession returns whether there is one, after a short wait: the cell may only just be starting.
+// awaitSession waits briefly for a session: the cell may just be starting.
 func (l *Link) awaitSession(ctx context.Context) bool {
 	l.mu.Lock()
 	connected := l.connected
@@ -252,7 +249,7 @@ func (l *Link) tick(ctx context.Context) {
 	}
 }
 
-// Flush tells the cell the last counts, and returns when they are written or cannot be.
+// Flush reports the last counts, and returns when they are written or the connection failed.
 func (l *Link) Flush() {
 	l.mu.Lock()
 	s, now := l.session, time.Now()

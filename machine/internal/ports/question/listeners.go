@@ -8,20 +8,20 @@ import (
 
 const (
 	lookMax  = 2 * time.Second        // for the cell's answer
-	lookKept = 100 * time.Millisecond // one look serves all requests that meet the same port in this time
+	lookKept = 100 * time.Millisecond // one look serves all requests to the same port within this time
 )
 
-// look is one question of the cell to a machine: where does something listen on this port?
+// look asks the cell on which addresses a machine's port is open.
 type look struct {
 	target Target
 	began  time.Time
 	done   chan struct{} // closed with the answer
-	// addresses is nil where the machine cannot say.
+	// addresses is nil if the machine cannot say.
 	addresses []netip.Addr
 }
 
-// Listeners asks on which addresses the app of this request listens. It returns nil where the machine cannot say, and an empty list where
-// nothing listens.
+// Listeners returns the addresses on which the request's app listens. nil: the machine cannot say; empty: no
+// listener.
 func (u *Use) Listeners(ctx context.Context) []netip.Addr {
 	l := u.lease.link
 	found := l.lookAt(u)
@@ -39,7 +39,7 @@ func (u *Use) Listeners(ctx context.Context) []netip.Addr {
 	return nil
 }
 
-// lookAt begins a look, or returns a recent one.
+// lookAt starts a look, or returns a recent one.
 func (l *Link) lookAt(u *Use) *look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Link) receiveListeners(listeners *listenersFrame) {
 	close(found.done)
 }
 
-// parseAddresses returns nil for what has an address that is none: it comes out of a guest.
+// parseAddresses returns nil for an invalid address: the texts come from a guest.
 func parseAddresses(texts []string) []netip.Addr {
 	if texts == nil {
 		return nil
@@ -83,7 +83,7 @@ func parseAddresses(texts []string) []netip.Addr {
 	return addresses
 }
 
-// forgetLooks ends looks that have no answer, and those that no request may share any more.
+// forgetLooks ends unanswered looks, and forgets those too old to share.
 func (l *Link) forgetLooks(now time.Time) {
 	for id, each := range l.looking {
 		if now.Sub(each.began) > lookMax {

@@ -2,11 +2,11 @@ package question
 
 import "container/list"
 
-// recent keeps a bounded number of values. A new one takes the place of the one that was not used for longest.
+// recent is an LRU cache.
 type recent[K comparable, V any] struct {
 	most  int
 	found map[K]*list.Element
-	order list.List // the one that was not used for longest comes first
+	order list.List // least recently used first
 }
 
 type recentEntry[K comparable, V any] struct {
@@ -18,7 +18,7 @@ func newRecent[K comparable, V any](most int) *recent[K, V] {
 	return &recent[K, V]{most: most, found: map[K]*list.Element{}}
 }
 
-// use is the value of a key, made where there is none.
+// use returns the value of a key, and makes it if it is missing.
 func (r *recent[K, V]) use(key K, make func() V) V {
 	if element := r.found[key]; element != nil {
 		r.order.MoveToBack(element)

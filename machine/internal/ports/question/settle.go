@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// cutUses ends streams, each by itself: one that is slow to end delays no other.
+// cutUses ends streams in parallel: a slow one delays no other.
 func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	if len(users) == 0 {
 		return
@@ -27,8 +27,8 @@ func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	}()
 }
 
-// settle tells the cell when nothing of what it has cut is passed on any more. Streams that it has not confirmed since its connection
-// came back may be of something that was revoked meanwhile: they are waited for, too.
+// settle reports when no cut stream relays data any more. It also waits for streams that the cell has not confirmed
+// since the reconnect: their leases may have been revoked.
 func (l *Link) settle(frame *settleFrame) {
 	asked, cuts := l.session, l.cuts()
 	var unconfirmed []*Lease
@@ -43,7 +43,7 @@ func (l *Link) settle(frame *settleFrame) {
 			l.awaitConfirmed(lease)
 		}
 		l.mu.Lock()
-		cuts := l.cuts() // also of those that were not confirmed
+		cuts := l.cuts() // including those not confirmed
 		l.mu.Unlock()
 		awaitAll(cuts)
 		l.mu.Lock()
@@ -67,7 +67,7 @@ func awaitAll(those []chan struct{}) {
 	}
 }
 
-// awaitConfirmed returns when the lease is granted again, or is over.
+// awaitConfirmed returns when the lease is granted again or has ended.
 func (l *Link) awaitConfirmed(lease *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

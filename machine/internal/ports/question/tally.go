@@ -1,13 +1,13 @@
 package question
 
-// Tally is what portd has counted of itself since it told last, and how many connections visitors have open.
+// Tally holds portd's counts since the last report, and the current number of connections.
 type Tally struct {
 	Connections int              `json:"connections"`
-	TurnedAway  int64            `json:"turned_away"` // connections that were ended without a word
-	Refused     map[string]int64 `json:"refused"`     // answers in the place of the app, by reason
+	TurnedAway  int64            `json:"turned_away"` // connections closed without an answer
+	Refused     map[string]int64 `json:"refused"`     // answers in place of the app, by reason
 }
 
-// Tell tells the cell, which shows it to operators. It returns false where the cell cannot be told now: the counts are still the caller's.
+// Tell reports to the cell, which shows it to operators. If it returns false, the caller keeps the counts.
 func (l *Link) Tell(tally Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
