@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The Go side of service/cell/links/secret-proxy.ts: the same words, spelled the same.
+// The Go side of service/cell/links/secret-proxy.ts, with the same field names.
 
 type question struct {
 	ID          uint64 `json:"id"`
@@ -26,8 +26,8 @@ type question struct {
 
 type answer struct {
 	ID        uint64    `json:"id"`
-	Gone      bool      `json:"gone"`   // there is no such machine any more
-	Failed    bool      `json:"failed"` // nobody knows at the moment
+	Gone      bool      `json:"gone"`   // the machine no longer exists
+	Failed    bool      `json:"failed"` // the cell does not know at the moment
 	Authority authority `json:"authority"`
 	Secrets   []secret  `json:"secrets"`
 }
@@ -41,7 +41,7 @@ type secret struct {
 	sum [sha256.Size]byte // of name, placeholder and value
 }
 
-// host is where a secret goes. At most one place is named.
+// host is a destination of a secret. At most one position is set.
 type host struct {
 	Host      string  `json:"host"`
 	Ports     []int   `json:"ports"`
@@ -52,39 +52,41 @@ type host struct {
 }
 
 const (
-	// answerKept is how long an answer is used: what was rotated or taken back is out of use after that.
+	// answerKept limits the age of an answer: after that, a rotated or revoked value is no longer used.
 	answerKept      = 400 * time.Millisecond
-	answerForgotten = 5 * time.Second // values that nobody uses are let go
+	answerForgotten = 5 * time.Second // unused values are dropped after this time
 	answerTimeout   = 3 * time.Second
 	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
-	// answersTogether bounds what is remembered of all machines. Beyond it the largest answers are forgotten first: their machines ask again.
+	// answersTogether limits the cache of all machines. Above it the largest answers are dropped first, and their
+	// machines ask again.
 	answersTogether = 24 << 20
 )
 
 var errNoAnswer = errors.New("what goes into requests is not known at the moment")
 
-// answers asks the cell, of which there is one connection at a time: the newest.
+// answers asks the cell over one connection: the newest.
 type answers struct {
 	mu      sync.Mutex
 	conn    net.Conn
-	joined  chan struct{} // closed when a connection has come; another one while there is none
+	joined  chan struct{} // closed when a connection arrives; replaced while there is none
 	next    uint64
 	waiting map[uint64]chan *answer
 	known   map[wire.SecretsOf]*known
-	bytes   int // of all of them
+	bytes   int // of all entries
 }
 
-// known is what was answered last about a machine. Its hosts outlive the values: by them it is told what needs no secret while nobody answers.
+// known is the last answer about a machine. Its hosts outlive the values: with them, connections that need no secret
+// can proceed while the cell does not answer.
 type known struct {
 	asking sync.Mutex
 	answer *answer
 	at     time.Time
-	failed time.Time // when an answer did not come last
+	failed time.Time // time of the last failure
 	hosts  []host
-	bytes  int // as they are counted in answers.bytes
+	bytes  int // as counted in answers.bytes
 }
 
-// size is about what is remembered of one machine.
+// size estimates the memory of one machine's entry.
 func (k *known) size() (size int) {
 	const each = 256
 	for _, one := range k.hosts {
@@ -102,7 +104,7 @@ func newAnswers() *answers {
 	return &answers{joined: make(chan struct{}), waiting: map[uint64]chan *answer{}, known: map[wire.SecretsOf]*known{}}
 }
 
-// accept takes connections of that user, or of root.
+// accept takes connections only of that user or root.
 func (a *answers) accept(listener net.Listener, uid uint32) error {
 	for {
 		conn, err := accepting.Next(listener)
@@ -162,11 +164,11 @@ func (a *answers) listen(conn net.Conn) {
 	a.mu.Unlock()
 }
 
-// of is what goes into requests of a machine by now.
+// of returns the current secrets of a machine.
 func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	came := time.Now()
 	k := a.remember(of)
-	k.asking.Lock() // those who come together are told together
+	k.asking.Lock() // concurrent callers share one answer
 	defer k.asking.Unlock()
 	a.mu.Lock()
 	last, at, failed := k.answer, k.at, k.failed
@@ -175,14 +177,14 @@ func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	case last != nil && time.Since(at) < answerKept:
 		return last, nil
 	case failed.After(came):
-		return nil, errNoAnswer // else they would wait one after the other
+		return nil, errNoAnswer // otherwise callers would wait one after the other
 	}
 	began := time.Now()
 	said, err := a.ask(ctx, of)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
-		if ctx.Err() == nil { // else only this caller has gone
+		if ctx.Err() == nil { // otherwise only this caller has gone
 			k.failed = time.Now()
 		}
 		return nil, err
@@ -194,7 +196,7 @@ func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 		hosts = append(hosts, one.Hosts...)
 	}
 	if a.known[of] != k {
-		return said, nil // the machine has changed meanwhile: nothing of before is remembered
+		return said, nil // the machine changed: do not cache
 	}
 	k.answer, k.at, k.hosts = said, began, hosts
 	a.count(k)
@@ -207,7 +209,7 @@ func (a *answers) count(k *known) {
 	a.bytes, k.bytes = a.bytes+size-k.bytes, size
 }
 
-// bound forgets values before hosts, and the largest before others.
+// bound drops values before hosts, and the largest entries first.
 func (a *answers) bound() {
 	for a.bytes > answersTogether {
 		var largest *known
@@ -235,7 +237,7 @@ func (a *answers) remember(of wire.SecretsOf) *known {
 	return k
 }
 
-// hostsOf are those of the last answer, however old; false: there was none.
+// hostsOf returns the hosts of the last answer, however old; false if there was none.
 func (a *answers) hostsOf(of wire.SecretsOf) ([]host, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +257,7 @@ func (a *answers) forget(of wire.SecretsOf) {
 	}
 }
 
-// letGo drops values that no connection has used for a while.
+// letGo drops values that were unused for a while.
 func (a *answers) letGo() {
 	now := time.Now()
 	a.mu.Lock()
@@ -288,7 +290,7 @@ func (a *answers) ask(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 		err = a.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
 	}
 	if err == nil {
-		_, err = a.conn.Write(append(text, '\n')) // few bytes: it waits for nobody
+		_, err = a.conn.Write(append(text, '\n')) // small, so it does not block
 	}
 	a.mu.Unlock()
 	defer func() {
@@ -310,7 +312,7 @@ func (a *answers) ask(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	}
 }
 
-// awaitCell waits for a cell that comes, or comes again.
+// awaitCell waits until the cell connects.
 func (a *answers) awaitCell(ctx context.Context) error {
 	a.mu.Lock()
 	joined := a.joined

@@ -19,13 +19,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// What each thing costs in memory at the most. TestOneMachineHoldsNoMoreThanItsShare measures some of them together.
+// Upper bounds of memory. TestOneMachineHoldsNoMoreThanItsShare measures some of them together.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
-	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head that is being read, data that is sent ahead
+	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
 	requestCost = 68 << 10  // its stacks and two buffers for bodies
-	onwardCost  = 176 << 10 // TLS, buffers, a head that is being read, data that is sent ahead
-	headCost    = 2         // for each byte of heads: they are also encoded
+	onwardCost  = 176 << 10 // TLS, buffers, a head being read, unread data
+	headCost    = 2         // for each byte of heads, which are also encoded
 	certificate = 8 << 10
 	othersCost  = 16 << 20 // the program itself, and one answer of the cell
 )
@@ -113,7 +113,7 @@ func TestAMachineWithLittleGetsRoomFromTheOneWithMost(t *testing.T) {
 	}
 }
 
-// answerNothing accepts connections and says nothing.
+// answerNothing accepts connections and never writes.
 func answerNothing(t *testing.T) (at netip.AddrPort, accepted *atomic.Int64) {
 	t.Helper()
 	accepted = new(atomic.Int64)
@@ -194,7 +194,7 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	asking.Wait()
 }
 
-// The kernel holds bytes that no end reads, on the account of the process.
+// Bytes that neither end reads are held by the kernel and count as memory of the process.
 func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
 	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer listener.Close()
@@ -235,7 +235,7 @@ func TestAHeadOfTooManyFieldsIsNotRead(t *testing.T) {
 	}
 	conn := w.tlsTo(boundHost)
 	reader := bufio.NewReader(conn)
-	for range 3 { // lines of bodies, and of heads before, do not count
+	for range 3 { // lines of bodies, and of earlier heads, do not count
 		body := strings.Repeat("\n", 1000)
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n%s\r\n%s", boundHost, len(body), strings.Repeat("a: b\r\n", 150), body)
 		response := must(http.ReadResponse(reader, nil))
@@ -245,7 +245,7 @@ func TestAHeadOfTooManyFieldsIsNotRead(t *testing.T) {
 	}
 }
 
-// Each request to a server that speaks HTTP/1.1 and closes is another connection, also on one connection of the machine.
+// Each request to an HTTP/1.1 server that closes needs a new connection, even on one connection of the machine.
 func TestAMachineBeginsNoMoreConnectionsThanItsShare(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	certificate := must(w.servers.certify(boundHost, time.Now()))

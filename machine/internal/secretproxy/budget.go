@@ -5,26 +5,27 @@ import (
 	"sync"
 )
 
-// load is what connections hold of what the process has little of.
+// load counts the scarce resources that connections hold.
 type load [measures]int
 
 const (
 	connections = iota // of machines
 	bound              // those whose TLS ends here
 	requests           // that are not answered in full
-	headBytes          // of these requests, as they came and as they are sent
+	headBytes          // of these requests, as received and as sent
 	onward             // connections to hosts of secrets
 	measures
 )
 
-// Bounds of one machine, and of all machines together. TestBoundsTogetherFitTheProcess multiplies them by what each costs.
+// Limits of one machine and of all together. TestBoundsTogetherFitTheProcess multiplies them by their costs.
 var (
 	loadEach     = load{connections: 256, bound: 128, requests: 256, headBytes: 4 << 20, onward: 192}
 	loadTogether = load{connections: 2048, bound: 384, requests: 768, headBytes: 24 << 20, onward: 384}
 )
 
-// budget keeps every machine within its bounds. When all machines together have reached theirs, the machine with the most gives way to one with less:
-// of its connections the one with the most is cut, and of equal ones the one that has rested longest. So each machine gets an even share at least.
+// budget enforces the limits. At a total limit, the machine with the most loses a connection in favour of a machine
+// with less: the connection that holds the most, and of equal ones the one idle longest. So each machine gets at
+// least an equal share.
 type budget struct {
 	together load
 
@@ -40,20 +41,21 @@ type holding struct {
 
 func newBudget() *budget { return &budget{together: loadTogether, machines: map[netip.Addr]*holding{}} }
 
-// filesKept are those that are no connection's, and those of connections that are closing.
+// filesKept are file descriptors for other purposes and for connections that are closing.
 const filesKept = 256
 
-// fit keeps connections within the files that the process may have: one for the machine's end of each, and one for the server's.
+// fit limits connections to the process's file descriptors: one for the machine's end of each, and one for the
+// server's.
 func (b *budget) fit(files int) {
 	left := max(files-filesKept-b.together[onward], 0)
 	b.together[connections] = min(b.together[connections], left/2)
 }
 
-// take says whether a connection may hold more.
+// take reports whether a connection may hold more.
 func (b *budget) take(f *flow, more load) bool {
 	cut, ok := b.decide(f, more)
 	for _, one := range cut {
-		abortFlow(one) // outside of the lock: it gives back what it holds
+		abortFlow(one) // outside of the lock, because it releases its load
 	}
 	return ok
 }
@@ -95,7 +97,7 @@ func (b *budget) decide(f *flow, more load) (cut []*flow, ok bool) {
 	return cut, true
 }
 
-// most is a connection of the machine that has the most, where that is more than so much.
+// most returns a connection of the machine with the most, if that is more than `than`.
 func (b *budget) most(m, than int) (found *flow) {
 	var first *holding
 	for _, one := range b.machines {
@@ -114,7 +116,7 @@ func (b *budget) most(m, than int) (found *flow) {
 	return found
 }
 
-// give gives back what a connection took. One that was dropped has given all back already.
+// give releases a part of a connection's load. A dropped connection has released all already.
 func (b *budget) give(f *flow, less load) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +129,7 @@ func (b *budget) give(f *flow, less load) {
 	}
 }
 
-// leave gives back all that a connection holds.
+// leave releases all that a connection holds.
 func (b *budget) leave(f *flow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +150,6 @@ func (b *budget) drop(f *flow) {
 	}
 }
 
-// flows are the connections of all machines.
 func (b *budget) flows() (found []*flow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +161,6 @@ func (b *budget) flows() (found []*flow) {
 	return found
 }
 
-// flowsOf are the connections of a machine.
 func (b *budget) flowsOf(machine netip.Addr) (found []*flow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// authority is what a workspace trusts.
+// authority is the certificate authority that a workspace trusts.
 type authority struct {
 	ID          string `json:"id"`
 	Certificate string `json:"certificate"` // PEM
@@ -29,7 +29,7 @@ const (
 	certificatesMax   = 1024
 )
 
-// certificates are of hosts as machines see them, made by authorities of their workspaces.
+// certificates caches certificates of hosts, issued by the workspaces' authorities.
 type certificates struct {
 	mu   sync.Mutex
 	made map[[2]string]*tls.Certificate // by authority and name
@@ -77,7 +77,7 @@ func (a authority) certify(name string, now time.Time) (*tls.Certificate, error)
 	return &tls.Certificate{Certificate: [][]byte{der, parent.Raw}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// commonName is bounded by X.509; nobody looks at it where there are other names.
+// commonName is limited by X.509. Clients ignore it if there are alternative names.
 func commonName(name string) string { return name[:min(len(name), 64)] }
 
 func (a authority) parse() (*x509.Certificate, any, error) {

@@ -23,16 +23,16 @@ type flow struct {
 	net.Conn
 	machine netip.Addr
 	of      wire.SecretsOf
-	to      netip.AddrPort // where the machine meant to connect
-	begun   []byte         // what was read of it and is to be read again
+	to      netip.AddrPort // the machine's original destination
+	begun   []byte         // bytes already read, to be read again
 
 	proxy     *Proxy
-	name      string // of the host, where it is one that gets secrets
+	name      string // of the host, if it gets secrets
 	transport *http.Transport
-	turns     chan struct{} // requests that may be on their way to the server; one until its protocol is known
+	turns     chan struct{} // semaphore of requests to the server; one permit until the protocol is known
 	widened   sync.Once
 
-	used atomic.Int64 // when the machine sent or was sent something last
+	used atomic.Int64 // time of the last transfer
 
 	mu     sync.Mutex
 	closed bool
@@ -56,7 +56,7 @@ func (f *flow) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// awaitTurn waits before it is known which values go in, so that no value grows old while its request waits for a connection.
+// awaitTurn runs before the values are fetched, so that no value gets old while its request waits for a connection.
 func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
@@ -69,7 +69,8 @@ func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	return nil, false
 }
 
-// widen lets more requests go when the first connection to the server is made: they share one of HTTP/2, and each needs its own of HTTP/1.1.
+// widen adds permits when the first server connection is made: HTTP/2 requests share it, and each HTTP/1.1 request
+// needs its own.
 func (f *flow) widen(turns int) {
 	f.widened.Do(func() {
 		for range turns - 1 {
@@ -78,7 +79,7 @@ func (f *flow) widen(turns int) {
 	})
 }
 
-// Close ends the connections to the server, too.
+// Close also closes the connections to the server.
 func (f *flow) Close() error {
 	f.mu.Lock()
 	if f.closed {
@@ -100,7 +101,7 @@ func (f *flow) Close() error {
 	return err
 }
 
-// keep closes a connection with the flow, and at once where that is over. `release` is called when it is closed.
+// keep closes a connection together with the flow, and at once if the flow is closed. `release` runs on close.
 func (f *flow) keep(conn net.Conn, release func()) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +132,7 @@ func (c *keptConn) Close() error {
 	return c.Conn.Close()
 }
 
-// pass carries bytes both ways as they are, until both have ended.
+// pass relays raw bytes both ways until both sides have ended.
 func (f *flow) pass(onward net.Conn) {
 	done := make(chan struct{})
 	go func() {
@@ -147,10 +148,10 @@ func (f *flow) pass(onward net.Conn) {
 func copyAll(to io.Writer, from io.Reader) {
 	buffer := buffers.Get()
 	defer buffers.Put(buffer)
-	_, _ = io.CopyBuffer(onlyWriter{to}, onlyReader{from}, buffer) // either end may close; the other one is told by the close
+	_, _ = io.CopyBuffer(onlyWriter{to}, onlyReader{from}, buffer) // either end may close; the close tells the other one
 }
 
-// buffers are what bytes pass through.
+// buffers is a pool of relay buffers.
 var buffers = bufferPool{sync.Pool{New: func() any { return new([bufferBytes]byte) }}}
 
 type bufferPool struct{ pool sync.Pool }
@@ -158,7 +159,7 @@ type bufferPool struct{ pool sync.Pool }
 func (b *bufferPool) Get() []byte       { return b.pool.Get().(*[bufferBytes]byte)[:] }
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// The kernel's way of copying from socket to socket is a call that this process does not have.
+// These types hide io.ReaderFrom and io.WriterTo: the kernel's splice call is not allowed in this process.
 type onlyWriter struct{ io.Writer }
 type onlyReader struct{ io.Reader }
 
@@ -167,11 +168,11 @@ func closeWrite(conn net.Conn) {
 		conn = kept.Conn
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // it is over already
+		_ = half.CloseWrite() // it may be closed already
 	}
 }
 
-// meantFor is where a connection was to go before the router led it here.
+// meantFor returns a connection's destination before the router redirected it.
 func meantFor(conn net.Conn) (to netip.AddrPort, err error) {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

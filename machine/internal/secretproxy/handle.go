@@ -18,16 +18,15 @@ import (
 	"time"
 )
 
-// RefusedHeader is of every answer that the proxy gives itself. Its value is a word for the reason.
+// RefusedHeader is set on every answer of the proxy itself. Its value is the reason.
 const RefusedHeader = "Berth-Secrets-Refused"
 
-// Reasons of a refusal.
 const (
-	refusedUnknown     = "secrets_unavailable" // the service does not say at the moment what goes in
+	refusedUnknown     = "secrets_unavailable" // the cell does not answer at the moment
 	refusedUnbound     = "not_bound"           // since the connection began
 	refusedHost        = "another_host"        // the request is for another host than the connection
-	refusedValue       = "value_not_sendable"  // no header can carry it, or the head would be too large with it
-	refusedUntrusted   = "server_not_trusted"  // nobody known has certified the server
+	refusedValue       = "value_not_sendable"  // not valid in a header, or the head would get too large
+	refusedUntrusted   = "server_not_trusted"  // the server's certificate is not trusted
 	refusedUnreachable = "server_unreachable"
 	refusedMethod      = "method_not_supported"
 	refusedLoad        = "too_much_at_once"
@@ -50,22 +49,22 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	body := map[string]any{"error": map[string]string{"code": reason, "message": "Berth: " + explained[reason]}}
-	_ = json.NewEncoder(w).Encode(body) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
 type putKey struct{}
 
-// putting is what rewrite does to one request.
+// putting is the state of one request for rewrite.
 type putting struct {
 	target    *url.URL
 	authority string
-	secrets   []placed // none once they are put in: a request may last, and values are to be forgotten
+	secrets   []placed // cleared after use: a request may last, and values must be forgotten
 	decided   time.Time
 	sum       [sha256.Size]byte // of the secrets
 	stale     atomic.Bool
 }
 
-// handle puts secrets into one request and passes it on to where its connection was to go.
+// handle puts secrets into one request and forwards it to the connection's destination.
 func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	f, ok := r.Context().Value(flowKey{}).(*flow)
 	if !ok {
@@ -106,7 +105,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
-	// One name may lead to many tenants of one server: a value goes to the one that it is for.
+	// One server may host many tenants: the value must only reach the one it is for.
 	authority, ok := authorityOf(r, f.name, port)
 	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
@@ -136,7 +135,8 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lookAgain is called before anything of a request is written. It may have waited long for a connection: a value that is out of use by then is not sent.
+// lookAgain runs before any byte of a request is written. The request may have waited for a connection: a value that
+// is no longer valid is not sent.
 func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
 	if time.Since(put.decided) < answerKept {
 		return
@@ -149,11 +149,11 @@ func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.C
 	conn.Close()
 }
 
-// sumOf stands for values and their places.
+// sumOf is a digest of values and their positions.
 func sumOf(secrets []placed) [sha256.Size]byte {
 	all := sha256.New()
 	for _, one := range secrets {
-		text, _ := json.Marshal(one.at) // it came as JSON
+		text, _ := json.Marshal(one.at) // cannot fail: it came as JSON
 		all.Write(one.secret.sum[:])
 		all.Write(text)
 	}
@@ -165,7 +165,8 @@ func refuseLoad(w http.ResponseWriter) {
 	refuse(w, http.StatusTooManyRequests, refusedLoad)
 }
 
-// onward is the way of one connection to its server. A WebSocket begins in HTTP/1.1, so that a connection of that is passed on as one.
+// onward returns the proxy of one connection to its server. A WebSocket starts in HTTP/1.1, so an HTTP/1.1 connection
+// stays HTTP/1.1.
 func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReverseProxy {
 	f.mu.Lock()
 	if f.transport == nil {
@@ -175,7 +176,7 @@ func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReversePro
 	f.mu.Unlock()
 	return &httputil.ReverseProxy{Transport: transport, Rewrite: rewrite, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), BufferPool: &buffers,
 		ModifyResponse: func(response *http.Response) error {
-			response.Header.Del("Alt-Svc") // another way to the server would not lead through here
+			response.Header.Del("Alt-Svc") // the alternative service would bypass this proxy
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -201,7 +202,7 @@ func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.connect(ctx, f, protocol) }}
 }
 
-// connect begins a connection to a host of secrets.
+// connect opens a connection to a host of secrets.
 func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, error) {
 	holds := load{onward: 1}
 	if !p.budget.take(f, holds) {
@@ -230,11 +231,11 @@ func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, e
 	return secured, nil
 }
 
-// rewrite leaves everything that is not a secret as the machine wrote it, but what belongs to its connection and what names a host.
+// rewrite keeps the machine's request except for secrets, hop-by-hop headers and headers that name a host.
 func rewrite(r *httputil.ProxyRequest) {
 	put, _ := r.In.Context().Value(putKey{}).(*putting)
 	r.Out.URL, r.Out.Host = put.target, put.authority
-	if from, ok := r.In.Header["X-Forwarded-For"]; ok { // httputil takes it out. It names a client, and no host
+	if from, ok := r.In.Header["X-Forwarded-For"]; ok { // httputil removes it, but it names a client and no host
 		r.Out.Header["X-Forwarded-For"] = slices.Clone(from)
 	}
 	dropHosts(r.Out.Header)

@@ -10,17 +10,17 @@ var errTooManyFields = errors.New("a head of too many fields")
 
 type headKey struct{}
 
-// headConn is a connection of HTTP/1.1. It bounds the lines of a head while that is read: net/http bounds its bytes alone, and an empty field of
-// four bytes costs thirty times as much. HTTP/2 counts 32 bytes more for each field.
+// headConn is an HTTP/1.1 connection. It limits the lines of a head while it is read: net/http limits only bytes, and
+// an empty field of four bytes costs thirty times as much. HTTP/2 already counts 32 more bytes for each field.
 type headConn struct {
 	*tls.Conn
-	handled  atomic.Bool  // the head has been read: a body comes
-	answered atomic.Int64 // requests
+	handled  atomic.Bool  // the head was read, and a body follows
+	answered atomic.Int64 // number of answered requests
 
 	head head
 }
 
-// head is what has come of the head after so many answers.
+// head counts the current head, after `answered` answers.
 type head struct {
 	answered int64
 	lines    int
@@ -56,7 +56,7 @@ func (h *head) see(text []byte) {
 	}
 }
 
-// handling is called when a head has been read. `end` is called when its answer is written.
+// handling runs when a head has been read. The caller runs `end` when the answer is written.
 func (c *headConn) handling() (end func()) {
 	c.handled.Store(true)
 	return func() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// covers: the first label may be any where a host begins with a star.
+// covers: a star matches exactly one label.
 func (h host) covers(name string, port int) bool {
 	if !slices.Contains(h.Ports, port) {
 		return false
@@ -21,13 +21,13 @@ func anyCovers(hosts []host, name string, port int) bool {
 	return slices.ContainsFunc(hosts, func(h host) bool { return h.covers(name, port) })
 }
 
-// placed is a secret that goes into requests to one host.
+// placed is a secret with its position for one host.
 type placed struct {
 	secret secret
 	at     host
 }
 
-// placedAt are the secrets of a host, each once.
+// placedAt returns the secrets of a host, each once.
 func (a *answer) placedAt(name string, port int) (list []placed) {
 	for _, one := range a.Secrets {
 		if i := slices.IndexFunc(one.Hosts, func(h host) bool { return h.covers(name, port) }); i >= 0 {

@@ -10,13 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// LineBytesMax bounds one message of hostd, which is one line of JSON.
+// LineBytesMax limits one message of hostd, which is one line of JSON.
 const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second
 
-// FromHost says whose secrets go into the requests of each machine; null: nobody's, or the machine is gone. The proxy cuts what these machines
-// had open, which may have been let out under another policy. It acknowledges the message by its ID.
+// FromHost sets whose secrets go into the requests of each machine; null: none, or the machine is gone. The proxy
+// closes open connections of these machines, which an older policy may have allowed. It acknowledges the message by
+// its ID.
 type FromHost struct {
 	ID       uint64                         `json:"id"`
 	Machines map[netip.Addr]*wire.SecretsOf `json:"machines"`
@@ -26,14 +27,14 @@ type ToHost struct {
 	Ack uint64 `json:"ack"`
 }
 
-// listenToHost ends with hostd. What it said last holds on.
+// listenToHost returns when hostd ends. The last settings stay in force.
 func (p *Proxy) listenToHost(conn net.Conn) {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 64<<10), LineBytesMax)
 	for lines.Scan() {
 		var message FromHost
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
-			return // hostd speaks otherwise: nothing that it says can be relied on
+			return // an invalid message: no further one can be trusted
 		}
 		for machine, of := range message.Machines {
 			p.become(machine, of)

@@ -13,7 +13,7 @@ import (
 // ongoingEvery is the time between two checks of open requests: WebSockets, streams, long downloads and uploads.
 const ongoingEvery = 5 * time.Second
 
-// ongoing holds the requests that carry a value and have not ended.
+// ongoing holds the open requests that carry a value.
 type ongoing struct {
 	mu       sync.Mutex
 	requests map[*lasting]struct{}
@@ -49,11 +49,12 @@ func (o *ongoing) byMachine() map[wire.SecretsOf][]*lasting {
 	return found
 }
 
-// endUnbound ends the requests whose binding has ended. Where the cell does not answer, it ends none: a cell that restarts must end no stream.
+// endUnbound ends the requests whose binding has ended. If the cell does not answer, it ends none: a restart of the
+// cell must end no stream.
 func (p *Proxy) endUnbound(ctx context.Context) {
 	var asked sync.WaitGroup
 	for of, requests := range p.ongoing.byMachine() {
-		asked.Go(func() { // loadTogether bounds the requests, and so these
+		asked.Go(func() { // loadTogether limits the requests, and so these
 			said, err := p.answers.of(ctx, of)
 			if err != nil {
 				return
@@ -69,7 +70,7 @@ func (p *Proxy) endUnbound(ctx context.Context) {
 	asked.Wait()
 }
 
-// identities tell secrets apart, also a secret from a later one of the same name. A rotation keeps them.
+// identities distinguish secrets, also a secret from a later one of the same name. A rotation keeps them.
 func identities(secrets []placed) (list []string) {
 	for _, one := range secrets {
 		list = append(list, one.secret.Name+"\x00"+one.secret.Placeholder)
@@ -77,7 +78,7 @@ func identities(secrets []placed) (list []string) {
 	return list
 }
 
-// usedIn are the secrets whose values putIn writes into this head.
+// usedIn returns the secrets whose values putIn writes into this head.
 func usedIn(header http.Header, query string, secrets []placed) (used []placed) {
 	plain := sizeOf(header, query)
 	for _, one := range secrets {
@@ -88,7 +89,7 @@ func usedIn(header http.Header, query string, secrets []placed) (used []placed) 
 	return used
 }
 
-// begins keeps a request that carries a value in sight until it is over.
+// begins registers a request that carries a value until it ends.
 func (p *Proxy) begins(r *http.Request, f *flow, secrets []placed) (ctx context.Context, over func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	used := usedIn(r.Header, r.URL.RawQuery, secrets)
@@ -97,7 +98,7 @@ func (p *Proxy) begins(r *http.Request, f *flow, secrets []placed) (ctx context.
 	}
 	end := cancel
 	if r.ProtoMajor < 2 {
-		end = func() { abortFlow(f) } // a machine that reads nothing of its answer would not notice the context
+		end = func() { abortFlow(f) } // a machine that does not read its answer would not notice the context
 	}
 	forget := p.ongoing.add(&lasting{of: f.of, name: f.name, port: int(f.to.Port()), put: identities(used), end: end})
 	return ctx, func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// lastingAnswers last: a WebSocket sends back what it is sent, a download has a line every few milliseconds.
+// lastingAnswers never end: a WebSocket echoes, a download sends a line every few milliseconds.
 func lastingAnswers() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Header.Get("Upgrade") == "" && r.Context().Err() == nil {
@@ -24,7 +24,7 @@ func lastingAnswers() http.Handler {
 	})
 }
 
-// lasts begins what lasts, by a request with this head.
+// lasts starts such a request with this Authorization header.
 func lasts(w *world, protocol int, authorization string) (lines *bufio.Reader) {
 	if protocol == 0 {
 		conn := w.tlsTo(boundHost)
@@ -49,7 +49,7 @@ func TestWhatLastsEndsWithItsBindingAndNotWithARotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := open(t, lastingAnswers())
-			// Another secret of the same host and port, so that the machine's policy stays as it is.
+			// A second secret of the same host and port keeps the machine's policy unchanged.
 			other := secret{Name: "OTHER", Placeholder: "berth-secret-other", Value: "other", Hosts: w.secrets[0].Hosts}
 			w.set(func() { w.secrets = append(w.secrets, other) })
 			ending := lasts(w, protocol, "Bearer "+placeholder)

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	helloTimeout  = 5 * time.Second // one who waits for the server to speak first is passed on after that
+	helloTimeout  = 5 * time.Second // a client that waits for the server to speak first is passed on after that
 	helloBytesMax = 16 << 10
 	tlsHandshake  = 0x16
 )
 
-// hello is how a connection begins.
+// hello is the beginning of a connection.
 type hello struct {
-	read  []byte // all that was read of it
+	read  []byte // all bytes that were read
 	isTLS bool
 	name  string // SNI
 }
 
 var errSeen = errors.New("the hello was seen")
 
-// peek reads no further than the TLS hello, or one byte of what is none.
+// peek reads the TLS hello, or one byte if the connection is not TLS.
 func peek(conn net.Conn) (hello, error) {
 	var h hello
 	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
@@ -43,7 +43,7 @@ func peek(conn net.Conn) (hello, error) {
 			GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
 				h.isTLS, h.name = true, info.ServerName
 				return nil, errSeen
-			}}).Handshake() // it fails by errSeen, or says that this is no TLS
+			}}).Handshake() // fails with errSeen, or because this is not TLS
 		h.read = seen.Bytes()
 	}
 	return h, conn.SetReadDeadline(time.Time{})
@@ -54,7 +54,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &failed) && failed.Timeout()
 }
 
-// deafConn reads and does not write: whoever began is not to be answered yet.
+// deafConn cannot write: the client must not be answered yet.
 type deafConn struct {
 	net.Conn
 	reads io.Reader

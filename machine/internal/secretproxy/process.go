@@ -1,7 +1,6 @@
-// Package secretproxy puts secrets into machines' requests, in a process of its own without any right on the host: it reads what hostile guests
-// and servers write, and what it holds in its memory no guest may ever have. hostd makes its sockets, starts it inside the machines' router, and
-// starts it again when it dies. No secret goes
-// into a connection that the process does not see.
+// Package secretproxy puts secrets into machines' requests. It runs in its own unprivileged process: it parses input
+// of hostile guests and servers, and no guest may ever get what is in its memory. hostd makes its sockets, starts it
+// inside the machines' router, and restarts it. No secret goes into a connection that the process does not see.
 package secretproxy
 
 import (
@@ -26,37 +25,37 @@ import (
 // Command is the argument that makes hostd's program this process.
 const Command = "put-in-secrets"
 
-// Setup is the one line that the process reads before it does anything.
+// Setup is the one line that the process reads first.
 type Setup struct {
-	Blocked []netip.Prefix `json:"blocked"` // what no machine reaches
-	// AnswersUID is the user that may answer what goes into requests: the cell's.
+	Blocked []netip.Prefix `json:"blocked"` // networks that no machine reaches
+	// AnswersUID is the user that may answer questions about secrets: the cell's.
 	AnswersUID uint32 `json:"answers_uid"`
-	// ExtraRoots are authorities (PEM) that servers are believed by, beside those of the host.
+	// ExtraRoots are authorities (PEM) that are trusted for servers in addition to the host's.
 	ExtraRoots string `json:"extra_roots,omitempty"`
-	// TrackedMax bounds the connections that the process begins for all machines together, those that ended a moment ago included.
+	// TrackedMax limits the connections that the process opens for all machines, including those that ended recently.
 	TrackedMax int `json:"tracked_max,omitempty"`
-	// Machines are those whose connections are led here.
+	// Machines are those whose connections are redirected here.
 	Machines map[netip.Addr]wire.SecretsOf `json:"machines"`
 }
 
-// The files that the process inherits beside its input, output and errors. It says Ready on the third when it is about to serve.
+// Inherited files in addition to stdin, stdout and stderr. The process writes Ready to readyFD before it serves.
 const (
-	requestsFD = 3 + iota // where machines' connections arrive
-	answersFD             // where the cell connects
+	requestsFD = 3 + iota // listener for machines' connections
+	answersFD             // listener for the cell
 	readyFD
 	linkFD // to hostd, both ways
 )
 
-// Ready is all that it says.
+// Ready is the only message on readyFD.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is what the process may use. Go keeps to three quarters of it before the kernel has to.
+	// MemoryBytesMax is the memory limit of the process. Go's soft limit is three quarters of it.
 	MemoryBytesMax = 512 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run serves until the process is told to end. Whoever started it has made it a user without any right.
+// Run serves until the process is told to end. Its parent has dropped all its privileges.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

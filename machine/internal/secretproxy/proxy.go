@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	streamsEach      = 32       // of one connection of HTTP/2
-	plainEach        = 16       // connections of HTTP/1.1 that the requests of such a one are sent on
-	receivedEach     = 64 << 10 // and what it may send ahead of what is read
+	streamsEach      = 32       // of one HTTP/2 connection
+	plainEach        = 16       // HTTP/1.1 server connections for the requests of one HTTP/2 connection
+	receivedEach     = 64 << 10 // unread data of such a connection
 	bufferBytes      = 16 << 10
 	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
@@ -32,15 +32,15 @@ const (
 	idleTimeout      = 2 * time.Minute
 	headerBytesMax   = 32 << 10  // as a machine or a server writes it: a placeholder is short
 	headerFieldsMax  = 256       // a field costs more than its text
-	sentBytesMax     = 128 << 10 // with values, of which one has up to 64 KiB
-	trackedSeconds   = 120       // the kernel remembers a connection for so long after its end
-	trackedEach      = 1024      // connections that one machine has the proxy begin, those that ended in that time included
+	sentBytesMax     = 128 << 10 // with values of up to 64 KiB each
+	trackedSeconds   = 120       // the kernel tracks a connection this long after its end
+	trackedEach      = 1024      // server connections per machine, including those that ended within that time
 	trackedLeast     = 32
-	trackedTogether  = 8192 // where hostd says nothing
+	trackedTogether  = 8192 // default if hostd sends no value
 )
 
-// Proxy is given connections of machines to ports of their secrets' hosts. It ends TLS of those that name such a host, by the workspace's
-// authority, and puts values into the requests in them. All others it passes on as they are.
+// Proxy receives connections of machines to ports of their secrets' hosts. If a connection names such a host, it
+// terminates TLS with the workspace's authority and puts values into the requests. It passes all others on unchanged.
 type Proxy struct {
 	roots   *x509.CertPool
 	blocked []netip.Prefix
@@ -52,7 +52,7 @@ type Proxy struct {
 	ongoing      ongoing
 	tracked      *fairshare.Shares[netip.Addr]
 	server       *http.Server
-	ended        chan net.Conn // what http.Server is to serve
+	ended        chan net.Conn // for http.Server
 
 	// For tests.
 	meantFor     func(net.Conn) (netip.AddrPort, error)
@@ -64,7 +64,7 @@ type Proxy struct {
 	machines map[netip.Addr]wire.SecretsOf
 }
 
-// New believes servers by these roots, and answers by that user.
+// New makes a proxy that trusts servers by these roots, and answers of that user.
 func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machines map[netip.Addr]wire.SecretsOf) *Proxy {
 	p := &Proxy{roots: roots, blocked: blocked, uid: answersUID, answers: newAnswers(), certificates: certificates{made: map[[2]string]*tls.Certificate{}},
 		budget: newBudget(), tracked: &fairshare.Shares[netip.Addr]{Each: trackedEach, Least: trackedLeast, Together: trackedTogether},
@@ -85,14 +85,14 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 	return p
 }
 
-// flowControl bounds what one machine can make this process hold, which is everybody's.
+// flowControl limits what one machine can make this shared process hold.
 func flowControl() *http.HTTP2Config {
 	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach}
 }
 
 type flowKey struct{}
 
-// serve returns when the context ends, or one of the listeners does.
+// serve returns when the context or one of the listeners ends.
 func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link net.Conn) error {
 	ended := make(chan error, 3)
 	go every(ctx, answerForgotten, p.answers.letGo)
@@ -110,7 +110,7 @@ func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link 
 	}
 }
 
-// every runs the work after each interval until the context ends. A late run replaces those that it missed.
+// every runs the work after each interval until the context ends. A late run replaces missed ones.
 func every(ctx context.Context, interval time.Duration, work func()) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -124,7 +124,7 @@ func every(ctx context.Context, interval time.Duration, work func()) {
 	}
 }
 
-// chosen is a listener of what was looked at already.
+// chosen is a listener for connections that were already inspected.
 type chosen struct {
 	conns   <-chan net.Conn
 	address net.Addr
@@ -149,7 +149,7 @@ func (p *Proxy) accept(ctx context.Context, requests net.Listener) error {
 	}
 }
 
-// enter knows the machine by its address, which the router lets no other use.
+// enter identifies the machine by its address, which the router reserves for it.
 func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	return f, nil
 }
 
-// begin looks at how a connection begins, and decides what becomes of it.
+// begin reads the start of a connection and decides how to handle it.
 func (p *Proxy) begin(ctx context.Context, f *flow) {
 	h, err := peek(f.Conn)
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *Proxy) begin(ctx context.Context, f *flow) {
 	said, err := p.answers.of(ctx, f.of)
 	switch {
 	case err != nil:
-		// What never got a secret goes on. Of anything else nobody knows whether it should have one.
+		// A host that never got a secret may proceed. For any other host it is unknown whether it needs one.
 		if hosts, known := p.answers.hostsOf(f.of); known && !anyCovers(hosts, name, port) {
 			p.passOn(ctx, f)
 			return
@@ -215,10 +215,10 @@ func (p *Proxy) passOn(ctx context.Context, f *flow) {
 	f.pass(onward)
 }
 
-// errTooMuch is of a machine that has its share of what the process, or the computer, has little of.
+// errTooMuch means that the machine has reached a limit of the process or the computer.
 var errTooMuch = errors.New("the machine has too much at a time")
 
-// dial calls `release` when the connection is over, or was not made.
+// dial calls `release` when the connection closes or fails.
 func (p *Proxy) dial(ctx context.Context, f *flow, release func()) (net.Conn, error) {
 	if !p.tracked.Take(f.machine) {
 		release()
@@ -236,7 +236,7 @@ func (p *Proxy) dial(ctx context.Context, f *flow, release func()) (net.Conn, er
 	return f.keep(conn, over)
 }
 
-// end ends the machine's TLS here.
+// end terminates the machine's TLS here.
 func (p *Proxy) end(ctx context.Context, f *flow, name string, a authority) {
 	certificate, err := p.certificates.of(a, name)
 	if err != nil || !p.budget.take(f, load{bound: 1}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// seen is what a server is sent, as text.
+// seen returns the received request as text.
 func seen(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s|%s|%s|%s|%s", r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), r.Header.Get("X-Key"), r.Proto, body)
@@ -88,7 +88,7 @@ func TestWhatIsNotTLSPassesUntouchedInBothDirections(t *testing.T) {
 	defer server.Close()
 	go func() {
 		conn := must(server.Accept())
-		_, _ = conn.Write([]byte("first\n")) // as servers of mail do
+		_, _ = conn.Write([]byte("first\n")) // as mail servers do
 		_, _ = io.Copy(conn, conn)
 		conn.Close()
 	}()

@@ -10,7 +10,7 @@ import (
 // fieldBytes is the memory of a field, in addition to its text.
 const fieldBytes = 128
 
-// sizeOf is a head as a machine wrote it.
+// sizeOf returns the size of a head as the machine wrote it.
 func sizeOf(header http.Header, query string) int {
 	size := len(query)
 	for name, values := range header {
@@ -21,7 +21,7 @@ func sizeOf(header http.Header, query string) int {
 	return size
 }
 
-// sizeWith is the head that putIn makes of it, or somewhat more. It is counted before anything is made.
+// sizeWith returns an upper bound of the head that putIn makes. It runs before any memory is allocated.
 func sizeWith(header http.Header, query string, secrets []placed) int {
 	size := sizeOf(header, query) + grows(query, secrets, escapedLen)
 	for _, values := range header {
@@ -55,7 +55,7 @@ func plainLen(value string) int { return len(value) }
 
 func escapedLen(value string) int { return 3 * len(value) }
 
-// sizeAt is what the place that a host names holds.
+// sizeAt returns the size of the value at the host's position.
 func sizeAt(one placed) int {
 	size := len(one.secret.Value)
 	switch at := one.at; {
@@ -69,9 +69,8 @@ func sizeAt(one placed) int {
 	return 0
 }
 
-// putIn is what a request to a host of these secrets becomes: values stand for their placeholders in headers and in the query, and at the place
-// that a host names whatever stood there. The path and the body stay as they are. It looks once, at the text that the machine wrote: a value is not
-// looked into, whatever it holds.
+// putIn replaces placeholders by values in headers and the query, and sets the value at the host's position. The path
+// and the body stay unchanged. It scans only the machine's text and never an inserted value.
 func putIn(header http.Header, query string, secrets []placed) string {
 	for _, values := range header {
 		for i, text := range values {
@@ -110,7 +109,7 @@ func inText(text string, secrets []placed, spelled func(string) string) string {
 
 func asItIs(value string) string { return value }
 
-// inHeader looks into the pair of a Basic authorization, too.
+// inHeader also looks into the pair of a Basic authorization.
 func inHeader(text string, secrets []placed) string {
 	if pair, ok := pairOf(text); ok {
 		if put := inText(pair, secrets, asItIs); put != pair {
@@ -130,7 +129,7 @@ func pairOf(text string) (string, bool) {
 	return string(pair), err == nil
 }
 
-// withParameter leaves every other parameter as it was written.
+// withParameter keeps every other parameter as written.
 func withParameter(query, name, value string) string {
 	kept := []string{}
 	for part := range strings.SplitSeq(query, "&") {
@@ -142,7 +141,7 @@ func withParameter(query, name, value string) string {
 	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
 }
 
-// isHeaderValue says that a value ends no header and begins no other.
+// isHeaderValue reports that a value cannot end its header or start another.
 func isHeaderValue(value string) bool {
 	return value != "" && strings.TrimSpace(value) == value && strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

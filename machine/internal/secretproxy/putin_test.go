@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Two secrets of one host: the value of one is the placeholder of the other, many times.
+// The value of one secret contains the placeholder of the other many times.
 func TestAValueIsNotLookedInto(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	const first, second = "berth-secret-1111111111", "berth-secret-2222222222"
@@ -69,7 +69,7 @@ func TestARequestThatWouldBeTooLargeWithItsValuesIsRefusedBeforeItIsMade(t *test
 	}
 }
 
-// A server may take long to answer at all. The value is what it was when the request came, until the connection is made.
+// The value is taken when the request arrives, but a server may be slow to accept the connection.
 func TestAValueThatChangesBeforeItsConnectionIsMadeIsNotSent(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(seen))
@@ -88,7 +88,7 @@ func TestAValueThatChangesBeforeItsConnectionIsMadeIsNotSent(t *testing.T) {
 		}
 		defer conn.Close()
 		w.set(func() { w.secrets[0].Value = "rotated" })
-		time.Sleep(answerKept) // what was said before is used until then
+		time.Sleep(answerKept) // the last answer is used until then
 		server := must(net.Dial("tcp4", slow.String()))
 		defer server.Close()
 		go func() { _, _ = io.Copy(server, conn) }()

@@ -11,19 +11,21 @@ import (
 )
 
 const (
-	// socketsTogether bounds what the kernel holds for all connections. It counts as memory of the process, and grows without it: the bound is looked after.
+	// socketsTogether limits the kernel's memory for all connections. It counts as memory of the process but grows
+	// without it, so it is polled.
 	socketsTogether = 96 << 20
 	socketsEvery    = 100 * time.Millisecond
 )
 
-// cutSockets cuts connections when the kernel holds too many bytes that no end reads: the largest of the machine with most.
+// cutSockets cuts connections when the kernel holds too many unread bytes: the largest of the machine with the most.
 func (p *Proxy) cutSockets() {
 	for _, f := range largest(p.budget.flows(), socketsTogether, (*flow).socketBytes) {
 		abortFlow(f)
 	}
 }
 
-// largest are the flows without which the others are within a bound: again and again the largest of the machine with most.
+// largest returns the flows to cut, so that the rest is within a limit: repeatedly the largest of the machine with
+// the most.
 func largest(flows []*flow, most int, size func(*flow) int) (found []*flow) {
 	sizes, machines, all := map[*flow]int{}, map[netip.Addr]int{}, 0
 	for _, f := range flows {
@@ -58,7 +60,7 @@ func (f *flow) socketBytes() int {
 	return size
 }
 
-// heldBytes is what the kernel holds for a connection, both ways.
+// heldBytes is the kernel's memory for a connection, both ways.
 func heldBytes(conn net.Conn) int {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

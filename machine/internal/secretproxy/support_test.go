@@ -40,18 +40,18 @@ var (
 	workspace      = wire.SecretsOf{WorkspaceID: "0192f3a0-0000-7000-8000-000000000001", Epoch: 3}
 )
 
-// world is a proxy between a machine on this computer's loopback and a server on it.
+// world is a proxy between a machine and a server, both on loopback.
 type world struct {
 	t         *testing.T
 	proxy     *Proxy
 	address   string         // of the proxy
-	workspace authority      // what the machine trusts
-	servers   authority      // what the proxy trusts
+	workspace authority      // trusted by the machine
+	servers   authority      // trusted by the proxy
 	host      net.Conn       // hostd's end
 	cell      net.Conn       // closed: the cell is gone
-	mu        sync.Mutex     // guards what follows
-	secrets   []secret       // what the cell answers
-	to        netip.AddrPort // where the machine meant to connect
+	mu        sync.Mutex     // guards the fields below
+	secrets   []secret       // the cell's answer
+	to        netip.AddrPort // the machine's destination
 }
 
 func newAuthority(t *testing.T, id string) authority {
@@ -79,7 +79,7 @@ func poolOf(authorities ...authority) *x509.CertPool {
 	return pool
 }
 
-// open starts a proxy that knows one secret, bound as a bearer of the host at the server's port.
+// open starts a proxy with one secret, bound as a bearer token of the server's host and port.
 func open(t *testing.T, handler http.Handler) *world {
 	t.Helper()
 	w := &world{t: t, workspace: newAuthority(t, "workspace"), servers: newAuthority(t, "servers")}
@@ -104,7 +104,7 @@ func open(t *testing.T, handler http.Handler) *world {
 	return w
 }
 
-// serve is a TLS server of a name on loopback, HTTP/2 included.
+// serve runs a TLS server with HTTP/2 on loopback.
 func (w *world) serve(name string, handler http.Handler) netip.AddrPort {
 	certificate := must(w.servers.certify(name, time.Now()))
 	server := httptest.NewUnstartedServer(handler)
@@ -116,7 +116,7 @@ func (w *world) serve(name string, handler http.Handler) netip.AddrPort {
 	return netip.MustParseAddrPort(server.Listener.Addr().String())
 }
 
-// answer is the cell.
+// answer plays the cell.
 func (w *world) answer() {
 	for lines := bufio.NewScanner(w.cell); lines.Scan(); {
 		var asked question
@@ -138,12 +138,13 @@ func (w *world) set(change func()) {
 	change()
 }
 
-// bind makes hosts those of the one secret.
+// bind sets the hosts of the one secret.
 func (w *world) bind(hosts ...host) { w.set(func() { w.secrets[0].Hosts = hosts }) }
 
 func (w *world) at() host { return host{Host: boundHost, Ports: []int{int(w.to.Port())}} }
 
-// client is a program of the machine: it believes the workspace's authority and the servers', and connects through the proxy.
+// client is a program of the machine: it trusts the workspace's authority and the servers', and connects through the
+// proxy.
 func (w *world) client(protocol int) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(protocol == 1)
@@ -159,7 +160,7 @@ func (w *world) client(protocol int) *http.Client {
 func (w *world) tlsTo(name string) *tls.Conn {
 	conn, err := net.Dial("tcp4", w.address)
 	if err != nil {
-		conn, _ = net.Pipe() // it was reset before it was told of
+		conn, _ = net.Pipe() // it was reset before it was reported
 		conn.Close()
 	}
 	w.t.Cleanup(func() { conn.Close() })
@@ -187,7 +188,7 @@ func refusalOf(t *testing.T, response *http.Response, err error) (int, string) {
 	return response.StatusCode, response.Header.Get(RefusedHeader)
 }
 
-// eventually tries until it is so: answers are kept for a moment.
+// eventually retries, because answers are cached for a moment.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testns.Patience(20 * time.Second)); !so(); time.Sleep(20 * time.Millisecond) {
@@ -197,7 +198,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// echoes takes a request as that of a WebSocket, and sends back the bytes that come.
+// echoes accepts a WebSocket and echoes its bytes.
 func echoes(w http.ResponseWriter) {
 	conn, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// isForHost says that a request names its path alone. A server goes by the host in the target before it goes by the Host field (RFC 9112, 3.2.2), so
-// every other form could lead a value to another tenant of the same server. Only clients of a forward proxy send those.
+// isForHost accepts only a path as target. Servers prefer the target's host to the Host field (RFC 9112, 3.2.2), so
+// another form could send a value to another tenant of the same server. Only clients of a forward proxy send those.
 func isForHost(r *http.Request) bool {
 	return strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" && r.Method == http.MethodOptions
 }
 
-// authorityOf is the host that a request names, in the spelling of the certificate; false where any part of the request names another one.
+// authorityOf returns the request's host in the certificate's spelling; false if any part of the request names
+// another one.
 func authorityOf(r *http.Request, name string, port int) (string, bool) {
 	authority, ok := sameHost(r.Host, name, port)
 	for _, also := range r.Header["Host"] { // HTTP/2 may have it in addition to :authority
@@ -41,13 +42,14 @@ func sameHost(asked, name string, port int) (string, bool) {
 	return net.JoinHostPort(name, withPort), withPort == strconv.Itoa(port)
 }
 
-// targetAt is where a request goes: the path and the query that the machine wrote, and nothing else of its target.
+// targetAt keeps the path and the query that the machine wrote, and nothing else of its target.
 func targetAt(r *http.Request, name string, port int) *url.URL {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(name, strconv.Itoa(port)), Path: r.URL.Path, RawPath: r.URL.RawPath,
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 }
 
-// dropHosts takes out what front ends may route by in place of the Host field. A workspace is a client: nothing was forwarded to it.
+// dropHosts removes headers that front ends may route by instead of the Host field. A workspace is a client: nothing
+// was forwarded to it.
 func dropHosts(header http.Header) {
 	for name := range header {
 		// Some servers read an underscore as a hyphen.

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// reads is a request as a server reads it: target, host, authorization, and every other field that the machine wrote.
+// reads describes a request as the server reads it: target, host, authorization, and the machine's other fields.
 func reads(r *http.Request) string {
 	fields := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
@@ -25,11 +25,12 @@ func reads(r *http.Request) string {
 }
 
 const (
-	anyPort = "PORT"                                       // stands for the port of the server
+	anyPort = "PORT"                                       // replaced by the server's port
 	noHost  = "GET / at api.example.com as \"%s\" with []" // a request that arrives without its other fields
 )
 
-// None of these requests may carry the value to a server that takes it for one to another host. "" is a refusal: nothing arrives.
+// None of these requests may carry the value to a server that reads another host in it. "" is a refusal: nothing
+// arrives.
 func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))
@@ -94,7 +95,7 @@ func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// The same over HTTP/2, where the target and the host are fields of their own.
+// The same over HTTP/2, where target and host are separate fields.
 func TestAValueGoesInNoRequestOfHTTP2ThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))
@@ -124,7 +125,7 @@ func TestAValueGoesInNoRequestOfHTTP2ThatNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// sent is what has arrived of a request that has been answered.
+// sent returns what arrived of an answered request.
 func sent(arrived <-chan string) string {
 	select {
 	case got := <-arrived:
@@ -134,7 +135,7 @@ func sent(arrived <-chan string) string {
 	}
 }
 
-// askHTTP2 sends one request with these fields as they are, and returns when its stream or its connection has an answer.
+// askHTTP2 sends one request with exactly these fields, and returns when its stream or connection has an answer.
 func askHTTP2(t *testing.T, w *world, fields ...string) {
 	t.Helper()
 	const headers, reset, goAway, endStream, endHeaders = 1, 3, 7, 1, 4
