@@ -2,16 +2,17 @@ package secretscan
 
 import "regexp"
 
-// rule finds one kind of secret. A line is looked at where one of the words is in it; entropyMin is asked of the expression's first group.
+// rule finds one kind of secret. It checks a line that contains one of the words; entropyMin applies to the
+// expression's first group.
 type rule struct {
 	name       string
-	words      []string // in small letters
+	words      []string // in lower case
 	expression *regexp.Regexp
-	entropyMin float64 // bits a character; 0: the shape alone says it
-	generic    bool    // it knows no provider: not asked of files that are full of such words
+	entropyMin float64 // bits a character; 0: the shape is enough
+	generic    bool    // matches no specific provider: skipped in files full of such words
 }
 
-// The shapes are those that providers document for their tokens, as scanners of repositories know them.
+// rules have the shapes that providers document for their tokens.
 var rules = []rule{
 	{name: "private_key", words: []string{"private key-----"}, expression: regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----`)},
 	{name: "aws_access_key", words: []string{"akia", "asia", "abia", "acca"}, expression: regexp.MustCompile(`\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b`), entropyMin: 2.5},

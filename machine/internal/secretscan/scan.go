@@ -1,4 +1,4 @@
-// Package secretscan looks for what looks like a secret in files that are to be given to others. It says where, and never what.
+// Package secretscan finds likely secrets in files that will be shared. It reports where, and never the value.
 package secretscan
 
 import (
@@ -9,27 +9,28 @@ import (
 	"strings"
 )
 
-// Finding is the first line of a file on which a rule holds.
+// Finding is the first line of a file that a rule matches.
 type Finding struct {
 	Rule string
 	Line int
 }
 
 const (
-	// BytesMax of a file are looked at.
+	// BytesMax is the scanned length of a file.
 	BytesMax = 4 << 20
-	// A longer line is looked at in windows. Each begins in the middle of the one before, so that what a rule looks for lies whole in one of them.
+	// A longer line is scanned in overlapping windows of half-window steps, so that one window contains each match
+	// completely.
 	window = 1 << 10
 	step   = window / 2
-	binary = 8 << 10 // a NUL in so many first bytes makes a file a binary one
-	// matchesMax of one rule are looked at in a window.
+	binary = 8 << 10 // a NUL within this many bytes marks a binary file
+	// matchesMax limits the matches of one rule in a window.
 	matchesMax = 20
-	// pieceBytes are read for words between two questions whether to stop.
+	// pieceBytes are read between two calls of stop.
 	pieceBytes = 16 << 10
 )
 
-// Scan looks at the text of one file. It finds nothing in a binary file, which has no lines. Its time grows with the text alone: each byte is read
-// once for all words, and each window is looked at once by a rule at most. Where stop says so it ends, and says on which line; 0: at no line.
+// Scan scans the text of one file, but no binary file. Its time is linear: each byte is read once for all words, and
+// a rule reads each window at most once. If stop returns true, it ends and returns the line; otherwise 0.
 func Scan(name string, text []byte, stop func() bool) (found []Finding, stopped int) {
 	s := newScan(name, stop)
 	s.read(text[:min(len(text), BytesMax)])
@@ -62,15 +63,15 @@ func (s *scan) read(text []byte) {
 	}
 }
 
-// scan is of one file.
+// scan is the state for one file.
 type scan struct {
 	stop    func() bool
 	stopped bool
-	wanted  ruleSet // those that have found nothing yet
+	wanted  ruleSet // rules that have found nothing yet
 	found   []Finding
 	line    int
-	unasked int // bytes since stop was asked
-	looked  int // bytes that expressions were given
+	unasked int // bytes since the last call of stop
+	looked  int // bytes given to expressions
 }
 
 var everyRule, genericRules = sets()
@@ -85,9 +86,9 @@ func sets() (every, generic ruleSet) {
 	return every, generic
 }
 
-// readLine finds the words of each half window, and has the rules look at a window when both its halves were read.
+// readLine finds the words of each half window, and applies the rules once both halves of a window were read.
 func (s *scan) readLine(line []byte) {
-	var before ruleSet // whose words ended in the half before
+	var before ruleSet // rules whose words ended in the previous half
 	state := uint16(0)
 	for start := 0; start < len(line); start += step {
 		half := line[start:min(start+step, len(line))]
@@ -97,7 +98,7 @@ func (s *scan) readLine(line []byte) {
 			here |= words.rules[state]
 		}
 		end := start + len(half)
-		// The first window of a line begins with its first half; one of a short line is the whole line.
+		// The first window needs both halves, or is the whole of a short line.
 		if start > 0 || end == len(line) {
 			s.look(line, max(0, start-step), end, before|here)
 		}
@@ -127,7 +128,7 @@ func (s *scan) look(line []byte, start, end int, by ruleSet) {
 	}
 }
 
-// sameName are, for each rule, all that find the same.
+// sameName maps each rule to all rules with the same name.
 var sameName = func() (same [64]ruleSet) {
 	for i := range rules {
 		for j := range rules {
@@ -139,7 +140,7 @@ var sameName = func() (same [64]ruleSet) {
 	return same
 }()
 
-// holds does not believe a match that the edge of a window may have cut: another window has it whole.
+// holds ignores a match that a window's edge may have cut: another window has it whole.
 func (r rule) holds(line []byte, start, end int) bool {
 	for _, match := range r.expression.FindAllSubmatchIndex(line[start:end], matchesMax) {
 		if match[0] == 0 && start > 0 || match[1] == end-start && end < len(line) {
@@ -156,7 +157,7 @@ func (r rule) holds(line []byte, start, end int) bool {
 	return false
 }
 
-// entropy in bits a character.
+// entropy is in bits a character.
 func entropy(value []byte) float64 {
 	var counts [256]int
 	for _, char := range value {
@@ -172,7 +173,7 @@ func entropy(value []byte) float64 {
 	return bits
 }
 
-// isMixed tells a random value from words and paths. A random value has letters and digits and few separators.
+// isMixed distinguishes random values, with letters, digits and few separators, from words and paths.
 func isMixed(value []byte) bool {
 	digits, letters, separators := 0, 0, 0
 	for _, char := range value {
@@ -201,7 +202,7 @@ func isPlaceholder(value []byte) bool {
 	return false
 }
 
-// isNoisy names files that others have made, which are full of words and digests: only the shapes of providers are looked for in them.
+// isNoisy detects third-party files, full of words and digests: only provider-specific rules apply to them.
 func isNoisy(name string) bool {
 	for _, part := range []string{"/node_modules/", "/site-packages/", "/dist-packages/", "/vendor/", "/.git/", "/usr/", "/var/lib/", "/opt/", "/.cargo/", "/.rustup/", "/go/pkg/",
 		"/locale/", "/testdata/", "/.npm/", "/lib/", "/boot/"} {

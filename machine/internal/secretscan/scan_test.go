@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Values are made here, so that no scanner takes this file for a leak. The same each time.
+// Values are generated, with a fixed seed, so that no scanner takes this file for a leak.
 var random = rand.New(rand.NewPCG(1, 2))
 
 func of(alphabet string, length int) string {
@@ -31,7 +31,7 @@ const (
 
 type sample struct{ name, text, rule string }
 
-// secrets are lines as people leave them, each with what it is.
+// secrets are realistic lines with the name of the expected rule.
 func secrets() []sample {
 	token := "t" + "oken"
 	return []sample{
@@ -78,7 +78,7 @@ func secrets() []sample {
 	}
 }
 
-// harmless are lines of the kind that files are full of.
+// harmless are ordinary lines that look similar.
 func harmless() []sample {
 	return []sample{
 		{name: "/srv/app/settings.py", text: "SECRET_KEY = os.environ['SECRET_KEY']"},
@@ -175,7 +175,7 @@ func TestASecretInALongLineIsFoundWhereverItLies(t *testing.T) {
 	}
 }
 
-// A file of the words that rules look for, in one line or in many.
+// The file consists of the rules' words, in one line or in many.
 func TestEachWindowIsLookedAtOnceByARule(t *testing.T) {
 	for _, end := range []string{" = ", " = \n", " " + strings.Repeat("x", window-20) + "\n"} {
 		var piece []byte

@@ -3,10 +3,10 @@ package secretscan
 // ruleSet has a bit for each rule.
 type ruleSet uint64
 
-// machine finds the words of all rules in one pass, whatever their case: it is the automaton of Aho and Corasick.
+// machine is an Aho-Corasick automaton that finds the words of all rules in one pass, ignoring case.
 type machine struct {
 	next  [][256]uint16 // state and byte to state
-	rules []ruleSet     // whose words end in a state
+	rules []ruleSet     // rules whose words end in a state
 }
 
 var words = newMachine(rules)
@@ -36,7 +36,7 @@ func (m *machine) add(word string, rule ruleSet) {
 	m.rules[state] |= rule
 }
 
-// link completes the steps by those from the longest end of what was read that begins a word, too.
+// link adds the transitions of each state's longest suffix that begins a word.
 func (m *machine) link() {
 	ends := make([]uint16, len(m.next))
 	queue := []uint16{0}
