@@ -15,25 +15,25 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// LineBytesMax bounds one message of either side, which is one line of JSON.
+// LineBytesMax limits one message, which is one line of JSON.
 const LineBytesMax = 1 << 20
 
-// FromHost is what hostd tells: new policies, which are acknowledged with their number, or an answer to a Grant.
+// FromHost is a message of hostd: new policies, which are acknowledged by their number, or an answer to a Grant.
 type FromHost struct {
 	ID       uint64                            `json:"id"`
 	Policies map[netip.Addr]*wire.EgressPolicy `json:"policies,omitempty"` // null: the machine may ask for everything
 	Granted  bool                              `json:"granted,omitempty"`
-	Grant    bool                              `json:"grant,omitempty"` // it answers a Grant, and is no policy
+	Grant    bool                              `json:"grant,omitempty"` // answers a Grant, and is not a policy
 }
 
-// ToHost is one of its three things.
+// ToHost has exactly one of its fields set.
 type ToHost struct {
 	Ack     uint64   `json:"ack,omitempty"`
 	Grant   *Grant   `json:"grant,omitempty"`
 	Refused []Denied `json:"refused,omitempty"`
 }
 
-// Grant asks hostd to let a machine connect to the addresses of a name, before the machine is told of them.
+// Grant asks hostd to open the addresses of a name to a machine, before the machine learns them.
 type Grant struct {
 	ID            uint64       `json:"id"`
 	Machine       netip.Addr   `json:"machine"`
@@ -42,7 +42,7 @@ type Grant struct {
 	UsableSeconds uint32       `json:"usable_seconds"`
 }
 
-// Denied are questions of a machine for a name that its policy does not allow.
+// Denied counts a machine's questions for a name that its policy does not allow.
 type Denied struct {
 	Machine netip.Addr `json:"machine"`
 	Name    string     `json:"name"`
@@ -51,14 +51,14 @@ type Denied struct {
 
 const (
 	grantTimeout = 5 * time.Second
-	deniedMax    = 4096 // names that wait to be told
+	deniedMax    = 4096 // names waiting to be reported
 	deniedEach   = 100 * time.Millisecond
 	deniedBatch  = 256
 )
 
 var errNoHost = errors.New("hostd is not there")
 
-// hostLink is the way to hostd. When hostd ends, policies stay what they are, and no further address is granted.
+// hostLink is the connection to hostd. When hostd ends, policies stay as they are and no further address is granted.
 type hostLink struct {
 	conn net.Conn
 	send sync.Mutex
@@ -68,7 +68,7 @@ type hostLink struct {
 	next     uint64
 	waiting  map[uint64]chan bool
 	gone     bool
-	denied   map[Denied]int64 // without count
+	denied   map[Denied]int64 // keys have no count
 	tell     chan struct{}
 }
 
@@ -80,7 +80,7 @@ func newHostLink(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) *host
 	return l
 }
 
-// run reads what hostd tells until it is gone or the context ends.
+// run reads hostd's messages until the connection or the context ends.
 func (l *hostLink) run(ctx context.Context) {
 	go l.tellDenied(ctx)
 	lines := bufio.NewScanner(l.conn)
@@ -88,7 +88,7 @@ func (l *hostLink) run(ctx context.Context) {
 	for lines.Scan() {
 		var message FromHost
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
-			break // hostd speaks otherwise: nothing that it says can be relied on
+			break // an invalid message: no further one can be trusted
 		}
 		l.take(message)
 	}
@@ -119,7 +119,7 @@ func (l *hostLink) take(message FromHost) {
 		}
 	}
 	l.mu.Unlock()
-	_ = l.write(ToHost{Ack: message.ID}) // hostd has ended, and asks for nothing
+	_ = l.write(ToHost{Ack: message.ID}) // hostd has ended and needs no ack
 }
 
 func (l *hostLink) write(message ToHost) error {
@@ -136,7 +136,7 @@ func (l *hostLink) write(message ToHost) error {
 	return err
 }
 
-// policyOf is nil for a machine that may ask for everything.
+// policyOf returns nil for a machine that may ask for everything.
 func (l *hostLink) policyOf(machine netip.Addr) *egress.Matcher {
 	if l == nil {
 		return nil
@@ -179,7 +179,7 @@ func (l *hostLink) grant(ctx context.Context, g Grant) error {
 	}
 }
 
-// deny remembers that a name was refused, until hostd is told. Of too many at once, some are not counted.
+// deny counts a refused name until hostd is told. Above the limit, new names are not counted.
 func (l *hostLink) deny(machine netip.Addr, name string) {
 	l.mu.Lock()
 	key := Denied{Machine: machine, Name: name}
@@ -191,7 +191,7 @@ func (l *hostLink) deny(machine netip.Addr, name string) {
 	l.mu.Unlock()
 	select {
 	case l.tell <- struct{}{}:
-	default: // it is about to be told
+	default: // a report is pending already
 	}
 }
 
@@ -207,7 +207,7 @@ func (l *hostLink) tellDenied(ctx context.Context) {
 				return
 			}
 		}
-		time.Sleep(deniedEach) // what comes meanwhile goes together
+		time.Sleep(deniedEach) // collects a batch
 	}
 }
 

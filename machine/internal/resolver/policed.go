@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// usableMax is how long a machine may use an answer under an allowlist. hostd lets it connect for longer.
+	// usableMax caps the TTL of an answer under an allowlist. hostd keeps the addresses open for longer.
 	usableMax = 30 * time.Minute
-	// addressesMax of one answer are told and granted.
+	// addressesMax is the number of addresses of one answer that are granted and returned.
 	addressesMax = 64
-	// recordsMax of an answer to a machine with an allowlist are looked at; the rest is left out. The machine chooses the name, and so may
-	// have written the answer.
+	// recordsMax is the number of records read of an answer under an allowlist; the rest is dropped. The machine
+	// chooses the name, so it may control the answer.
 	recordsMax = 256
-	// aliasesMax is how many CNAME records are followed from the name on.
+	// aliasesMax is the number of CNAME records that are followed.
 	aliasesMax = 16
 )
 
-// prohibited says that there is no such name: some libraries wait for seconds when they are refused. Who asks for more than the code is told why.
+// prohibited answers NXDOMAIN, because some libraries wait for seconds after REFUSED. A client with EDNS also gets
+// the reason.
 func prohibited(question *dns.Msg) *dns.Msg {
 	answer := failure(question, dns.RcodeNameError)
 	if question.IsEdns0() != nil {
@@ -33,8 +34,8 @@ func prohibited(question *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// letOut gives the answer to a machine with an allowlist once it may connect to every address in it. Addresses that do not belong to the
-// name, and those beyond the bound, are left out.
+// letOut returns the answer under an allowlist once the machine may connect to all its addresses. Addresses of other
+// names, and those above the limit, are removed.
 func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answer *dns.Msg) *dns.Msg {
 	addresses, usable := s.keepNamed(question.Question[0].Name, answer)
 	if len(addresses) == 0 {
@@ -47,8 +48,7 @@ func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answe
 	return answer
 }
 
-// keepNamed leaves in an answer what says something of the name or of those that it is another word for, bounds how long it may be used, and
-// lists its IPv4 addresses.
+// keepNamed keeps records of the name and its aliases, caps their TTL, and returns the IPv4 addresses.
 func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr, usable time.Duration) {
 	answer.Answer = answer.Answer[:min(len(answer.Answer), recordsMax)]
 	named := aliasesOf(name, answer.Answer)
@@ -72,7 +72,8 @@ func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr
 	return addresses, usable
 }
 
-// aliasesOf follows the answer's CNAME records from the name on. A name has one such record: of several the first counts.
+// aliasesOf follows the answer's CNAME records from the name. Of several records with the same owner, the first
+// counts.
 func aliasesOf(name string, records []dns.RR) map[string]bool {
 	next := map[string]string{}
 	for _, record := range records {

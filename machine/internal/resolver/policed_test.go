@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// linkPair is a connection as hostd makes it: its own end, and the file for the process.
+// linkPair returns hostd's end of a connection, and the file for the process.
 func linkPair(t *testing.T) (ours net.Conn, theirs *os.File) {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -32,7 +32,7 @@ func linkPair(t *testing.T) (ours net.Conn, theirs *os.File) {
 	return ours, theirs
 }
 
-// fakeHost answers as hostd does.
+// fakeHost answers like hostd.
 type fakeHost struct {
 	t       *testing.T
 	conn    net.Conn
@@ -173,7 +173,7 @@ func TestAnAnswerWaitsForItsGrantAndFailsWithoutOne(t *testing.T) {
 	}
 }
 
-// What a name leads to is what its own records say, and never anything private.
+// Only records of the name itself count, and never private addresses.
 func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	upstream, _ := upstream(t,
 		record(t, "api.example.com. CNAME cdn.example.net."), record(t, "cdn.example.net. CNAME edge.example.net."),
@@ -190,7 +190,7 @@ func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	}
 }
 
-// The machine may have chosen a name whose answers it wrote itself.
+// The machine may control the answers for a name that it chose.
 func TestALongAnswerIsLookedAtOnceAndToABound(t *testing.T) {
 	answer := func(records ...string) (kept int, addresses []netip.Addr) {
 		message := new(dns.Msg).SetQuestion("n0.example.com.", dns.TypeA)
@@ -201,7 +201,7 @@ func TestALongAnswerIsLookedAtOnceAndToABound(t *testing.T) {
 		return len(message.Answer), addresses
 	}
 	chain := func(length int) (records []string) {
-		for i := range length { // the last step comes first: each record by itself leads nowhere when it is met
+		for i := range length { // the last step comes first, so that each record alone leads nowhere when it is read
 			records = append(records, fmt.Sprintf("n%d.example.com. CNAME n%d.example.com.", length-1-i, length-i))
 		}
 		return append(records, fmt.Sprintf("n%d.example.com. A 203.0.113.10", length))

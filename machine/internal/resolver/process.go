@@ -20,17 +20,17 @@ import (
 // Command is the argument that makes hostd's program this process.
 const Command = "resolve-names"
 
-// Setup is the one line that the process reads before it does anything.
+// Setup is the one line that the process reads first.
 type Setup struct {
 	Resolvers  []string       `json:"resolvers"`   // address or address:port
-	HostsOwn   bool           `json:"hosts_own"`   // those of the host's /etc/resolv.conf
-	Blocked    []netip.Prefix `json:"blocked"`     // what no machine reaches
-	WithUplink bool           `json:"with_uplink"` // else every question fails at once
+	HostsOwn   bool           `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
+	Blocked    []netip.Prefix `json:"blocked"`     // networks that no machine reaches
+	WithUplink bool           `json:"with_uplink"` // if false, every question fails at once
 	// Policies are those of machines that may not ask for everything.
 	Policies map[netip.Addr]wire.EgressPolicy `json:"policies"`
 }
 
-// The files that the process inherits beside its input, output and errors. It says Ready on the last one when it is about to serve.
+// Inherited files in addition to stdin, stdout and stderr. The process writes Ready to readyFD before it serves.
 const (
 	udpFD = 3 + iota
 	tcpFD
@@ -38,16 +38,16 @@ const (
 	linkFD // to hostd, both ways
 )
 
-// Ready is all that it says.
+// Ready is the only message on readyFD.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is what the process may use. Go keeps to half of it before the kernel has to.
+	// MemoryBytesMax is the memory limit of the process. Go's soft limit is half of it.
 	MemoryBytesMax = 256 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run serves until the process is told to end. Whoever started it has made it a user without any right.
+// Run serves until the process is told to end. Its parent has dropped all its privileges.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The tests have a network and mounts of their own, so that they may listen on port 53 and say which resolvers the host has.
+// The tests have their own network and mounts, so that they can listen on port 53 and set the host's resolvers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		if err := Run(); err != nil {
@@ -43,7 +43,7 @@ func loopback() error {
 
 const stranger = 54321 // a user that owns nothing
 
-// run starts the process as hostd does, and says where it listens.
+// run starts the process as hostd does, and returns its address.
 func run(t *testing.T, setup Setup) (at string, process *exec.Cmd) {
 	t.Helper()
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -22,10 +22,10 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// machine is an address of the loopback network, which plays one.
+// machine returns a loopback address that stands for a machine.
 func machine(number byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 9, 0, number}) }
 
-// upstream is a resolver whose answers are `answers`; a name that begins with "silent" gets none until the test ends.
+// upstream is a resolver that returns `answers`; a name that begins with "silent" gets none until the test ends.
 func upstream(t *testing.T, answers ...dns.RR) (at netip.AddrPort, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 1<<12)
@@ -95,7 +95,7 @@ func record(t *testing.T, text string) dns.RR {
 func TestAMachineThatAsksWithoutEndTakesNothingFromAnother(t *testing.T) {
 	resolver, asked := upstream(t, record(t, "example.org. A 203.0.113.10"))
 	at, _ := serve(t, resolver)
-	for number := range byte(12) { // 12 x 64 is more than any bound that all would share
+	for number := range byte(12) { // 12 x 64 exceeds any limit that all machines could share
 		greedy := connect(t, machine(number+1), at)
 		for range asksMax {
 			must(t, greedy.WriteMsg(new(dns.Msg).SetQuestion("silent.", dns.TypeA)))

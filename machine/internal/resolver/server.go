@@ -1,5 +1,5 @@
-// Package resolver answers machines' DNS questions in a process of its own, without any right on the host: it reads what hostile guests
-// write. hostd makes its sockets, starts it where packets leave, and starts it again when it dies.
+// Package resolver answers machines' DNS questions in an unprivileged process, because it parses input of hostile
+// guests. hostd makes its sockets, starts it in the network of the uplink, and restarts it.
 package resolver
 
 import (
@@ -18,24 +18,25 @@ import (
 )
 
 const (
-	connectionsMax    = 8   // TCP, of one machine; each may have a question of 64 KiB begun
-	connectionAsksMax = 128 // questions over one of them
+	connectionsMax    = 8   // TCP, of one machine; each may buffer a question of 64 KiB
+	connectionAsksMax = 128 // questions on one connection
 	readTimeout       = 2 * time.Second
 	idleTimeout       = 10 * time.Second
-	answerBytesMax    = 1232 // over UDP: what passes without fragments
+	answerBytesMax    = 1232 // over UDP: fits without fragmentation
 )
 
-// Server asks Resolvers, in this order, what machines ask it.
+// Server forwards machines' questions to Resolvers, in this order.
 type Server struct {
 	Resolvers func() []netip.AddrPort // none: every question fails at once
 	Dial      func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
-	Blocked   []netip.Prefix // what no machine reaches: no answer names an address there
+	Blocked   []netip.Prefix // no answer contains an address in these networks
 
 	shares shares
 	host   *hostLink // nil: every machine may ask for everything
 }
 
-// Serve answers until the context ends, and closes both sockets. The kernel lets only machines that may ask come here, each under its own address.
+// Serve answers until the context ends, and closes both sockets. The kernel delivers packets only of connected
+// machines, each under its own address.
 func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	s.shares.open()
 	if s.host != nil {
@@ -65,26 +66,26 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 	return err
 }
 
-// Police makes hostd, at the other end of the connection, say what machines may ask for. It is called before Serve.
+// Police lets hostd, at the other end of the connection, set the policies. It must be called before Serve.
 func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) {
 	s.host = newHostLink(conn, policies)
 }
 
-// answer takes bytes of a hostile machine. A new message goes on, with an id of ours.
+// answer handles bytes of a hostile machine. The forwarded message is new, with our own id.
 func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
 	network, machine := w.LocalAddr().Network(), addressOf(w.RemoteAddr())
 	if network == "tcp" {
 		if !s.shares.long.Take(machine) {
-			_ = w.WriteMsg(failure(question, dns.RcodeServerFailure)) // as below
+			_ = w.WriteMsg(failure(question, dns.RcodeServerFailure)) // an error is ignored, as below
 			return
 		}
-		defer s.shares.long.Give(machine) // when the answer is written: a machine may be slow to take it
+		defer s.shares.long.Give(machine) // after the answer is written, because a machine may read slowly
 	}
 	answer := s.decide(ctx, machine, network, question)
 	if network == "udp" {
 		answer.Truncate(udpSize(question))
 	}
-	_ = w.WriteMsg(answer) // the machine may be gone, and asks again if it is not
+	_ = w.WriteMsg(answer) // the machine may be gone; otherwise it asks again
 }
 
 func (s *Server) decide(ctx context.Context, machine netip.Addr, network string, question *dns.Msg) *dns.Msg {
@@ -137,7 +138,8 @@ func addressOf(address net.Addr) netip.Addr {
 	return port.Addr().Unmap()
 }
 
-// limitedListener closes a machine's connections beyond its share, so that one cannot use up the files of all.
+// limitedListener closes a machine's connections above its share, so that one machine cannot use up the file
+// descriptors.
 type limitedListener struct {
 	net.Listener
 	mu   sync.Mutex

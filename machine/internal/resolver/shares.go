@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	asksMax      = 64   // questions of one machine that wait for an answer
-	asksMin      = 8    // what it may always have, whatever all the others do
-	asksTogether = 4096 // of all machines; each has a socket of the host
+	asksMax      = 64   // pending questions of one machine
+	asksMin      = 8    // guaranteed to each machine
+	asksTogether = 4096 // of all machines; each uses a socket of the host
 
-	asksPerSecond = 200 // of one machine, over time
+	asksPerSecond = 200 // of one machine, on average
 	asksBurst     = 500
 )
 
-// shares bounds what each machine may ask at once and over time. No machine can use up what another one needs.
+// shares limit each machine's pending questions and its rate. No machine can use up what another one needs.
 type shares struct {
 	asking fairshare.Shares[netip.Addr]
 	long   fairshare.Shares[netip.Addr] // answers over TCP, which take most of the process's memory
 
 	mu    sync.Mutex
-	paces map[netip.Addr]*rate.Limiter // of each address that ever asked: there are 65,536 at most
+	paces map[netip.Addr]*rate.Limiter // of each address that ever asked: 65,536 at most
 }
 
 func (s *shares) open() {
@@ -34,7 +34,7 @@ func (s *shares) open() {
 	s.paces = map[netip.Addr]*rate.Limiter{}
 }
 
-// enter says whether the machine may ask once more. If so, it leaves when it has its answer.
+// enter reports whether the machine may ask. If so, the caller must call leave after the answer.
 func (s *shares) enter(machine netip.Addr, now time.Time) bool {
 	if !s.asking.Take(machine) {
 		return false
@@ -56,8 +56,8 @@ func (s *shares) enter(machine netip.Addr, now time.Time) bool {
 func (s *shares) leave(machine netip.Addr) { s.asking.Give(machine) }
 
 const (
-	longMax    = 64 // questions over TCP at once, of all machines
+	longMax    = 64 // concurrent TCP questions of all machines
 	longEach   = 8  // of one machine, while few ask
 	longAnswer = 64 << 10
-	readTimes  = 16 // what an answer takes of memory while it is read and written, in its own length: twice what was measured
+	readTimes  = 16 // memory of an answer in multiples of its length: twice the measured value
 )

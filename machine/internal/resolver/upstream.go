@@ -21,7 +21,7 @@ const (
 	resolvConf      = "/etc/resolv.conf"
 )
 
-// ask asks one resolver after the other. It returns nil when none gave an answer in time, or all failed or refused.
+// ask tries the resolvers in order. It returns nil if none answered in time, or all failed or refused.
 func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dns.Msg {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dn
 	return nil
 }
 
-// copyQuestion takes along what matters to the answer and nothing else, such as client subnets or cookies.
+// copyQuestion copies only what matters to the answer, without client subnets or cookies.
 func copyQuestion(question *dns.Msg) *dns.Msg {
 	fresh := new(dns.Msg)
 	fresh.Id, fresh.RecursionDesired, fresh.CheckingDisabled = dns.Id(), question.RecursionDesired, question.CheckingDisabled
@@ -50,7 +50,7 @@ func copyQuestion(question *dns.Msg) *dns.Msg {
 	return fresh
 }
 
-// exchange has a new socket for each question: its port is one more thing a forger must guess.
+// exchange uses a new socket for each question: a forger must also guess its port.
 func (s *Server) exchange(ctx context.Context, question *dns.Msg, network string, resolver netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolverTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (s *Server) exchange(ctx context.Context, question *dns.Msg, network string
 	return answer, nil
 }
 
-// ParseResolver takes an address or address:port.
+// ParseResolver parses an address or address:port.
 func ParseResolver(text string) (netip.AddrPort, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return netip.AddrPortFrom(address, dnsPort), nil
@@ -82,8 +82,8 @@ func ParseResolver(text string) (netip.AddrPort, error) {
 	return resolver, nil
 }
 
-// hostResolvers reads the host's file again when it changed: it does, with every new network of a laptop. The directory is open, since
-// a process that is shut in opens nothing by a whole path.
+// hostResolvers rereads the host's file after a change, which happens with every new network of a laptop. It keeps
+// the directory open, because the confined process cannot open absolute paths.
 type hostResolvers struct {
 	dir     *os.File
 	mu      sync.Mutex
