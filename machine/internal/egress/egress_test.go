@@ -17,7 +17,7 @@ func allowlist(hosts ...string) wire.EgressPolicy {
 	return p
 }
 
-// A wildcard means one label and no more.
+// A wildcard matches exactly one label.
 func TestAWildcardStandsForOneLabel(t *testing.T) {
 	m := NewMatcher(allowlist("*.example.com", "api.example.com", "example.org"))
 	for name, want := range map[string][]uint16{
@@ -46,7 +46,7 @@ func TestOnlyAnAllowlistAllowsNames(t *testing.T) {
 	}
 }
 
-// FuzzMatcher compares with the rule as people say it.
+// FuzzMatcher compares the matcher with a simple implementation of the rule.
 func FuzzMatcher(f *testing.F) {
 	for _, seed := range [][2]string{{"*.example.com", "a.b.example.com"}, {"*.example.com", `evil\.example.com.`}, {"example.com", "EXAMPLE.com."},
 		{"*.a.b", ".a.b"}, {"a.b", "a.b.."}, {"*.a.b", "x.a.b"}} {
@@ -79,7 +79,7 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
-// What no policy may say.
+// Policies that must be refused.
 func TestAPolicyIsCheckedHereToo(t *testing.T) {
 	good := func(change func(*wire.EgressPolicy)) wire.EgressPolicy {
 		p := wire.EgressPolicy{Revision: "a.B-9_", Mode: wire.EgressAllowlist, Rules: []wire.EgressRule{{Host: "*.example.com", Ports: []int{443, 80}}},

@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Matcher is a policy that is asked. It does not change.
+// Matcher evaluates a policy. It is immutable.
 type Matcher struct {
 	Policy wire.EgressPolicy
 
-	exact, below map[string][]uint16 // below: by what follows the one label of a wildcard
+	exact, below map[string][]uint16 // below: by the part after the wildcard's label
 	networks     []netip.Prefix
 }
 
-// NewMatcher takes a policy that was checked.
+// NewMatcher takes a policy that passed Check.
 func NewMatcher(p wire.EgressPolicy) *Matcher {
 	m := &Matcher{Policy: p, exact: map[string][]uint16{}, below: map[string][]uint16{}}
 	if p.Mode != wire.EgressAllowlist {
@@ -41,10 +41,10 @@ func NewMatcher(p wire.EgressPolicy) *Matcher {
 	return m
 }
 
-// IsOpen says that the policy refuses nothing.
+// IsOpen reports whether the policy refuses nothing.
 func (m *Matcher) IsOpen() bool { return m.Policy.Mode == wire.EgressAllowAll }
 
-// Ports are what may be connected to at the addresses of a name, in order. None: the name is not allowed.
+// Ports returns the sorted ports that are open at the addresses of a name. None: the name is not allowed.
 func (m *Matcher) Ports(name string) []uint16 {
 	name, ok := Canonical(name)
 	if !ok {
@@ -56,10 +56,10 @@ func (m *Matcher) Ports(name string) []uint16 {
 	return slices.Compact(ports)
 }
 
-// Networks are IPv4 networks of which every port of TCP may be connected to.
+// Networks returns IPv4 networks whose TCP ports are all open.
 func (m *Matcher) Networks() []netip.Prefix { return m.networks }
 
-// PortsMax is how many ports the addresses of one name may have open.
+// PortsMax returns the largest number of open ports for one name.
 func (m *Matcher) PortsMax() (most int) {
 	count := func(of map[string][]uint16) (most int) {
 		for _, ports := range of {
@@ -70,8 +70,8 @@ func (m *Matcher) PortsMax() (most int) {
 	return count(m.exact) + count(m.below)
 }
 
-// Canonical is a name of DNS as rules are written: lower-case, without the last dot. A label may be any string of bytes, a dot among them,
-// which is written with a backslash; no rule means such a name.
+// Canonical returns a DNS name as rules are written: lower-case, without the last dot. A label may contain any bytes,
+// such as an escaped dot; no rule matches such a name.
 func Canonical(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if name == "" || len(name) > nameBytesMax {
