@@ -1,5 +1,6 @@
-// Package supervisor keeps the processes of one installation running: it starts them in order, starts again what dies, takes over what
-// an earlier supervisor left running, and ends them in the opposite order. Machines are not its children and outlive it.
+// Package supervisor keeps the processes of one installation running. It starts them in order, restarts those that
+// die, adopts those of an earlier supervisor, and ends them in reverse order. Machines are not its children and
+// outlive it.
 package supervisor
 
 import (
@@ -15,35 +16,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is what the preparing command prints.
+// Config is the output of the preparing command.
 type Config struct {
 	Instance string  `json:"instance"`
 	RunDir   string  `json:"run_dir"`
 	LogDir   string  `json:"log_dir"`
 	Mounts   []Mount `json:"mounts"`
 	Children []Child `json:"children"`
-	// Announcement is a file of text for people, printed and removed when everything is ready.
+	// Announcement is a text file for people, printed and removed when everything is ready.
 	Announcement string `json:"announcement"`
-	// ShowLogs prints what children write into their logs too.
+	// ShowLogs also prints what children write to their logs.
 	ShowLogs bool `json:"show_logs,omitempty"`
 }
 
-// Mount is a read-only bind of a directory, so that unprivileged children reach a clone below a home they may not enter.
+// Mount is a read-only bind mount, so that unprivileged children reach a clone below a home that they may not enter.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }
 
-// Child is one process. Children of a stage start together; a stage begins when the one before it is ready.
+// Child is one process. Children of a stage start together; a stage begins when the previous one is ready.
 type Child struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
-	// Once: it runs to its end before the next stage and is not started again.
+	// Once: the child runs to its end before the next stage and is not restarted.
 	Once bool     `json:"once,omitempty"`
 	Argv []string `json:"argv"`
 	Dir  string   `json:"dir"`
 	Env  []string `json:"env"`
-	// FirstEnv is added the first time only: a failpoint that kills its process must not meet the next one.
+	// FirstEnv is added only at the first start: a failpoint that kills its process must not hit the next one.
 	FirstEnv []string `json:"first_env,omitempty"`
 	UID      uint32   `json:"uid"`
 	GID      uint32   `json:"gid"`
@@ -52,18 +53,18 @@ type Child struct {
 	StopSignal   string `json:"stop_signal"`
 	StopSeconds  int    `json:"stop_seconds"`
 	StartSeconds int    `json:"start_seconds"`
-	// Version changes with whatever the child reads when it starts: a running one of another version is replaced, not taken over.
+	// Version changes with the child's input files: a running child of another version is replaced, not adopted.
 	Version string `json:"version"`
 }
 
-// Ready says how to see that a child serves: it accepts connections at Unix, or answers 200 at Path there or at TCP.
+// Ready is the readiness check: the child accepts connections at Unix, or answers 200 at Path there or at TCP.
 type Ready struct {
 	Unix string `json:"unix,omitempty"`
 	TCP  string `json:"tcp,omitempty"`
 	Path string `json:"path,omitempty"`
 }
 
-// ReadConfig parses and checks the configuration. A field that is not known is an error.
+// ReadConfig parses and checks the configuration. An unknown field is an error.
 func ReadConfig(text []byte) (Config, error) {
 	var config Config
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -95,12 +96,12 @@ func (c Config) check() error {
 
 func (c Child) stopSignal() syscall.Signal { return unix.SignalNum(c.StopSignal) }
 
-// fingerprint names everything that makes a running child the one that this configuration asks for.
+// fingerprint identifies a child's configuration. A running child with the same one is adopted.
 func (c Child) fingerprint() string {
 	c.FirstEnv = nil
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // strings and numbers alone
+		panic(err) // cannot fail: only strings and numbers
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

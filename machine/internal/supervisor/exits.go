@@ -13,8 +13,8 @@ const (
 	exitStatusMax = 2 * time.Second
 )
 
-// exits remembers how children ended, for messages and for children that run once. The reaper also collects strangers' orphans,
-// which nobody asks about: the oldest go when there are too many.
+// exits records how children ended, for messages and for children that run once. The reaper also collects foreign
+// orphans, whose entries are never read: the oldest are dropped above a limit.
 var exits = exitTable{statuses: map[int]unix.WaitStatus{}, changed: make(chan struct{})}
 
 type exitTable struct {
@@ -37,8 +37,8 @@ func (t *exitTable) note(pid int, status unix.WaitStatus) {
 	t.changed = make(chan struct{})
 }
 
-// take returns how a child ended. It waits for the reaper, which may be a moment behind the pidfd; a child of an earlier
-// supervisor is not ours to reap, and nothing is known about its end.
+// take returns how a child ended. It waits for the reaper, which may lag behind the pidfd. The exit status of an
+// earlier supervisor's child is unknown.
 func (t *exitTable) take(pid int) (unix.WaitStatus, bool) {
 	deadline := time.After(exitStatusMax)
 	for {

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning is returned by Lock when another supervisor has the data directory.
+// ErrRunning means that another supervisor holds the data directory.
 var ErrRunning = errors.New("Berth is already running on this data directory")
 
-// Lock makes this the only supervisor of a data directory until the process ends, however it ends. The lock is not inherited.
+// Lock makes this the only supervisor of a data directory until the process ends, even if it is killed. The lock is
+// not inherited.
 func Lock(dataDir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dataDir, "supervisor.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -34,16 +35,16 @@ func Lock(dataDir string) (*os.File, error) {
 	return file, err
 }
 
-// BecomeReaper makes orphans of this process tree its own children, as they are when it is a container's first process.
+// BecomeReaper makes orphans of this process tree its own children, as in a container's first process.
 func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// serviceScore is the oom_score_adj of everything that Berth runs beside machines, which hostd gives another. Where the computer has no
-// memory left, something else ends.
+// serviceScore is the oom_score_adj of all processes but machines, for which hostd sets another. If memory runs out,
+// other processes end first.
 const serviceScore = "-900"
 
-// Protect has this process, and with it all children to come, end last where memory runs out. In some containers it may not.
+// Protect makes the out-of-memory killer choose this process and its children last. Some containers do not allow it.
 func Protect() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(serviceScore), 0); err != nil {
 		return fmt.Errorf("where the computer has no memory left, the service may be ended first: %w", err)
@@ -51,7 +52,7 @@ func Protect() error {
 	return nil
 }
 
-// reap collects every child that has ended. Deaths that matter are seen through pidfds.
+// reap collects all ended children. Relevant deaths are detected through pidfds.
 func reap() {
 	for {
 		var status unix.WaitStatus
@@ -66,7 +67,7 @@ func reap() {
 	}
 }
 
-// mount makes the target a read-only view of the source, and leaves one that is so already to the children that use it.
+// mount bind-mounts the source read-only. It keeps an existing correct mount, which running children may use.
 func (m Mount) mount() error {
 	same, err := isSameDirectory(m.Source, m.Target)
 	if err != nil || same {

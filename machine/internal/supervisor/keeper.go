@@ -11,15 +11,15 @@ import (
 
 const (
 	backoffMin     = 200 * time.Millisecond
-	backoffMax     = 2 * time.Second // a service that was killed serves again within five
-	failedStarts   = 3               // deaths before the first readiness after which the whole start is given up,
-	failingFor     = 8 * time.Second // but not before: a killed predecessor that nobody has reaped yet keeps PostgreSQL from starting
+	backoffMax     = 2 * time.Second // a killed service must serve again within five seconds
+	failedStarts   = 3               // deaths before the first readiness after which the start fails,
+	failingFor     = 8 * time.Second // but not earlier: a killed predecessor that is not reaped yet keeps PostgreSQL from starting
 	waitForever    = 24 * time.Hour
 	killedEndsIn   = 30 * time.Second
 	replacedBySelf = "another version of it was running"
 )
 
-// keeper runs one child for as long as its context lives.
+// keeper runs one child until its context ends.
 type keeper struct {
 	config Config
 	child  Child
@@ -28,7 +28,7 @@ type keeper struct {
 	started time.Time
 	deaths  int
 	isReady bool
-	ready   chan error // one value: nil when the child served for the first time, or why it never will
+	ready   chan error // one value: nil at the first readiness, or why the child failed
 	gone    chan struct{}
 }
 
@@ -36,7 +36,7 @@ func newKeeper(config Config, child Child, report func(string)) *keeper {
 	return &keeper{config: config, child: child, report: report, ready: make(chan error, 1), gone: make(chan struct{})}
 }
 
-// run returns when the context has ended and the child with it.
+// run returns when the context and the child have ended.
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.gone)
 	k.started = time.Now()
@@ -59,8 +59,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// pauseAfter is how long the next start waits, where the last one waited for pause and the child then served for so long. One that
-// served as long as the longest pause begins anew: it is started no more often than one that never serves.
+// pauseAfter returns the backoff before the next start. A child that served for the longest pause resets it. So it
+// restarts no more often than a child that never serves.
 func pauseAfter(pause, served time.Duration) time.Duration {
 	if pause == 0 || served >= backoffMax {
 		return backoffMin
@@ -68,7 +68,7 @@ func pauseAfter(pause, served time.Duration) time.Duration {
 	return min(2*pause, backoffMax)
 }
 
-// next is what runs already, or a new process.
+// next adopts a running child, or starts one.
 func (k *keeper) next() (*process, error) {
 	found, err := adopt(k.config, k.child)
 	if err != nil {
@@ -87,7 +87,7 @@ func (k *keeper) next() (*process, error) {
 	return start(k.config, k.child, env)
 }
 
-// watch returns how the child ended: by itself, or because the context did. served is how long it was ready until then.
+// watch returns how the child ended, by itself or because of the context. served is how long it was ready.
 func (k *keeper) watch(ctx context.Context, current *process) (served time.Duration, err error) {
 	defer current.close()
 	dead := make(chan struct{})
@@ -140,7 +140,7 @@ func (k *keeper) announceReady() {
 	k.ready <- nil
 }
 
-// gaveUp ends a first start that leads nowhere: a person waits for it, and the reason is in the log.
+// gaveUp ends a failing first start: a person waits for it, and the log has the reason.
 func (k *keeper) gaveUp(err error) bool {
 	late := time.Since(k.started) > time.Duration(k.child.StartSeconds)*time.Second
 	early := k.deaths < failedStarts || time.Since(k.started) < failingFor
@@ -155,7 +155,6 @@ func (k *keeper) failure(err error) error {
 	return fmt.Errorf("%s did not start: it %w. The end of %s:\n%s", k.child.Name, err, logPath(k.config.LogDir, k.child.Name), tail(k.config.LogDir, k.child.Name))
 }
 
-// runOnce runs a child to its end.
 func (k *keeper) runOnce(ctx context.Context) error {
 	k.started = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(k.child.StartSeconds)*time.Second)
@@ -165,7 +164,7 @@ func (k *keeper) runOnce(ctx context.Context) error {
 		return err
 	}
 	if left != nil {
-		k.end(left) // nobody knows how far it was, and every such step may run twice
+		k.end(left) // its progress is unknown, and every such step may run twice
 		left.close()
 	}
 	current, err := start(k.config, k.child, append(slices.Clone(k.child.Env), k.child.FirstEnv...))
@@ -197,7 +196,7 @@ func (k *keeper) end(found *process) {
 	k.stop(found)
 }
 
-// stop asks, waits, and kills. It returns when the process has ended.
+// stop sends the stop signal, waits, and kills. It returns when the process has ended.
 func (k *keeper) stop(current *process) {
 	if err := current.signal(k.child.stopSignal()); err != nil {
 		k.report(fmt.Sprintf("%s cannot be told to end: %v", k.child.Name, err))

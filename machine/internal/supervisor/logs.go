@@ -22,8 +22,8 @@ func openLog(dir string, child Child) (*os.File, error) {
 	return os.OpenFile(logPath(dir, child.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// boundLogs keeps each log and its predecessor below about 16 MiB. The children hold the files open, so a full log is copied
-// and emptied rather than renamed: what is written between the two is lost, which is better than a full disk.
+// boundLogs keeps each log and its predecessor below about 16 MiB. The children hold the files open, so a full log is
+// copied and truncated instead of renamed. Lines written in between are lost, which is better than a full disk.
 func boundLogs(ctx context.Context, config Config, report func(string)) {
 	ticker := time.NewTicker(logCheckEvery)
 	defer ticker.Stop()
@@ -49,7 +49,7 @@ func boundLog(path string, bytesMax int64) error {
 	if err != nil {
 		return err
 	}
-	// When there is no room for a copy the log is emptied all the same.
+	// Truncates the log even if the copy fails for lack of space.
 	copied := copyTail(path, path+".1", bytesMax)
 	return errors.Join(os.Truncate(path, 0), copied)
 }
@@ -71,7 +71,7 @@ func copyTail(from, to string, bytesMax int64) error {
 	return errors.Join(err, target.Close())
 }
 
-// tail is the end of a child's log, to be shown when it does not start.
+// tail returns the end of a child's log, for a failed start.
 func tail(dir, name string) string {
 	file, err := os.Open(logPath(dir, name))
 	if err != nil {
@@ -81,6 +81,6 @@ func tail(dir, name string) string {
 	if _, err := file.Seek(-logTailBytes, io.SeekEnd); err != nil {
 		file.Seek(0, io.SeekStart)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // as much as can be read is what can be shown
+	text, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // shows as much as can be read
 	return strings.TrimSpace(string(text))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// markVariable stands in the environment of every child, so that one whose pid was never written down is found all the same.
+// markVariable is in the environment of every child, to find one whose pid was never written down.
 const markVariable = "BERTH_SUPERVISED"
 
 const (
@@ -26,17 +26,18 @@ const (
 	settleProbeEvery = time.Millisecond
 )
 
-// process is a running child, started here or by an earlier supervisor. A pid alone does not name a process: pids come round again.
+// process is a running child, started here or by an earlier supervisor. A pid alone is not unique, because the kernel
+// reuses pids.
 type process struct {
 	PID         int    `json:"pid"`
-	StartTime   uint64 `json:"start_time"` // clock ticks since the computer started
+	StartTime   uint64 `json:"start_time"` // clock ticks since boot
 	BootID      string `json:"boot_id"`
 	Fingerprint string `json:"fingerprint"`
 	pidfd       int
-	ours        bool // a child of this process, whose exit status will be known
+	ours        bool // a child of this process: its exit status will be known
 }
 
-// start starts a child in a session of its own: a signal to the terminal's group reaches the supervisor alone.
+// start starts a child in its own session: a signal to the terminal's group reaches only the supervisor.
 func start(config Config, child Child, env []string) (*process, error) {
 	log, err := openLog(config.LogDir, child)
 	if err != nil {
@@ -48,12 +49,12 @@ func start(config Config, child Child, env []string) (*process, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// The pidfd comes with the fork: a child that ends at once may be reaped before anybody could open one.
+	// The fork returns the pidfd: a child that ends at once could be reaped before a later open.
 	pidfd := -1
 	attributes := &syscall.ProcAttr{
 		Dir: child.Dir,
 		Env: append(slices.Clone(env), mark(config.Instance, child)),
-		// Files, not pipes: a child must not lose its output, or its life, with the supervisor.
+		// Files, not pipes: a child must not lose its output, or die of SIGPIPE, with the supervisor.
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd,
 			Credential: &syscall.Credential{Uid: child.UID, Gid: child.GID, NoSetGroups: os.Getuid() != 0}},
@@ -70,17 +71,17 @@ func start(config Config, child Child, env []string) (*process, error) {
 		return nil, err
 	}
 	if started.StartTime, err = started.settledStartTime(); err != nil {
-		return started, nil // it has ended; there is nothing to write down
+		return started, nil // it has ended; there is nothing to record
 	}
 	return started, writePIDFile(config, child, started)
 }
 
-// adopt finds the child that an earlier supervisor left running; nil when there is none.
+// adopt finds the child of an earlier supervisor; nil if there is none.
 func adopt(config Config, child Child) (*process, error) {
 	found, err := find(config, child)
 	if found != nil && err == nil {
-		// An earlier version may have started it. A container may forbid the change for processes of other users (EPERM). Such a process keeps
-		// its limit until it is started again.
+		// An earlier version may have started it without the limit. A container may forbid the change for processes
+		// of other users (EPERM). Such a process keeps its limit until it is restarted.
 		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
 			err = nil
 		}
@@ -100,11 +101,11 @@ func find(config Config, child Child) (*process, error) {
 	return search(config, child)
 }
 
-// reopen is nil when the process has ended, or when its pid is another's by now.
+// reopen returns nil if the process has ended or its pid was reused.
 func reopen(text []byte) *process {
 	var noted process
 	if json.Unmarshal(text, &noted) != nil {
-		return nil // the disk was full or the power went while it was written; search finds the process
+		return nil // the write was cut short by a full disk or a power loss; search finds the process
 	}
 	found, err := open(noted.PID)
 	if err != nil || found.StartTime != noted.StartTime || found.BootID != noted.BootID {
@@ -117,8 +118,8 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// search covers the moment between a child's start and the writing of its pid: it goes by user, mark and command line. Anybody
-// can write a mark and a command line. So the user must match, or a stranger's process could have itself taken for a child.
+// search finds a child that was started but not recorded, by user, mark and command line. Any user can fake a mark
+// and a command line, so the user ids must match.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -133,7 +134,7 @@ func search(config Config, child Child) (*process, error) {
 		if err != nil {
 			continue // it has just ended
 		}
-		if !isChild(pid, config.Instance, child) { // the number was another's before it was held
+		if !isChild(pid, config.Instance, child) { // the pid was reused before the pidfd was opened
 			found.close()
 			continue
 		}
@@ -147,7 +148,7 @@ func isChild(pid int, instance string, child Child) bool {
 	return hasUser(pid, child.UID, child.GID) && hasMark(pid, mark(instance, child)) && hasArgv(pid, child.Argv)
 }
 
-// hasUser: all of its user and group ids, the saved ones too.
+// hasUser compares all user and group ids, including the saved ones.
 func hasUser(pid int, uid, gid uint32) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -181,7 +182,7 @@ func hasArgv(pid int, argv []string) bool {
 	return err == nil && string(cmdline) == strings.Join(argv, "\x00")+"\x00"
 }
 
-// open takes hold of a process by pidfd, so that no later signal can reach a stranger.
+// open holds a process by pidfd, so that a later signal cannot reach a reused pid.
 func open(pid int) (*process, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -196,8 +197,8 @@ func open(pid int) (*process, error) {
 	return opened, err
 }
 
-// settledStartTime looks again while a process seems to have ended. A process that executes a program from another thread than its first,
-// as hostd does, looks like a zombie for a moment.
+// settledStartTime retries while a process looks like a zombie: one that executes from another thread than its first,
+// as hostd does, looks so for a moment.
 func (p *process) settledStartTime() (uint64, error) {
 	for deadline := time.Now().Add(settleTime); ; {
 		startTime, err := startTimeOf(p.PID)
@@ -212,7 +213,7 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// startTimeOf reads field 22 of stat; the name before it may hold spaces and brackets. A zombie counts as ended.
+// startTimeOf reads field 22 of stat; the name before it may contain spaces and brackets. A zombie counts as ended.
 func startTimeOf(pid int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -228,7 +229,7 @@ func startTimeOf(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// wait returns whether the process has ended within the time.
+// wait reports whether the process has ended within the time.
 func (p *process) wait(timeout time.Duration) bool {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -246,12 +247,12 @@ func (p *process) wait(timeout time.Duration) bool {
 func (p *process) signal(signal syscall.Signal) error {
 	err := unix.PidfdSendSignal(p.pidfd, signal, nil, 0)
 	if errors.Is(err, unix.ESRCH) {
-		return nil // it has ended by itself
+		return nil // it has ended
 	}
 	return err
 }
 
-// ended says how it ended, for people.
+// ended describes how it ended, for people.
 func (p *process) ended() string {
 	if !p.ours {
 		return "ended"

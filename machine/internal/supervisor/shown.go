@@ -17,8 +17,8 @@ const (
 	shownChunkMax = 1 << 20
 )
 
-// shownLogs prints what children add to their logs, each line behind its child's name, for a journal or whoever collects the output of a
-// container. The files stay what they are: a child never waits for a reader, and never loses one.
+// shownLogs prints lines that children add to their logs, with the child's name, for a journal or a container's log
+// collector. The children still write to files, so they never wait for a reader or depend on one.
 type shownLogs struct {
 	dir   string
 	out   io.Writer
@@ -27,10 +27,10 @@ type shownLogs struct {
 
 type shownLog struct {
 	offset int64
-	rest   []byte // of a line that has no end yet
+	rest   []byte // of an unfinished line
 }
 
-// showLogs shows what is added to the logs from now on, until ctx ends. wait returns when the last lines have been shown.
+// showLogs shows lines added from now on, until ctx ends. wait returns when the last lines were shown.
 func showLogs(ctx context.Context, config Config, out io.Writer) (wait func()) {
 	s := shownLogs{dir: config.LogDir, out: out, parts: map[string]*shownLog{}}
 	for _, child := range config.Children {
@@ -58,7 +58,8 @@ func (s *shownLogs) show() {
 	}
 }
 
-// show prints the whole lines that were added. A log that has become shorter was emptied (boundLog): it begins anew.
+// show prints the complete new lines. A log that got shorter was truncated (boundLog), so it starts from the
+// beginning.
 func (l *shownLog) show(path, name string, out io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Run starts everything, prints the announcement and returns after the context has ended and the children with it, or when a
-// child cannot be started.
+// Run starts everything and prints the announcement. It returns after the context and the children have ended, or
+// when a child cannot be started.
 func Run(ctx context.Context, config Config, out io.Writer) error {
 	report := func(line string) { fmt.Fprintln(out, line) }
 	if err := rlimit.NoCoreFiles(); err != nil { // its children inherit it
@@ -58,19 +58,19 @@ func Run(ctx context.Context, config Config, out io.Writer) error {
 		err = errors.Join(err, mount.unmount())
 	}
 	if errors.Is(err, context.Canceled) {
-		return nil // told to stop before everything was ready
+		return nil // stopped before everything was ready
 	}
 	return err
 }
 
-// tell says to systemd how far this is, where it is systemd that started it.
+// tell reports the state to systemd, if systemd started this process.
 func tell(state string, report func(string)) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		report("systemd cannot be told: " + err.Error())
 	}
 }
 
-// tree is the running children, by stage.
+// tree holds the running children by stage.
 type tree struct {
 	config Config
 	report func(string)
@@ -101,7 +101,7 @@ func (t *tree) numbers() []int {
 }
 
 func (t *tree) startStage(ctx context.Context, number int) error {
-	// Not a descendant of ctx: a stage ends when it is told to, after those that came later.
+	// Not derived from ctx: a stage must end only after the later stages.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	current := &stage{cancel: cancel}
 	t.stages = append(t.stages, current)
@@ -166,7 +166,7 @@ func reapForever(ctx context.Context) {
 	}
 }
 
-// announce shows the file once: a key in it must not lie about.
+// announce shows the file once and removes it, because it may contain a key.
 func announce(config Config, out io.Writer) {
 	path := config.Announcement
 	if path == "" || !filepath.IsAbs(path) {
@@ -174,7 +174,7 @@ func announce(config Config, out io.Writer) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return // nothing to say
+		return // nothing to announce
 	}
 	out.Write(text)
 	os.Remove(path)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fork starts a child. One that is not root can neither become it nor gain any other right: whatever it executes has no more than it.
+// fork starts a child. A child that is not root can never gain privileges, whatever it executes.
 func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	if child.UID == 0 {
 		return syscall.ForkExec(child.Argv[0], child.Argv, attributes)
@@ -17,7 +17,7 @@ func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// What is given up is this thread's, and that of whoever it forks. It is never unlocked, so that the thread ends with this function.
+		// Privileges belong to the thread and its forks. The thread stays locked, so that it ends with this function.
 		runtime.LockOSThread()
 		if err = giveUpRights(); err == nil {
 			pid, err = syscall.ForkExec(child.Argv[0], child.Argv, attributes)
@@ -27,7 +27,8 @@ func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	return pid, err
 }
 
-// giveUpRights of the calling thread: all that could be gained by executing a program. What it holds goes with the change of its user.
+// giveUpRights drops all privileges that the calling thread could gain through exec. Those it holds go with the
+// change of user.
 func giveUpRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -37,10 +38,10 @@ func giveUpRights() error {
 	}
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) { // this kernel has no more of them
+		if errors.Is(err, unix.EINVAL) { // the kernel has no higher capability
 			break
 		}
-		if err != nil && !errors.Is(err, unix.EPERM) { // a supervisor that is not root has nothing to give away
+		if err != nil && !errors.Is(err, unix.EPERM) { // an unprivileged supervisor has nothing to drop
 			return fmt.Errorf("the bounding set: %w", err)
 		}
 	}

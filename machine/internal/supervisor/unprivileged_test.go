@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// statusOf waits for what a child wrote of its own /proc/self/status.
+// statusOf waits for the /proc/self/status that a child wrote.
 func statusOf(t *testing.T, file string) map[string]string {
 	t.Helper()
 	eventually(t, file+" is written", func() bool { _, err := os.Stat(file); return err == nil })
@@ -28,7 +28,7 @@ func statusOf(t *testing.T, file string) map[string]string {
 }
 
 func TestAChildThatIsNotRootCanGainNothing(t *testing.T) {
-	testns.Needs(t) // root gives its rights up
+	testns.Needs(t) // root gives up its privileges
 	dir, err := os.MkdirTemp("", "supervisor-")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,8 @@ func TestAChildThatIsNotRootCanGainNothing(t *testing.T) {
 	}
 	nobody, root := shell("nobody", script("nobody"), 1), shell("root", script("root"), 2)
 	nobody.UID, nobody.GID = 65534, 65534
-	// Of this thread and before: another one gives its rights up for the child that is nobody, and may be the process's first.
+	// Read from this thread before the start: another thread drops its privileges for the child, and it may be the
+	// process's first.
 	own, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
 		t.Fatal(err)
