@@ -34,7 +34,7 @@ type (
 	boundPort     struct{ Port uint32 }
 )
 
-// dial connects the client with a port or a socket of the guest: -L and -D.
+// dial connects the client to a port or socket of the guest, for -L and -D.
 func dial(asked ssh.NewChannel) {
 	network, address, err := placeOf(asked)
 	if err != nil {
@@ -70,7 +70,7 @@ func addressOf(host string, port uint32) string {
 	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
 }
 
-// forwards are the listeners of -R, by what the client calls them.
+// forwards are the listeners of -R, by the client's names for them.
 type forwards struct {
 	conn      ssh.Conn
 	mu        sync.Mutex
@@ -111,11 +111,11 @@ func (f *forwards) answer(request *ssh.Request) (bool, []byte) {
 		}
 		return f.listenSocket(asked.Path), nil
 	}
-	return false, nil // keepalive@openssh.com among others: any answer is a sign of life
+	return false, nil // includes keepalive@openssh.com: any answer is a sign of life
 }
 
 func (f *forwards) listenTCP(asked tcpForward) (bool, []byte) {
-	// As sshd does: what the client forwards is for the guest's own programs, whatever address it names.
+	// As in sshd, forwarded ports are only for programs of the guest, whatever address the client names.
 	listener, err := net.Listen("tcp", addressOf("127.0.0.1", asked.Port))
 	if err != nil {
 		return false, nil
@@ -187,7 +187,7 @@ type half interface {
 	CloseWrite() error
 }
 
-// join carries both ways. One that has said all may still hear.
+// join relays both directions. A side that has closed its output can still receive.
 func join(channel ssh.Channel, conn net.Conn) {
 	both := sync.WaitGroup{}
 	carry := func(to, from half) {

@@ -1,5 +1,6 @@
-// Package guestssh is an SSH server for one connection and one user: the user of its own process. It needs no rights, no files and no port.
-// Its two streams are reached over the API of Berth alone, which has judged the caller. So it asks the client for no proof.
+// Package guestssh is an SSH server for one connection and one user: the user of its process. It needs no privileges,
+// files or port. Its two streams are reachable only through the API of Berth, which has authenticated the caller. So
+// it does not authenticate the client.
 package guestssh
 
 import (
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Serve reads the seed of the host key from in, 32 bytes, and then speaks SSH until the client leaves.
+// Serve reads the host key's 32-byte seed from in, and then speaks SSH until the client disconnects.
 func Serve(in io.Reader, out io.Writer) error {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(in, seed); err != nil {
@@ -45,7 +46,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// streams is the pair of standard input and output, as a connection.
+// streams makes a connection of standard input and output.
 type streams struct {
 	io.Reader
 	io.Writer

@@ -20,7 +20,7 @@ import (
 
 const (
 	couldNotStart = 127
-	// A terminal that shows nothing for so long after its command has shown all.
+	// A terminal that is silent for this long after its command ended has shown all output.
 	silence = 200 * time.Millisecond
 )
 
@@ -28,10 +28,10 @@ const (
 type session struct {
 	channel ssh.Channel
 	env     []string
-	// Of the terminal that the client asked for; nil: it asked for none.
+	// Of the requested terminal; nil: none was requested.
 	size     *pty.Winsize
 	term     string
-	mu       sync.Mutex // of what follows, which is there while a command runs
+	mu       sync.Mutex // guards the fields below, which are set while a command runs
 	terminal *os.File
 	process  *os.Process
 }
@@ -71,7 +71,7 @@ func serveSession(asked ssh.NewChannel) {
 	s.hangUp()
 }
 
-// set takes what is not the start of a command.
+// set handles requests that do not start a command.
 func (s *session) set(request *ssh.Request) bool {
 	switch request.Type {
 	case "pty-req":
@@ -100,7 +100,7 @@ func (s *session) set(request *ssh.Request) bool {
 		var asked textRequest
 		return ssh.Unmarshal(request.Payload, &asked) == nil && s.signal(asked.Text)
 	}
-	return false // forwarding of agents and of X11 among others
+	return false // includes agent and X11 forwarding
 }
 
 func sizeOf(cols, rows uint32) *pty.Winsize {
@@ -116,7 +116,7 @@ var signals = map[string]syscall.Signal{
 	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 }
 
-// signal reaches the command's process group, which it leads.
+// signal is sent to the command's process group.
 func (s *session) signal(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *session) start(request *ssh.Request) bool {
 	return true
 }
 
-// command is what a login shell of the user runs, or the shell itself.
+// command runs the line in a login shell of the user, or starts the shell itself.
 func (s *session) command(isShell bool, line string) *exec.Cmd {
 	shell := os.Getenv("SHELL")
 	if shell == "" {
@@ -166,7 +166,7 @@ func (s *session) command(isShell bool, line string) *exec.Cmd {
 func (s *session) runOnPipes(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	command.Stdout, command.Stderr = s.channel, s.channel.Stderr()
-	// A command may end before its input does: Run would wait for both.
+	// Run would also wait for the input, which may outlast the command.
 	input, err := command.StdinPipe()
 	if err == nil {
 		err = command.Start()
@@ -209,8 +209,8 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// show copies what a terminal shows. The function that it returns waits until all of that has been copied. A program that the command has left
-// behind may hold the terminal open and say nothing: it is not waited for.
+// show copies a terminal's output. The returned function waits until all of it is copied, but not for a silent
+// process that the command left behind and that holds the terminal open.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -251,7 +251,8 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// hangUp tells programs of a terminal that the client has gone. Those of pipes see it by their input and output, as with OpenSSH.
+// hangUp signals a terminal's programs that the client has gone. Programs on pipes notice it by themselves, as with
+// OpenSSH.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal
@@ -279,7 +280,7 @@ func (s *session) ended(err error) {
 	}
 }
 
-// codeOf is what a shell would say.
+// codeOf returns the exit code as shells do.
 func codeOf(ended *exec.ExitError) int {
 	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
