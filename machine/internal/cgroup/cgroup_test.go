@@ -29,15 +29,15 @@ func must(t *testing.T, err error) {
 
 func TestMain(m *testing.M) { os.Exit(testns.Run(m, 0)) }
 
-// newInstance is a name that no other installation on this computer has.
+// newInstance returns a name that no other installation on this computer has.
 func newInstance(t testing.TB) string {
 	name := fmt.Sprintf("t%08x", rand.Uint32())
 	testns.NotesGroup(t, name)
 	return name
 }
 
-// eachVersion runs a test on the hierarchy machines use here and, where a cgroup2 tree lies beside it, on that as well.
-// Without controllers it still freezes, kills and counts CPU.
+// eachVersion runs a test on the hierarchy that machines use, and on a cgroup2 tree that is also mounted. Without
+// controllers that tree still freezes, kills and counts CPU.
 func eachVersion(t *testing.T, run func(t *testing.T, tree *Tree)) {
 	main, err := detect()
 	must(t, err)
@@ -130,7 +130,7 @@ func TestAFrozenGroupUsesNoCPUAndIsKilledAllTheSame(t *testing.T) {
 			t.Fatalf("frozen %v, %v", frozen, err)
 		}
 		before := usage()
-		time.Sleep(50 * time.Millisecond) // nothing must happen, and nothing tells so
+		time.Sleep(50 * time.Millisecond) // a frozen group sends no event, so wait
 		if after := usage(); after-before > 1000 {
 			t.Errorf("a frozen group used %d us", after-before)
 		}
@@ -161,15 +161,15 @@ func TestMemoryPastTheLimitIsAnOOMKillThatIsCounted(t *testing.T) {
 		limited(t, tree)
 		group, err := tree.Create("slot1", Limits{MemoryBytes: 32 << 20})
 		must(t, err)
-		command := start(t, group, "head -c 500000000 /dev/zero | tail") // tail keeps a line, however long
-		// v2 takes the whole group, v1 the one process, of which the shell tells.
+		command := start(t, group, "head -c 500000000 /dev/zero | tail") // tail keeps the whole line
+		// v2 kills the whole group; v1 only the one process, whose end the shell reports.
 		status := wait(command)
 		if _, two := tree.v.(*versionTwo); two && status.Signal() != syscall.SIGKILL {
 			t.Fatalf("it ended with %v", status)
 		} else if !two && status.ExitStatus() != 128+int(syscall.SIGKILL) {
 			t.Fatalf("it ended with %v", status)
 		}
-		eventually(t, "a counted kill", func() bool { _, _, kills, err := group.Stats(); return err == nil && kills >= 1 }) // it may take more than one
+		eventually(t, "a counted kill", func() bool { _, _, kills, err := group.Stats(); return err == nil && kills >= 1 }) // the kernel may count more than one
 	})
 }
 

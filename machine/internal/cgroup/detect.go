@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What machines cannot do without.
+// Controllers that machines require.
 var (
 	neededV1 = []string{"cpu", "memory", "pids", "freezer"}
 	neededV2 = []string{"cpu", "memory", "pids"}
 )
 
-// detect takes v1 where the memory controller is on v1, also when a cgroup2 tree without controllers lies beside it.
+// detect chooses v1 if the memory controller is on v1, even if a cgroup2 tree without controllers exists.
 func detect() (version, error) {
 	v1, unified, err := readMounts()
 	if err != nil {
@@ -37,7 +37,7 @@ func detect() (version, error) {
 	return openV2(unified, neededV2)
 }
 
-// readMounts maps controllers of v1 to where they are mounted; unified is the cgroup2 mount.
+// readMounts maps v1 controllers to their mounts; unified is the cgroup2 mount.
 func readMounts() (v1 map[string]string, unified string, err error) {
 	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -68,8 +68,8 @@ func readMounts() (v1 map[string]string, unified string, err error) {
 	return v1, unified, lines.Err()
 }
 
-// openV2 moves the processes of a container's own root group to a leaf first: a group with processes cannot hand
-// controllers to its children (the real root of the host can).
+// openV2 first moves the processes of a container's own root group to a leaf: a group with processes cannot delegate
+// controllers to its children (only the host's real root can).
 func openV2(root string, needed []string) (*versionTwo, error) {
 	text, err := os.ReadFile(root + "/cgroup.controllers")
 	if err != nil {

@@ -22,22 +22,23 @@ type Group struct {
 
 const (
 	killBound    = 20 * time.Second // a process in an uninterruptible wait may need that long
-	condemnTries = 20               // each reaches what the last one's processes have forked before they were hit
-	deleteTries  = 100              // 10 ms apart: the kernel lets go of dead processes a moment later
+	condemnTries = 20               // each pass reaches processes that were forked before their parent was killed
+	deleteTries  = 100              // 10 ms apart: the kernel releases dead processes a moment later
 	freezeBound  = 2 * time.Second
-	// A sandbox takes 10-20 ms to die, and somebody waits for it: looked at every millisecond at first.
+	// A sandbox takes 10-20 ms to die and a caller waits for it, so poll every millisecond at first.
 	killEager = 30 * time.Millisecond
 )
 
-// OCIPath is for linux.cgroupsPath of the OCI spec, and that is the right way to get a sandbox in here: runsc joins a group
-// that exists, changes none of its limits, does not delete it, and starts gofer and sentry in it. It reads the *group's*
-// memory limit for the guest's MemTotal and the quota for the number of CPUs, so set the told limits before the start, and raise
-// them for headroom after it. With --ignore-cgroups and a process that is only placed here the limits hold all the same, but the
-// guest sees the host's memory whatever the OCI resources say. On v1 runsc adds groups of this path under controllers we
-// do not use (cpuset, devices …); Delete removes those, too.
+// OCIPath is for linux.cgroupsPath of the OCI spec. runsc joins an existing group, changes none of its limits, does
+// not delete it, and starts gofer and sentry in it. It reads the group's memory limit for the guest's MemTotal and
+// the quota for the number of CPUs. So set the guest-visible limits before the start, and raise them for headroom
+// after it. With --ignore-cgroups and a process moved into the group, the limits hold too, but the guest sees the
+// host's memory. On v1 runsc adds groups of this path under controllers that we do not use (cpuset, devices …);
+// Delete removes those, too.
 func (g *Group) OCIPath() string { return "/" + g.path }
 
-// SetLimits sets all limits; zero lifts one. EBUSY: more memory is in use than its limit would be, which stays as it was.
+// SetLimits sets all limits; zero removes one. EBUSY: more memory is in use than the new limit, and the old limit
+// stays.
 func (g *Group) SetLimits(l Limits) error {
 	if l.CPUMillis < 0 || l.MemoryBytes < 0 || l.Pids < 0 {
 		return fmt.Errorf("negative limit %+v: %w", l, unix.EINVAL)
@@ -48,7 +49,7 @@ func (g *Group) SetLimits(l Limits) error {
 	return nil
 }
 
-// SetMemory sets the limit of memory alone; zero lifts it. EBUSY: the group uses more, and what it had still holds.
+// SetMemory sets only the memory limit; zero removes it. EBUSY: the group uses more, and the old limit stays.
 func (g *Group) SetMemory(bytes int64) error {
 	if err := g.v.setMemory(g.path, bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
@@ -60,26 +61,26 @@ func (g *Group) SetMemory(bytes int64) error {
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.v.dirs(g.path) {
 		err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a controller of v1 that this group does not use
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a v1 controller that this group does not use
 			return fmt.Errorf("move %d to cgroup %s: %w", pid, g.path, err)
 		}
 	}
 	return nil
 }
 
-// Procs is the authority for what is left of a machine. A group that does not exist has none.
+// Procs lists the processes that are left of a machine. A group that does not exist has none.
 func (g *Group) Procs() ([]int, error) { return readProcs(g.v.procsFile(g.path)) }
 
-// Exists says whether the group is there (for an inventory; the answer may be old when it arrives).
+// Exists reports whether the group exists. The answer may be outdated at once.
 func (g *Group) Exists() bool {
 	_, err := os.Stat(g.v.procsFile(g.path))
 	return err == nil
 }
 
-// Freeze returns when every process stands still.
+// Freeze returns when every process is frozen.
 func (g *Group) Freeze() error { return g.setFrozen(true) }
 
-// Thaw returns at once: what was frozen runs when the scheduler comes to it.
+// Thaw returns at once: processes run when they are scheduled.
 func (g *Group) Thaw() error { return g.setFrozen(false) }
 
 func (g *Group) setFrozen(on bool) error {
@@ -96,16 +97,17 @@ func (g *Group) setFrozen(on bool) error {
 
 func (g *Group) Frozen() (bool, error) { return g.v.frozen(g.path) }
 
-// FreezerFile is what the cell writes to thaw without hostd: "THAWED" into freezer.state (v1), "0" into cgroup.freeze (v2).
+// FreezerFile is the file that the cell writes to thaw without hostd: "THAWED" into freezer.state (v1), "0" into
+// cgroup.freeze (v2).
 func (g *Group) FreezerFile() string { return g.v.freezerFile(g.path) }
 
-// strangers leaves this process out, which on v1 has a thread in the group it spawns into.
+// strangers excludes this process, which on v1 has a thread in the group it spawns into.
 func (g *Group) strangers() ([]int, error) {
 	pids, err := g.Procs()
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() }), err
 }
 
-// Condemn sends SIGKILL to every process but the caller's, until it has reached all that are there.
+// Condemn sends SIGKILL to every process but the caller's, and repeats until no new process appears.
 func (g *Group) Condemn() error {
 	condemned := map[int]bool{}
 	for range condemnTries {
@@ -129,7 +131,8 @@ func (g *Group) Condemn() error {
 // EndOthers sends SIGKILL to every process of the group but one.
 func (g *Group) EndOthers(spared int) error { return signalAll(g.v.procsFile(g.path), spared) }
 
-// Kill ends every process but the caller's and returns when the group is empty. On v1 a frozen process ignores SIGKILL, so it thaws first.
+// Kill ends every process but the caller's and returns when the group is empty. On v1 it thaws first, because a
+// frozen process ignores SIGKILL.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
@@ -153,7 +156,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// Delete removes an empty group and groups below it. One that is not there is fine.
+// Delete removes an empty group and groups below it. It succeeds if the group does not exist.
 func (g *Group) Delete() error {
 	for _, dir := range g.v.dirs(g.path) {
 		if err := removeDir(dir); err != nil {
@@ -190,14 +193,14 @@ func removeDir(dir string) error {
 	return fmt.Errorf("%s: %w", dir, err)
 }
 
-// Stats are zero for values whose controller is missing.
+// Stats returns zero for values whose controller is missing.
 func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	s, err := g.v.stats(g.path)
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// signalAll spares one process. It holds a pidfd of every process while it reads the group again, so that a number that was given to a stranger
-// meanwhile is not hit.
+// signalAll signals all processes but one. It holds a pidfd of each while it reads the group again, so that a reused
+// pid is not hit.
 func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {
@@ -252,12 +255,12 @@ func readProcs(file string) ([]int, error) {
 	return pids, nil
 }
 
-// isGone: the group (ENOENT, or ENODEV while it is open) or the process (ESRCH) ended meanwhile.
+// isGone: the group (ENOENT, or ENODEV while it is open) or the process (ESRCH) has ended.
 func isGone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// write never creates: a name that is not there is a controller that is missing.
+// write never creates a file: a missing file means a missing controller.
 func write(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
@@ -278,7 +281,6 @@ func readInt(file string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// readKeyed reads "key value" lines.
 func readKeyed(file string) (map[string]int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

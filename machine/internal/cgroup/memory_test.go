@@ -14,7 +14,7 @@ func TestALimitOfAllMachinesCountsEachOfThem(t *testing.T) {
 	eachVersion(t, func(t *testing.T, tree *Tree) {
 		limited(t, tree)
 		must(t, tree.LimitMachines(64<<20))
-		group, err := tree.Create("slot1", Limits{}) // without a limit of its own
+		group, err := tree.Create("slot1", Limits{}) // without its own limit
 		must(t, err)
 		quiet := start(t, tree.Service(), "exec sleep 1000")
 		if status := wait(start(t, group, "exec python3 -c 'bytearray(200 << 20)'")); !status.Signaled() || status.Signal() != unix.SIGKILL {
@@ -61,7 +61,7 @@ func TestVersionTwoLooksBeforeItLowersALimit(t *testing.T) {
 			t.Errorf("%s is %s, not %s", name, got, want)
 		}
 	}
-	if err := v.setMemory("m", 120<<20); !errors.Is(err, unix.EBUSY) { // 100 MiB cannot be dropped, and a little may come
+	if err := v.setMemory("m", 120<<20); !errors.Is(err, unix.EBUSY) { // 100 MiB cannot be reclaimed, and a little may be added
 		t.Error(err)
 	}
 	is("memory.max", "max")

@@ -9,24 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reclaimStep bounds what is asked for at once: a thaw in between is noticed after so much.
+// reclaimStep limits one request, so that a thaw is noticed soon.
 const reclaimStep = 64 << 20
 
-// OfferMemory gives the memory of a frozen group to the host's swap where that is compressed memory, piece by piece until the group
-// runs again or nothing more goes. Elsewhere it does nothing: a disk would make the first call wait for its pages.
+// OfferMemory moves a frozen group's memory to the host's swap if that is compressed memory. It continues in steps
+// until the group runs again or no more can be reclaimed. Without compressed swap it does nothing: with a disk, the
+// first call would wait for its pages.
 func (g *Group) OfferMemory() error {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if err != nil {
 		return err
 	}
-	zswap, _ := os.ReadFile("/sys/module/zswap/parameters/enabled") // a kernel without it has none
+	zswap, _ := os.ReadFile("/sys/module/zswap/parameters/enabled") // the kernel may have no zswap
 	if !isCompressed(string(swaps), string(zswap)) {
 		return nil
 	}
 	return g.v.offerMemory(g.path)
 }
 
-// isCompressed reads /proc/swaps: its first line is a heading. Every place of swap must be compressed, since the kernel chooses.
+// isCompressed parses /proc/swaps, whose first line is a heading. Every swap device must be compressed, since the
+// kernel chooses.
 func isCompressed(swaps, zswap string) bool {
 	places := strings.Split(strings.TrimSpace(swaps), "\n")[1:]
 	for _, place := range places {
@@ -37,11 +39,11 @@ func isCompressed(swaps, zswap string) bool {
 	return len(places) > 0
 }
 
-// The controller of v1 cannot be asked for a part of it.
+// v1 has no proactive reclaim.
 func (v *versionOne) offerMemory(string) error { return nil }
 
-// offerMemory allows swap for as long as it asks: a machine that runs again is not to lose pages that somebody waits for. What is in swap
-// already comes back as it is used.
+// offerMemory allows swap only during reclaim: a running machine must not lose pages in use. Pages in swap return
+// when they are used.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil
@@ -63,7 +65,7 @@ func (v *versionTwo) reclaimFrozen(group string) error {
 			return err
 		}
 		err = write(v.file(group, "memory.reclaim"), strconv.Itoa(reclaimStep))
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, os.ErrNotExist) { // no more can be had; a kernel before 5.19
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, os.ErrNotExist) { // nothing more to reclaim; a kernel before 5.19
 			return nil
 		}
 		if err != nil {

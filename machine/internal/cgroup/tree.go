@@ -19,36 +19,34 @@ import (
 	"time"
 )
 
-// Tree is the root of one instance.
 type Tree struct {
 	name string
 	v    version
 }
 
-// version is what differs between the hierarchies. dirs are absolute: one on v2, one for each controller on v1.
+// version abstracts the hierarchies. dirs are absolute: one on v2, one for each controller on v1.
 type version interface {
 	prepare(group string, parents bool) error // make the group; parents: its children need controllers
 	dirs(group string) []string
 	procsFile(group string) string
 	setWeight(group string, percent int) error
 	setLimits(group string, l Limits) error
-	setMemory(group string, bytes int64) error // EBUSY where more is in use
-	protect(group string, bytes int64) error   // memory that is not taken from it for others
+	setMemory(group string, bytes int64) error // EBUSY if more is in use
+	protect(group string, bytes int64) error   // memory that is not reclaimed for other groups
 	freeze(ctx context.Context, group string, on bool) error
 	frozen(group string) (bool, error)
 	offerMemory(group string) error
 	freezerFile(group string) string
 	killAll(group string) error // one pass of SIGKILL
 	stats(group string) (Stats, error)
-	rootProcs() string // where processes may sit outside of the tree
+	rootProcs() string // where processes outside of the tree may be
 }
 
-// Limits of a machine. Zero means none.
 type Limits struct {
 	CPUMillis     int
 	MemoryBytes   int64
 	Pids          int64
-	WeightPercent int // of the processors, against other groups; 0 is 100
+	WeightPercent int // CPU weight against other groups; 0 is 100
 }
 
 func (l Limits) weight() int { return cmp.Or(l.WeightPercent, 100) }
@@ -101,7 +99,7 @@ func open(v version, instance string) (*Tree, error) {
 	return t, nil
 }
 
-// Create makes the group of a slot, or takes the one there is, and sets its limits.
+// Create makes or adopts the group of a slot and sets its limits.
 func (t *Tree) Create(slot string, l Limits) (*Group, error) {
 	if !namePattern.MatchString(slot) {
 		return nil, fmt.Errorf("slot name %q is not allowed in a cgroup's name", slot)
@@ -116,7 +114,8 @@ func (t *Tree) Create(slot string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// Get names the group of a slot, whether it exists or not. A name that Create would refuse leads to a group that never exists.
+// Get returns the group of a slot, whether or not it exists. A name that Create would refuse gets a group that never
+// exists.
 func (t *Tree) Get(slot string) *Group {
 	if !namePattern.MatchString(slot) {
 		slot = ".invalid"
@@ -124,7 +123,7 @@ func (t *Tree) Get(slot string) *Group {
 	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
 }
 
-// LimitMachines bounds the memory of all machines together; zero lifts the bound. EBUSY: they use more.
+// LimitMachines limits the memory of all machines together; zero removes the limit. EBUSY: they use more.
 func (t *Tree) LimitMachines(bytes int64) error {
 	if err := t.v.setMemory(t.machines(), bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", t.machines(), err)
@@ -132,9 +131,9 @@ func (t *Tree) LimitMachines(bytes int64) error {
 	return nil
 }
 
-// ProtectService keeps so much memory of the service where it is while others want it, on hierarchies that can (v2).
+// ProtectService protects this much of the service's memory from reclaim (v2 only).
 func (t *Tree) ProtectService(bytes int64) error {
-	for _, group := range []string{t.name, t.Service().path} { // a group has no more than its parent
+	for _, group := range []string{t.name, t.Service().path} { // a group's protection is limited by its parent's
 		if err := t.v.protect(group, bytes); err != nil {
 			return fmt.Errorf("protect cgroup %s: %w", group, err)
 		}
@@ -160,20 +159,20 @@ func (t *Tree) List() ([]string, error) {
 	return slots, nil
 }
 
-// Commands is for runs of the runsc command line: what is left in it when hostd starts belongs to nobody.
+// Commands is for runs of the runsc command line: processes in it when hostd starts are orphans.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
-// Resolver is for the process that answers machines' questions. It lives on when hostd ends.
+// Resolver is for the process that answers machines' DNS questions. It outlives hostd.
 func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "resolver")} }
 
-// SecretProxy is for the process that puts secrets into machines' requests. It lives on when hostd ends.
+// SecretProxy is for the process that puts secrets into machines' requests. It outlives hostd.
 func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "secrets")} }
 
 // Service is for everything of Berth that is not a machine.
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
-// Remove kills what is left of machines and commands, moves the service's processes (and a spawner's thread) out, and takes
-// every group away.
+// Remove kills remaining machines and commands, moves the service's processes (and a spawner's thread) out, and
+// removes every group.
 func (t *Tree) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 
 const cpuPeriodUsec = 100_000
 
-// versionOne has one tree a controller; controllers mounted together ("cpu,cpuacct") share one.
+// versionOne has one tree for each controller; controllers mounted together ("cpu,cpuacct") share one.
 type versionOne struct{ mounts map[string]string }
 
-// used are the controllers that get a group of ours. In cpuset a group without CPUs and nodes takes no process, and the others
-// limit nothing here.
+// usedV1 are the controllers that get a group of ours. A cpuset group without CPUs and nodes accepts no process, and
+// the others limit nothing here.
 var usedV1 = []string{"freezer", "cpu", "cpuacct", "memory", "pids"}
 
 func (v *versionOne) file(controller, group, name string) string {
@@ -35,7 +35,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	if v.mounts["memory"] == "" {
 		return nil
 	}
-	// Before Linux 5.11 a group's limit counts its children only if this is said before it has any.
+	// Before Linux 5.11 a group's limit includes its children only if this is set before it has any.
 	err := write(v.file("memory", group, "memory.use_hierarchy"), "1")
 	if errors.Is(err, os.ErrNotExist) || !parents {
 		return nil
@@ -43,7 +43,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	return err
 }
 
-// dirs names every mounted controller, also those where only runsc makes groups.
+// dirs includes every mounted controller, also those where only runsc makes groups.
 func (v *versionOne) dirs(group string) []string {
 	all := []string{}
 	for _, mount := range v.mounts {
@@ -68,7 +68,7 @@ func (v *versionOne) setWeight(group string, percent int) error {
 func (v *versionOne) setLimits(group string, l Limits) error {
 	quota, pids := "-1", "max"
 	if l.CPUMillis > 0 {
-		quota = strconv.Itoa(max(l.CPUMillis*cpuPeriodUsec/1000, 1000)) // the kernel takes 1 ms at least
+		quota = strconv.Itoa(max(l.CPUMillis*cpuPeriodUsec/1000, 1000)) // the kernel's minimum is 1 ms
 	}
 	if l.Pids > 0 {
 		pids = strconv.FormatInt(l.Pids, 10)
@@ -82,8 +82,8 @@ func (v *versionOne) setLimits(group string, l Limits) error {
 	)
 }
 
-// setMemory sets memory and memory+swap to the same value, so that a machine never swaps. The second may never be below
-// the first, which decides the order.
+// setMemory sets memory and memory+swap to the same value, so that a machine never swaps. The second may never be
+// below the first, which determines the order.
 func (v *versionOne) setMemory(group string, bytes int64) error {
 	memory, both := v.file("memory", group, "memory.limit_in_bytes"), v.file("memory", group, "memory.memsw.limit_in_bytes")
 	if bytes == 0 {
@@ -107,10 +107,10 @@ func (v *versionOne) setMemory(group string, bytes int64) error {
 	return nil
 }
 
-// protect cannot: v1 has no such promise, only a wish (memory.soft_limit_in_bytes) about others.
+// protect does nothing: v1 has no protection, only memory.soft_limit_in_bytes for other groups.
 func (v *versionOne) protect(string, int64) error { return nil }
 
-// freeze writes again until the state is reached: a process that forks meanwhile leaves the group at FREEZING.
+// freeze repeats the write until the state is reached: a concurrent fork leaves the group at FREEZING.
 func (v *versionOne) freeze(ctx context.Context, group string, on bool) error {
 	want := "THAWED"
 	if on {

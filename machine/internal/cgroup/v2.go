@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaf takes the processes of a container's own root group.
+// leaf holds the processes of a container's own root group.
 const leaf = "berth-rest"
 
 type versionTwo struct {
@@ -33,7 +33,7 @@ func (v *versionTwo) prepare(group string, parents bool) error {
 	return nil
 }
 
-// delegate hands the controllers to the children of a group.
+// delegate enables the controllers for a group's children.
 func (v *versionTwo) delegate(group string) error {
 	for _, controller := range v.needed {
 		if err := write(v.file(group, "cgroup.subtree_control"), "+"+controller); err != nil {
@@ -47,7 +47,7 @@ func (v *versionTwo) moveToLeaf() error {
 	if err := os.Mkdir(filepath.Join(v.root, leaf), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	for range 10 { // processes that fork meanwhile
+	for range 10 { // processes may fork concurrently
 		pids, err := readProcs(v.file("", "cgroup.procs"))
 		if err != nil || len(pids) == 0 {
 			return err
@@ -88,7 +88,8 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent)) // the default is 100
 }
 
-// setLimits turns swap off for the machine, and lets an out-of-memory kill take all of it: half a sandbox is of no use.
+// setLimits disables swap for the machine, and lets an out-of-memory kill end the whole group: half a sandbox is
+// useless.
 func (v *versionTwo) setLimits(group string, l Limits) error {
 	failed := v.setWeight(group, l.weight())
 	if v.has("cpu") {
@@ -108,10 +109,10 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 	return failed
 }
 
-// slackBytes is what a group may still take between a look at what it uses and a lower limit.
+// slackBytes is what a group may allocate between the reading of its usage and the lower limit.
 const slackBytes = 32 << 20
 
-// setMemory refuses what the kernel would kill for: below what is in use and cannot be dropped, memory.max does.
+// setMemory refuses a limit below the memory in use that cannot be reclaimed: the kernel would kill the group.
 func (v *versionTwo) setMemory(group string, bytes int64) error {
 	if !v.has("memory") {
 		return nil
@@ -179,7 +180,7 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 	return events["frozen"] == 1, err
 }
 
-// killAll uses cgroup.kill (Linux 5.14), which no fork escapes; the signals are for kernels without it.
+// killAll uses cgroup.kill (Linux 5.14), which no fork escapes. Older kernels get signals.
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {
