@@ -12,7 +12,7 @@ import { measure, timed } from './harness.ts'
 const BATCH = 20
 const ids = createIds(systemClock)
 
-/** Row 9: a page of 50 workspaces, of a project that has more. */
+/** Row 9: a page of 50 workspaces of a project with more. */
 export async function listRow(service: Service): Promise<void> {
   const key = await projectWithWorkspaces(service, 200)
   await using bare = await startChild('bare-server.ts', service.database_url())
@@ -32,7 +32,7 @@ export async function listRow(service: Service): Promise<void> {
   )
 }
 
-/** Row 10: 1,000 different tokens, one after the other. */
+/** Row 10: 1,000 different tokens in sequence. */
 export async function tokenRow(service: Service): Promise<void> {
   const { id } = await firstRow(service, 'select id from api_keys order by id limit 1')
   await using gate = await startChild('gate-server.ts', service.database_url(), String(id), '1000')
@@ -52,12 +52,12 @@ export async function tokenRow(service: Service): Promise<void> {
 const HELD = 500
 const HELD_SECONDS = 20
 
-/** Held calls: what 500 of `Prefer: wait=20` cost the api, from the first request to the last answer. */
+/** Measures what 500 calls with `Prefer: wait=20` cost the api, from the first request to the last answer. */
 export async function held500Row(service: Service): Promise<void> {
   const operations = await operationsWithoutEnd(service, HELD)
   const headers = { authorization: `Bearer ${service.api_key}`, prefer: `wait=${HELD_SECONDS}` }
   const client = createClient(service.base_url, service.api_key)
-  for (let n = 0; n < 200; n++) await client.api('/v1/me') // its code is warm, as that of a server is
+  for (let n = 0; n < 200; n++) await client.api('/v1/me') // warm up the code
   const memory_before = await service.memory_bytes('api')
   const cpu_before = cpuSeconds(service)
   const start_ms = performance.now()
@@ -83,7 +83,7 @@ function batch(request: () => Promise<unknown>) {
     })
 }
 
-/** Rows without machines: what a list reads. */
+/** Creates rows without machines, enough for a list. */
 async function projectWithWorkspaces(service: Service, count: number): Promise<{ api_key: string; project_id: string }> {
   const slug = `bench-${ids.next().slice(-12)}`
   const project_id = (await service.admin('project', 'create', slug, '--organization', 'default')).trim()
@@ -106,7 +106,7 @@ async function projectWithWorkspaces(service: Service, count: number): Promise<{
   return { api_key, project_id }
 }
 
-/** Operations of a computer that is not there: nobody works them off. */
+/** Creates operations of a cell that does not exist, so that they never end. */
 async function operationsWithoutEnd(service: Service, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, () => ids.next())
   const cell_id = ids.next()
@@ -141,10 +141,10 @@ async function withDatabase<T>(service: Service, work: (db: pg.Client) => Promis
   }
 }
 
-/** Of the api, since it started. */
+/** CPU seconds of the api since its start. */
 function cpuSeconds(service: Service): number {
   const { pid } = JSON.parse(readFileSync(path.join(service.run_dir, 'children', 'api.json'), 'utf8')) as { pid: number }
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / 100 // Linux counts in hundredths for every program
+  return (Number(fields[11]) + Number(fields[12])) / 100 // Linux reports hundredths of a second to every program
 }

@@ -14,8 +14,8 @@ const PER_SECOND = 200
 const SECONDS = 20
 
 /**
- * What a record costs a change, on a database that syncs as an installation's does, and on one that never does: there nothing is left but
- * the work. And many changes of one organization beside a few of another.
+ * Measures the cost of an audit record for a change, with fsync as in an installation and without, where only the work remains. Then
+ * measures many changes of one organization next to a few of another.
  */
 export async function auditRows(): Promise<void> {
   await using w = await world()
@@ -45,7 +45,7 @@ export async function auditRows(): Promise<void> {
   await linker.close()
 }
 
-/** A test's database is not synced otherwise. */
+/** Test databases run without fsync by default. */
 async function setSync(db: Db, is_synced: boolean): Promise<void> {
   for (const name of ['fsync', 'full_page_writes']) await sql.raw(`alter system set ${name} = ${is_synced ? 'on' : 'off'}`).execute(db)
   await sql`select pg_reload_conf()`.execute(db)
@@ -70,7 +70,10 @@ function recorded({ database, ids, clock }: World, id: string): Promise<void> {
   return mutate(database.api, by, 'bench.rename', (tx) => rename(tx, id), subject)
 }
 
-/** So many a second, whether those before have ended or not. What they change is not one row: they would wait for that. */
+/**
+ * Starts changes at a fixed rate, without waiting for earlier ones. They change different rows, because changes of one row would
+ * wait for each other.
+ */
 async function flood(w: World): Promise<{ behind_ms: number; others_ms: number }> {
   const { organization_id } = w.a
   const by = { actor: { kind: 'service', name: 'setup' }, ids: w.ids, request_id: null, source_address: null } as const

@@ -1,4 +1,5 @@
-// `bare-server.ts DATABASE_URL`: the same rows from the same database by the same driver, prepared alike, and nothing else.
+// `bare-server.ts DATABASE_URL`: serves the same rows from the same database with the same driver and prepared statements, and nothing
+// else.
 import Fastify from 'fastify'
 import { generateKeyPair, SignJWT } from 'jose'
 import pg from 'pg'

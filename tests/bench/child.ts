@@ -4,8 +4,8 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 /**
- * Runs a server of a benchmark in a process of its own, as the service's are: beside the client in one process it would
- * compete with it for one core. The first line that it prints is what it has to say, as JSON. It ends with its stdin.
+ * Runs a server of a benchmark in its own process, like the service's: in the client's process it would compete for one core. The
+ * first line that it prints is JSON, returned as `told`. It ends with its stdin.
  */
 export async function startChild(file: string, ...args: string[]): Promise<{ told: unknown } & AsyncDisposable> {
   const command = ['--disable-warning=ExperimentalWarning', path.join(import.meta.dirname, file), ...args]
@@ -27,7 +27,7 @@ export async function startChild(file: string, ...args: string[]): Promise<{ tol
   }
 }
 
-/** In the child: says that it serves, and returns when it is to end. */
+/** Called in the child: reports that it serves, and returns when it should end. */
 export async function serveUntilTold(told: unknown): Promise<void> {
   process.stdout.write(`${JSON.stringify(told)}\n`)
   process.stdin.resume()

@@ -8,10 +8,10 @@ import type { Service } from '../support/service.ts'
 import { measure, timed } from './harness.ts'
 
 const KEYS = 50
-/** Takes keys one by one: a line that never ends is echoed for 4,096 characters and no longer. */
+/** Reads single keys: in line mode, an unfinished line is echoed only up to 4,096 characters. */
 const argv = ['sh', '-c', 'stty -icanon; printf ready; exec cat > /dev/null']
 
-/** A key typed into a terminal until the terminal has echoed it: through the gateway's WebSocket, and straight at the agent's socket. */
+/** Time until a typed key is echoed, through the gateway's WebSocket and directly at the agent's socket. */
 export async function echoRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-echo')

@@ -57,7 +57,7 @@ export async function streamRow(service: Service): Promise<void> {
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 }
 
-/** A reader that takes nothing, while its command writes: how much the service grows at most. */
+/** Maximal growth of the service while a command writes to a reader that does not read. */
 export async function stalledRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-stalled')
@@ -92,7 +92,7 @@ async function serviceBytes(service: Service): Promise<number> {
 const outputUrl = (workspace: OpenedWorkspace, session_id: string) =>
   `${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/${session_id}/output`
 
-/** Reads an answer to its end and drops it. */
+/** Reads a response to its end and discards it. */
 async function readThrough(url: string, token?: string): Promise<void> {
   const response = await send(url, token === undefined ? {} : { token })
   let bytes = 0
@@ -100,7 +100,7 @@ async function readThrough(url: string, token?: string): Promise<void> {
   if (response.statusCode !== 200 || bytes < STREAM_BYTES) throw new Error(`${url} answered ${response.statusCode} with ${bytes} bytes`)
 }
 
-/** Starts the reference in the guest; its address is the machine's own. */
+/** Starts the reference server in the guest and returns its address. */
 async function referenceServer(service: Service, client: Client, workspace: OpenedWorkspace): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const binary = path.join(folder, 'server')

@@ -19,7 +19,7 @@ const A_SECOND = 20
 const SECONDS = 60
 const BODY = { mode: 'file_first', caps: { memory_mib: 512, disk_gib: 1 } }
 
-/** Row 19: commands on files, each in a machine of its own. `executions:rate` measures one of the four. */
+/** Row 19: commands on files, each in its own machine. `executions:rate` measures one of the four. */
 export async function executionRows(only?: string): Promise<void> {
   const rows = { same: sameRow, many: manyRow, rate: rateRow, cost: costRow }
   await withService({ ...CROWDED_SETTINGS }, async (service, client) => {
@@ -58,7 +58,7 @@ async function manyRow(service: Service, client: Client): Promise<void> {
   )
 }
 
-/** So many a second, whoever of the workspaces is free; each has a turn twice a second. */
+/** Runs a fixed number a second on the workspaces in rotation, each twice a second. */
 async function rateRow(_service: Service, client: Client): Promise<void> {
   const all = await Promise.all(Array.from({ length: WORKSPACES }, (_, i) => filled(client, `rate-${i}`, FEW)))
   const period_ms = (WORKSPACES / A_SECOND) * 1000
@@ -85,10 +85,10 @@ async function rateRow(_service: Service, client: Client): Promise<void> {
 
 const COSTED = 100
 
-/** Milliseconds of a processor for each, by who took them; the slot that replaces the one it took is among them. */
+/** CPU milliseconds of each process per execution, including the replacement of the warm sandbox. */
 async function costRow(service: Service, client: Client): Promise<void> {
   const workspace = await filled(client, 'cost', SAME)
-  for (let i = 0; i < COSTED / 2; i++) await execute(client, workspace) // a service that has just started compiles its code
+  for (let i = 0; i < COSTED / 2; i++) await execute(client, workspace) // warm up the code
   await service.slots_ready()
   const time = createProcessorTime(service)
   const before = time()
@@ -110,7 +110,7 @@ async function costRow(service: Service, client: Client): Promise<void> {
   console.log(JSON.stringify({ row: 19, name: 'execution-cost', cost, by_step, median_ms }))
 }
 
-/** One, where a slot is ready for it. */
+/** Runs one execution when a warm sandbox is ready. */
 function executing(service: Service, client: Client, workspace: OpenedWorkspace): () => Promise<number> {
   return async () => {
     await service.slots_ready()
@@ -135,11 +135,11 @@ async function filled(client: Client, key: string, files: number): Promise<Opene
     const answer = await client.tool(workspace, '/files/tar?path=/home/user', { method: 'PUT', bytes })
     if (answer.status !== 200) throw new Error(`the gateway answered ${answer.status}: ${answer.bytes.toString()}`)
   }
-  await execute(client, workspace) // the host's copy of the tree is made once
+  await execute(client, workspace) // creates the host's copy of the tree once
   return workspace
 }
 
-/** A hundred in a directory. */
+/** A hundred files in each directory. */
 function namesOf(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `d${Math.floor(i / 10_000)}/e${Math.floor(i / 100)}/f${i}`)
 }

@@ -10,7 +10,7 @@ const OPERATIONS_EACH = 10
 const RECORDS_EACH = 20
 const TIMES = 3
 
-/** The export of an organization with 10,000 workspaces, each with what a busy one leaves. */
+/** Exports an organization with 10,000 busy workspaces. */
 export async function exportRows(): Promise<void> {
   await using w = await world({ check: false })
   await fill(w)

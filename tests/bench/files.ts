@@ -10,7 +10,7 @@ import { measure, timed } from './harness.ts'
 
 const LARGE = 7 << 20
 const SMALL = 4 << 10
-/** One small request is too short to time. */
+/** A single request is too short to time. */
 const BATCH = 20
 const PORT = 8080
 
@@ -28,7 +28,7 @@ export async function fileReadRows(service: Service): Promise<void> {
     ['small', SMALL],
   ] as const) {
     await written(client, workspace, name, randomBytes(bytes))
-    // A digest is remembered when its file has stood still for two seconds, as most files that are read have.
+    // A digest is cached once its file has been unchanged for two seconds, as for most files that are read.
     await client.run(workspace, ['sleep', '2.5'])
     const reference = async () => {
       const { status, bytes: read } = await call(`${bare}/${name}`)
@@ -76,7 +76,7 @@ async function written(client: Client, workspace: OpenedWorkspace, name: string,
   if (status !== 200 || body['durable'] !== true) throw new Error(`the write answered ${status}: ${JSON.stringify(body)}`)
 }
 
-/** What a write of the gateway does, by nothing but Node: a new file, its digest, fsync, rename, fsync of the directory. */
+/** Does the work of a gateway's write in plain Node: new file, digest, fsync, rename, fsync of the directory. */
 async function durably(folder: string, name: string, bytes: Buffer): Promise<string> {
   const temporary = path.join(folder, `${randomBytes(8).toString('hex')}.tmp`)
   const file = await open(temporary, 'wx', 0o644)
@@ -91,7 +91,7 @@ async function durably(folder: string, name: string, bytes: Buffer): Promise<str
   return digest
 }
 
-/** Runs a bare Go file server in the guest and returns where it listens. */
+/** Runs a bare Go file server in the guest and returns its address. */
 async function staticServer(service: Service, client: Client, workspace: OpenedWorkspace): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const binary = path.join(folder, 'server')

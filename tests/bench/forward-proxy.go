@@ -1,5 +1,5 @@
-// The reference of the row `secretless`: a plain forward proxy, which passes on what is in a tunnel of CONNECT. `forward-proxy LISTEN SERVER`: every
-// name is the server's.
+// Command forward-proxy is the reference of the row `secretless`: a plain forward proxy for CONNECT tunnels.
+// `forward-proxy LISTEN SERVER` connects every name to the server.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 			return
 		}
 		go func() {
-			_, _ = io.Copy(onward, buffered) // whoever ends it says nothing to anybody
+			_, _ = io.Copy(onward, buffered) // an error ends the copy
 			_ = onward.(*net.TCPConn).CloseWrite()
 		}()
 		_, _ = io.Copy(conn, onward)

@@ -1,4 +1,4 @@
-// `gate-server.ts DATABASE_URL API_KEY_ID TOKENS`: one route of the gateway twice, once behind the check of tool tokens, once without.
+// `gate-server.ts DATABASE_URL API_KEY_ID TOKENS`: serves one route of the gateway twice, with and without the check of tool tokens.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
@@ -34,7 +34,7 @@ const ids = createIds(systemClock)
 const [workspace_id, cell_id] = [ids.next(), ids.next()]
 const listener = await openListener(database, cellChannels(cell_id))
 const table = new FakeTable()
-table.touch = () => undefined // it would keep every one
+table.touch = () => undefined // it would keep every workspace awake
 table.entries.set(workspace_id, runningEntry(workspace_id, cell_id, '127.0.0.1:1').entry)
 const keys = await openVerificationKeys(db, listener, systemClock)
 const api_keys = openApiKeys(db, listener)

@@ -1,25 +1,25 @@
-/** Reference and subject alternate in short blocks, A B B A, in one run; what counts is the median of the pairs' ratios. */
+/** Reference and subject alternate in short blocks (A B, B A) in one run. The result is the median of the pairs' ratios. */
 export interface Row {
   row: number
   name: string
   title: string
-  /** The bar of the column "ahead of every peer", as a ratio of times (subject ÷ reference) or of rates. */
+  /** The limit of the column "ahead of every peer", as a ratio of times (subject ÷ reference) or of rates. */
   bar: { at_most: number } | { at_least: number } | null
 }
 
 export interface Pairs {
-  /** One sample in milliseconds. A block repeats it for at most block_ms and takes its median. */
+  /** Takes one sample in milliseconds. A block repeats it for at most block_ms and uses the median. */
   reference(): Promise<number>
   subject(): Promise<number>
 }
 
 export interface Options {
-  /** Of a sample; ms where nothing is said. */
+  /** Unit of a sample; default ms. */
   unit?: string
   pairs?: number
   block_ms?: number
   samples_max?: number
-  /** Subjects before the first that counts: a service that has just started compiles its code while it serves. */
+  /** Subject runs before the first measured one, because a new service still compiles its code. */
   warm_ups?: number
 }
 
@@ -28,7 +28,6 @@ const median = (values: number[]): number => {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
-/** Time of one call in milliseconds. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now()
   await work()
@@ -43,7 +42,7 @@ async function block(sample: () => Promise<number>, { block_ms = 1000, samples_m
   return median(samples)
 }
 
-/** Measures one row and prints it: a line for people, then one JSON line. `rate` inverts the ratio (higher is better). */
+/** Measures one row and prints a line for people, then one JSON line. `rate` inverts the ratio (higher is better). */
 export async function measure(row: Row, work: Pairs, options: Options & { rate?: boolean } = {}): Promise<void> {
   await work.reference() // warm-up, dropped
   for (let i = 0; i < (options.warm_ups ?? 1); i++) await work.subject()
@@ -51,7 +50,7 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   const references: number[] = []
   const subjects: number[] = []
   for (let pair = 0; pair < pairs; pair++) {
-    // A B, then B A: a drift of the machine's speed falls on both alike.
+    // A B, then B A: a drift of the computer's speed affects both equally.
     if (pair % 2 === 0) references.push(await block(work.reference, options))
     subjects.push(await block(work.subject, options))
     if (pair % 2 === 1) references.push(await block(work.reference, options))
@@ -63,7 +62,7 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   print(row, ratios, references, subjects, options.unit ?? 'ms')
 }
 
-/** Prints what has no reference: samples in milliseconds against a bar in seconds, which the slowest must keep, or half of them. */
+/** Prints a row without a reference: samples in milliseconds against a limit in seconds, for the slowest or the median. */
 export function printSeconds(
   name: string,
   title: string,

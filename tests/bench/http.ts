@@ -3,11 +3,11 @@ import type { Service } from '../support/service.ts'
 import { startChild } from './child.ts'
 import { measure, timed } from './harness.ts'
 
-// The reference of these rows is a bare Fastify with the same queries in a process of its own kind: no checks, no conventions.
+// The reference is a bare Fastify in its own process with the same queries, without checks or conventions.
 
 const BATCH = 20
 
-/** Many requests one after another: one alone is too short to time. */
+/** Sends many requests in sequence: a single one is too short to time. */
 const batch = (request: () => Promise<unknown>) => () =>
   timed(async () => {
     for (let n = 0; n < BATCH; n++) await request()
@@ -75,7 +75,7 @@ export async function heldRow(service: Service): Promise<void> {
   )
 }
 
-/** A held read answers each change of state; the last of them is the end. */
+/** A waiting read returns at each change of state; the last one is the end. */
 async function heldToItsEnd(client: Client, operation_id: string): Promise<{ answered_ms: number; completed_at: string }> {
   for (;;) {
     const { body } = await client.api<{ completed_at: string | null }>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=20' } })

@@ -1,7 +1,10 @@
 import pg from 'pg'
 import type { TestDatabase } from '../support/postgres.ts'
 
-/** Copies of one workspace that run, idle for long enough to be looked at and not for long enough to be suspended, with a history; the one that was copied goes on sleeping. */
+/**
+ * Copies one workspace into many running ones with a history. They are idle long enough to be checked but not to be suspended; the
+ * original stays suspended.
+ */
 export async function fill(database: TestDatabase, like: { workspace_id: string; cell_id: string; count: number }): Promise<void> {
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()

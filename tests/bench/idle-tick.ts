@@ -10,8 +10,8 @@ import { freshDatabase } from '../support/postgres.ts'
 import { measure, timed } from './harness.ts'
 import { fill } from './idle-store.ts'
 
-// One look of the idle clock at every running workspace, none of which is due yet: what an idle service does every five seconds.
-// The same code on two databases of the same server, which differ in one thing.
+// Measures one tick of the idle clock over all running workspaces, none of which is due: an idle service does this every five seconds.
+// The same code runs on two databases that differ only in the number of workspaces.
 
 const FEW = 100
 const MANY = 10_000
@@ -40,7 +40,7 @@ async function filled(count: number) {
   const log = pino({ level: 'silent' })
   const context = { cell_id, db: database.cell, clock: systemClock, ids, table, log, ask_activity: askActivity, started_at: new Date(0) }
   return {
-    /** Milliseconds for each workspace. */
+    /** Milliseconds per workspace. */
     sample: async () => (await timed(() => look(context))) / count,
     async [Symbol.asyncDispose]() {
       table.close()

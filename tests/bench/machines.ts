@@ -15,7 +15,7 @@ interface Guest {
   name: string
   title: string
   memory_mib: number
-  /** Python that fills its memory and then prints `ready`. */
+  /** MiB that a Python process fills before it prints `ready`. */
   fill_mib: number
 }
 const GUESTS: Guest[] = [
@@ -35,7 +35,7 @@ export async function execRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-exec')
   const { sandbox, runsc_root } = await service.machine(workspace.id)
-  // The engine enters the slot's root, where only the agent lives: the loader of the workspace's own disk is named outright.
+  // The engine enters the root of the warm sandbox, which has only the agent: name the loader of the workspace's disk explicitly.
   const libraries = '/claim/root/usr/lib/x86_64-linux-gnu'
   const inside = [`${libraries}/ld-linux-x86-64.so.2`, '--library-path', libraries, '/claim/root/usr/bin/true']
   await measure(
@@ -71,7 +71,7 @@ async function measureOpen(service: Service, row: Row, body: Record<string, unkn
     let warm = false
     const subject = async () => {
       await service.slots_ready()
-      if (warm) await service.slots_fitted() // for what was opened lately
+      if (warm) await service.slots_fitted() // waits for the pre-provisioned disk of the recent template
       warm = true
       try {
         return await timed(async () => {
@@ -98,7 +98,7 @@ export async function suspendRows(service: Service, only?: string): Promise<void
       rmSync(image, { recursive: true, force: true })
       mkdirSync(image)
       const at = ['--root', runsc_root]
-      process.kill(service.pid('cell'), 'SIGSTOP') // it would take a guest that somebody else pauses for one that hangs
+      process.kill(service.pid('cell'), 'SIGSTOP') // the cell would take a machine that another process pauses for a hung one
       try {
         const ms = await timed(async () => {
           await execute(service.runsc, [...at, 'pause', sandbox])

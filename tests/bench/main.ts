@@ -33,8 +33,8 @@ import { idleTickRow } from './idle-tick.ts'
 import { idleReport } from '../simulation/idle/report.ts'
 
 /**
- * `npm run bench -- NAME …`: each measures its rows of the table of performance against a whole service of its own.
- * `NAME:GUEST` measures one guest's row of those that have several: `suspend:small`.
+ * `npm run bench -- NAME …`: each benchmark measures its rows of the performance table against its own service. `NAME:GUEST`
+ * measures one guest of a row with several: `suspend:small`.
  */
 const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void>> = {
   exec: execRow,
@@ -63,7 +63,7 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   'template-builds': templateBuildRows,
 }
 
-/** Those that need no whole service, or one of their own. */
+/** Benchmarks without a whole service, or with their own. */
 const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   audit: auditRows,
   idle: idleReport,

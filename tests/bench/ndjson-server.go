@@ -1,4 +1,5 @@
-// The reference of the row `stream`: what a plain Go server in the guest needs for the same events.
+// Command ndjson-server is the reference of the row `stream`: a plain Go server in the guest that sends the same
+// events.
 package main
 
 import (

@@ -10,7 +10,7 @@ const AGAIN_MS = 1000
 const SUSPENDS = 5
 const BOMB = ['bash', '-c', ':(){ :|:& };:']
 
-/** Guests that fork without end on every processor there is; how long others wait meanwhile. One that dies of it is opened again. */
+/** Measures the calls of others while guests run fork bombs on every processor. A guest that dies is opened again. */
 export async function overloadRow(): Promise<void> {
   const controller = new AbortController()
   const work = async (client: Client) => {
@@ -31,13 +31,13 @@ export async function overloadRow(): Promise<void> {
   await withService(CROWDED_SETTINGS, (_service, client) => work(client).finally(() => controller.abort()))
 }
 
-/** @returns how often a bomb was started. */
+/** @returns how often a bomb was started */
 async function keepForking(client: Client, key: string, signal: AbortSignal): Promise<number> {
   let times = 0
   const goesOn = () => !signal.aborted
   while (goesOn()) {
-    const guest = await client.open(key, SMALL_CAPS).catch(() => null) // it takes long where all computers are busy
-    // One that is full of processes may not answer any more.
+    const guest = await client.open(key, SMALL_CAPS).catch(() => null) // an open is slow while all processors are busy
+    // A guest at its process limit may not answer.
     const started = guest && (await client.tool(guest, '/exec', { json: { argv: BOMB } }).catch(() => null))
     if (started?.status === 201) times += 1
     while (guest !== null && goesOn() && (await runs(client, guest.id))) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
@@ -46,7 +46,7 @@ async function keepForking(client: Client, key: string, signal: AbortSignal): Pr
 }
 
 async function runs(client: Client, id: string): Promise<boolean> {
-  const seen = await client.api<{ observed_state: string }>(`/v1/workspaces/${id}`).catch(() => null) // the bench may be over
+  const seen = await client.api<{ observed_state: string }>(`/v1/workspaces/${id}`).catch(() => null) // the benchmark may be over
   return seen?.body.observed_state === 'running'
 }
 

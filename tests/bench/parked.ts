@@ -14,13 +14,13 @@ const PARK_MS = 60_000
 const CALLS = 20
 const ONCE = { samples_max: 1, pairs: 9 }
 
-/** What the first call on a parked machine pays. Each has a service of its own, since it parks what nobody uses. */
+/** Measures the first call on a parked machine. Each row has its own service, configured to park idle machines soon. */
 export async function parkedRows(): Promise<void> {
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 0 }, frozenRow)
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 2 }, hibernatedRow)
 }
 
-/** Asked of the machine itself: no disk has /tmp. */
+/** Must reach the machine itself: /tmp is on no disk. */
 async function call(client: Client, workspace: OpenedWorkspace): Promise<number> {
   let status = 0
   const ms = await timed(async () => {
@@ -39,7 +39,7 @@ async function frozenRow(service: Service, client: Client): Promise<void> {
     { row: 16, name: 'thaw', title: 'first call on a frozen machine, beyond the next ones', bar: { at_most: 0.1 } },
     {
       async reference() {
-        await call(client, workspace) // it runs for a second
+        await call(client, workspace) // keeps the machine thawed for a second
         const ms = await timed(async () => {
           await execute(service.runsc, [...at, 'pause', sandbox])
           await execute(service.runsc, [...at, 'resume', sandbox])

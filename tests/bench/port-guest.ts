@@ -2,18 +2,18 @@ import http from 'node:http'
 import { WebSocket } from 'ws'
 import type { Client, OpenedWorkspace } from '../support/client.ts'
 
-/** A workspace with an app on a port, and what its visitors need. */
+/** A workspace with an app on a port. */
 export interface PortGuest {
   workspace: OpenedWorkspace
-  /** A whole request on a connection of its own. */
+  /** Sends a request on a new connection and reads the answer. */
   visit(): Promise<void>
-  /** Bytes without end, as fast as they are sent. @returns what ends it. */
+  /** Streams endless bytes. @returns a function that ends the stream */
   stream(take: (bytes: number) => void): Promise<() => void>
-  /** A WebSocket that is open, and says something to the app each second. */
+  /** Opens a WebSocket that sends a message each second. */
   talk(): Promise<() => void>
 }
 
-/** 1 MiB each 20 ms: 50 MiB/s. Answers, a stream and WebSockets that echo, in a thread each. */
+/** Streams 1 MiB each 20 ms (50 MiB/s). Serves answers, a stream and echoing WebSockets, each in a thread. */
 export const PORT_GUEST_APP = `
 import base64, hashlib, http.server, time
 class App(http.server.BaseHTTPRequestHandler):
@@ -101,6 +101,6 @@ export async function openPortGuest(client: Client, key: string): Promise<PortGu
       }
     },
   }
-  await guest.visit() // it waits until the app listens
+  await guest.visit() // waits until the app listens
   return guest
 }

@@ -12,10 +12,10 @@ const PARK_MS = 60_000
 const VISITS = 20
 const FROZEN_MS_MAX = 3
 const ONCE = { samples_max: 1, pairs: 9 }
-/** The same modules as the app's. */
+/** Imports the same modules as the app. */
 const PYTHON = ['python3', '-c', 'import base64, hashlib, http.server, time\nopen("/tmp/ready", "w").close()\ntime.sleep(1e6)']
 
-/** What a request to a port pays that wakes its machine. `port-wakes:frozen` measures one of the three. */
+/** Measures the request to a port that wakes its machine. `port-wakes:frozen` measures one of the three. */
 export async function portWakeRows(only?: string): Promise<void> {
   const rows: Record<string, [object, (service: Service, client: Client) => Promise<void>]> = {
     frozen: [{ freeze_after_seconds: 1, hibernate_after_seconds: 0 }, frozenRow],
@@ -27,7 +27,7 @@ export async function portWakeRows(only?: string): Promise<void> {
   }
 }
 
-/** Its bar is a time, not a ratio: what the first request takes beyond the next ones. */
+/** The limit is a time, not a ratio: the first request's extra time over the next ones. */
 async function frozenRow(service: Service, client: Client): Promise<void> {
   const guest = await openPortGuest(client, 'bench-port-frozen')
   const state = async () => (await service.inventory()).machines.find((one) => one.subject.id === guest.workspace.id)?.state

@@ -16,7 +16,7 @@ const CONNECTIONS = 16
 const REQUESTS = 4_000
 const SERVES = /listen=(\S+)/
 
-/** Requests a second through the proxy of ports, with a cell that grants everything: 1 KiB answers on 16 connections. */
+/** Requests a second through the port proxy, with a fake cell that grants everything: 1 KiB answers on 16 connections. */
 export async function portsRow(): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const children: ChildProcess[] = []
@@ -69,7 +69,7 @@ function linesOf(child: ChildProcess, from: 'stdout' | 'stderr'): Interface {
   return createInterface(stream)
 }
 
-/** Returns where it serves, which is in the first line of its log. */
+/** Returns the address from the first line of its log. */
 async function startPortd(folder: string, start: (binary: string, ...args: string[]) => ChildProcess): Promise<string> {
   const config = path.join(folder, 'portd.json')
   const settings = {
@@ -89,7 +89,7 @@ async function startPortd(folder: string, start: (binary: string, ...args: strin
   throw new Error('portd has ended')
 }
 
-/** The cell's side of the conversation, which grants everything. */
+/** Fakes the cell's side of the protocol and grants everything. */
 async function fakeCell(socket: string, app: string): Promise<Server> {
   const [address = '', port = ''] = app.split(':')
   const server = createServer((connection) => {
@@ -105,7 +105,7 @@ async function fakeCell(socket: string, app: string): Promise<Server> {
   return server
 }
 
-/** Returns what asks for so many requests, and answers with the milliseconds of all. */
+/** Returns a function that runs the requests and returns their total time in milliseconds. */
 function loader(child: ChildProcess): (address: string) => Promise<number> {
   const lines = linesOf(child, 'stdout')[Symbol.asyncIterator]()
   child.stderr?.pipe(process.stderr)

@@ -4,12 +4,12 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** MiB of a process, each page that it shares by its part. */
+/** Proportional set size (PSS) of a process, in MiB. */
 export function memoryMib(pid: number): number {
   return Number(/^Pss:\s+(\d+)/m.exec(rollup(pid))?.[1] ?? 0) / 1024
 }
 
-/** MiB of processes and all that descend from them, each page counted once. */
+/** MiB of processes and all their descendants, shared pages counted once. */
 export async function treeMemoryMib(roots: number[]): Promise<number> {
   let mib = 0
   for (let pids = roots; pids.length > 0; pids = await childrenOf(pids)) {
@@ -27,7 +27,7 @@ function rollup(pid: number): string {
 }
 
 async function childrenOf(pids: number[]): Promise<number[]> {
-  const { stdout } = await execute('ps', ['-o', 'pid=', '--ppid', pids.join(',')]).catch(() => ({ stdout: '' })) // 1: none has any
+  const { stdout } = await execute('ps', ['-o', 'pid=', '--ppid', pids.join(',')]).catch(() => ({ stdout: '' })) // exit code 1 means no children
   return stdout
     .split('\n')
     .map(Number)

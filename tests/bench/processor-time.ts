@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { ChildName, Service } from '../support/service.ts'
 
-/** Linux counts processes in hundredths of a second, whatever its own clock is. */
+/** Linux reports process times in hundredths of a second. */
 const TICK_MS = 10
 const PROCESSES = ['api', 'cell', 'hostd'] as const
 const GROUPS = ['machines', 'commands', 'service'] as const
 
-/** Milliseconds of a processor that each part of an installation has taken so far, and the computer as a whole (cgroup v1). */
+/** CPU milliseconds so far of each part of an installation and of the whole computer (cgroup v1). */
 export function createProcessorTime(service: Service): () => Record<string, number> {
   return () => ({
     ...Object.fromEntries(PROCESSES.map((child) => [child, ofProcess(service, child)])),

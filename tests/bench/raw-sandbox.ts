@@ -5,11 +5,11 @@ import path from 'node:path'
 
 const COMMAND_MS = 120_000
 
-/** The engine's own commands on a root file system of the template: what the benchmarks compare with. */
+/** The engine's own commands on a root file system of the template, as a reference. */
 export interface RawSandbox {
-  /** One command of runsc, awaited; its time includes the start of the program, as a user of runsc pays it. */
+  /** Runs one runsc command; its time includes the program start, as for any user of runsc. */
   runsc(...args: string[]): Promise<void>
-  /** A bundle that runs argv on a fresh overlay of the template. */
+  /** Makes a bundle that runs argv on a fresh overlay of the template. */
   bundle(argv: string[]): string
   directory: string
   close(): void
@@ -47,7 +47,7 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
     directory,
     runsc: (...args) =>
       new Promise((resolve, reject) => {
-        // No pipes: a detached sandbox keeps them open, and whoever waits for their end waits for the sandbox's.
+        // No pipes: a detached sandbox would keep them open, and waiting for their end would wait for the sandbox.
         const child = spawn(runsc, [...flags, ...args], { stdio: 'ignore', timeout: COMMAND_MS })
         child.once('error', reject)
         child.once('exit', (code) => {
@@ -64,7 +64,7 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
       return bundle
     },
     close() {
-      // What a benchmark that fell over has left running.
+      // Removes what a failed benchmark has left running.
       const ids = execFileSync(runsc, [...flags, 'list', '-quiet'], { encoding: 'utf8' }).split('\n')
       for (const id of ids) if (id !== '') execFileSync(runsc, [...flags, 'delete', '--force', id], { stdio: 'ignore' })
       for (const target of [...mounts, path.join(state, 'null-netns')]) execFileSync('umount', ['-lq', target], { stdio: 'ignore' })

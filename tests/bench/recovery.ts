@@ -11,7 +11,7 @@ const ROUNDS = 3
 const LIMIT_MS = 120_000
 const EVERYTHING: ChildName[] = ['supervisor', 'cell', 'api', 'hostd', 'postgres']
 
-/** Everything of the service is killed with machines running; from then on until it serves, and until everything agrees. */
+/** Kills the whole service while machines run. Measures the time until it serves, and until the doctor finds nothing. */
 export async function recoveryRow(): Promise<void> {
   await withService(CROWDED_SETTINGS, async (service, client) => {
     const workspaces: OpenedWorkspace[] = []
@@ -31,7 +31,7 @@ export async function recoveryRow(): Promise<void> {
   })
 }
 
-/** Memory of the guest, to be found again. */
+/** Writes a tag into the guest's memory, to be checked later. */
 async function tagged(client: Client, workspace: OpenedWorkspace | undefined, n: number): Promise<void> {
   if (workspace === undefined) return
   const { status } = await client.tool(workspace, '/files?path=/dev/shm/tag', { method: 'PUT', bytes: Buffer.from(String(n)) })
@@ -45,7 +45,7 @@ async function killEverything(
 ): Promise<{ serving: number; consistent: number }> {
   for (const child of EVERYTHING) await service.kill9(child)
   const began_ms = performance.now()
-  const started = service.ready() // what an operator's service manager does
+  const started = service.ready() // as an operator's service manager does
   await until('it serves', LIMIT_MS, () => answers(client, workspaces, 0))
   const serving = performance.now() - began_ms
   for (const n of workspaces.keys()) await until(`machine ${n} answers`, LIMIT_MS, () => answers(client, workspaces, n))
@@ -55,7 +55,7 @@ async function killEverything(
   return { serving, consistent }
 }
 
-/** Through the application API and the gateway, with the token of before. */
+/** Asks the application API and the gateway, with the old token. */
 async function answers(client: Client, workspaces: OpenedWorkspace[], n: number): Promise<boolean> {
   const workspace = workspaces[n]
   if (workspace === undefined) return false

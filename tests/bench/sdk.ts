@@ -17,7 +17,7 @@ const STREAM_BYTES = 64 << 20
 const TIMES = 21
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** What the SDK adds to the requests that it makes, and the command line to the SDK; and what both take to begin. */
+/** Measures the overhead of the SDK over its requests, of the command line over the SDK, and the start of both. */
 export async function sdkRows(service: Service): Promise<void> {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('bench-sdk', { template: 'base' })
@@ -35,7 +35,7 @@ export async function sdkRows(service: Service): Promise<void> {
   await ws.delete()
 }
 
-/** The reference makes the same requests with `fetch` and reads the same out of the answers: no repeats, no deadlines. */
+/** The reference makes the same requests with `fetch` and parses the same parts, without retries or deadlines. */
 async function libraryRows(ws: Workspace, raw: OpenedWorkspace): Promise<void> {
   const base = `${raw.endpoint}/v1/workspaces/${raw.id}`
   const headers = { authorization: `Bearer ${raw.token}` }
@@ -129,7 +129,7 @@ async function commandRows(service: Service, file: string, folder: string): Prom
   printSeconds('cli-start', '`berth --version`', help, 0.08, 'median')
 }
 
-/** What the line `from berth import Berth` takes, in a new interpreter, with what it needs compiled already. */
+/** Time of `from berth import Berth` in a new interpreter, with compiled bytecode. */
 async function pythonRow(): Promise<void> {
   const packages = process.env['BERTH_TEST_PYTHONPATH']
   if (packages === undefined) return console.log('the packages of the Python SDK are not there (BERTH_TEST_PYTHONPATH)')

@@ -8,7 +8,7 @@ const EMAIL = 'bench@example.com'
 const PASSWORD = 'a long enough password'
 const SIGN_INS = 50
 
-/** A sign-in against the hash alone; and what a read waits while fifty sign in at once. */
+/** Measures a sign-in against the bare hash, and a read while fifty clients sign in. */
 export async function signInRows(service: Service): Promise<void> {
   const kept = await hash(PASSWORD, ARGON2)
   await person(service)

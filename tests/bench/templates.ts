@@ -17,7 +17,7 @@ const SETTINGS = {
   services: [{ name: 'slow', argv: ['sh', '-c', SLOW], ready: { argv: ['test', '-e', '/home/user/began'] } }],
 }
 
-/** An open of a template whose service is ready after five seconds, until the workspace is ready. */
+/** Measures an open until the workspace is ready, for a template whose service takes five seconds to start. */
 export async function templateRows(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
@@ -41,7 +41,7 @@ export async function templateRows(service: Service): Promise<void> {
     return ms
   }
   const subject = opens('slow-warm')
-  await subject() // which has the machine made
+  await subject() // triggers the making of the warm image
   const version = async () => (await client.api<TemplateVersion>('/v1/templates/slow-warm/versions/1')).body
   await until('it is warm', 120_000, async () => (await version()).warm?.state === 'ready')
   await measure(

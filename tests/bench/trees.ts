@@ -9,10 +9,10 @@ import { withService } from './with-service.ts'
 
 const FILES = 100_000
 const IN_ONE = 1000
-/** Different contents; a tree of more files has each of them often. */
+/** Number of distinct contents; a larger tree repeats them. */
 const CONTENTS = 100
 
-/** Row 18: one change of a tree of many files, through the API, beside git and beside smaller trees. */
+/** Row 18: one change of a tree of many files through the API, against git and against smaller trees. */
 export async function treeRows(): Promise<void> {
   await withService({}, async (_service, client) => {
     const small = await treeOf(client, 'small', nested(IN_ONE))
@@ -67,7 +67,7 @@ async function treeOf(client: Client, key: string, names: string[]): Promise<Tre
 
 async function fill({ client, workspace }: Tree, below: string, names: string[]): Promise<void> {
   const at = below === '' ? '/home/user' : `/home/user/${below}`
-  // Less than a tar may have: its directories count, too.
+  // Below the entry limit of a tar, which also counts directories.
   for (let from = 0; from < names.length; from += 50_000) {
     const entries = names.slice(from, from + 50_000).map((name, i) => entryOf(name, `content ${i % CONTENTS}`))
     const { status, bytes } = await client.tool(workspace, `/files/tar?path=${at}&create_parents=true`, {
@@ -78,7 +78,7 @@ async function fill({ client, workspace }: Tree, below: string, names: string[])
   }
 }
 
-/** A hundred in a directory. */
+/** A hundred files in each directory. */
 function nested(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `d${Math.floor(i / 10_000)}/e${Math.floor(i / 100)}/f${i}`)
 }

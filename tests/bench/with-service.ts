@@ -2,7 +2,7 @@ import { createClient, type Client } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 import { BENCH_SETTINGS } from './settings.ts'
 
-/** A whole service for one benchmark, and its end, whatever becomes of the work. */
+/** Runs one benchmark on its own service and always stops the service. */
 export async function withService(
   settings: Record<string, unknown>,
   work: (service: Service, client: Client) => Promise<void>,

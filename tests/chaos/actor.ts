@@ -15,7 +15,7 @@ import {
 import { open, pause, renew, urlOf, type Actor } from './open.ts'
 import { startWitness, testify } from './witness.ts'
 
-/** What clients do, and how often. */
+/** Weights of the clients' actions. */
 const ACTIONS = {
   write: 40,
   read: 25,
@@ -30,12 +30,12 @@ const ACTIONS = {
   run: 8,
   hint: 1,
 }
-/** After so many actions a workspace is left alone, for long enough to be frozen, and mostly to be hibernated. */
+/** After some actions, clients leave a workspace alone long enough to be frozen, and mostly to be hibernated. */
 const QUIET = { share: 0.06, seconds: [2, 12] } as const
-/** Somebody looks at the files of one that is left alone, towards the end of that: they are read from the disk, which wakes nobody. */
+/** Near the end of a quiet time, a client may list files. They are read from the disk, which does not wake the machine. */
 const PEEK = { share: 0.1, last_ms: 1500 }
 
-/** One thing after the other, until told to stop. */
+/** Runs actions in sequence until told to stop. */
 export async function act(actor: Actor, workspaces: Believed[], stopped: () => boolean): Promise<void> {
   while (!stopped()) {
     const next = chosen(actor, workspaces)
@@ -124,7 +124,7 @@ async function readOne(actor: Actor, seen: Believed, content: Content, place: Pl
     })
 }
 
-/** What is suspended is read from its disk, by a token of its new epoch. */
+/** After a suspend, files are read from the disk with a token of the new epoch. */
 async function suspend(actor: Actor, seen: Believed): Promise<void> {
   if ((await operate(actor, seen, 'suspend', {})) === null) return
   const minted = await actor.caller.api<{ token: string }>(`/v1/workspaces/${seen.id}/tool-tokens`, { json: {} })
@@ -169,14 +169,13 @@ async function restore(actor: Actor, seen: Believed): Promise<void> {
   await readAll(actor, seen)
 }
 
-/** Everything that is known of the workspace. */
 export async function readAll(actor: Actor, seen: Believed): Promise<void> {
   for (const place of ['disk', 'memory'] as const)
     for (const name of seen.content[place].keys()) await readOne(actor, seen, seen.content, place, name)
   await testify(actor, seen)
 }
 
-/** I8 and N6: a command runs once whatever is cut, and what it printed stays what it was. */
+/** I8 and N6: a command runs exactly once despite failures, and its output stays the same. */
 async function run(actor: Actor, seen: Believed): Promise<void> {
   const { deaths } = seen
   const ran = await runOnce(actor, seen, (session_id) => ['bash', '-c', 'echo "$0" >>/home/user/ran; seq 3000', session_id])
@@ -233,7 +232,7 @@ async function remove(actor: Actor, seen: Believed): Promise<void> {
   await open(actor, seen)
 }
 
-/** Deletes; from the answer on nothing may be called (N7). */
+/** Deletes; after the answer no call may succeed (N7). */
 async function end(actor: Actor, seen: Believed): Promise<boolean> {
   const answer = await actor.caller.change<Operation>(`/v1/workspaces/${seen.id}`, { method: 'DELETE' })
   if (answer.status !== 202) {

@@ -9,9 +9,9 @@ import { patience } from '../support/patience.ts'
 
 const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 'stop', throw: 'throw' }
 
-/** The marker files of api's and cell's points: a point fires when its file is missing, and makes it. */
+/** Marker files of the failpoints of api and cell: a point fires if its file is missing, and creates it. */
 export interface Markers {
-  /** For startService. */
+  /** The value of startService's `failpoints`. */
   spec(mode: Mode): string
   file(name: string): string
   close(): void
@@ -53,7 +53,7 @@ export async function arm(service: Service, markers: Markers, point: Point, mode
   }
 }
 
-/** So that a point that was not reached does not fire in the next case. */
+/** Prevents a point that was not reached from firing in the next case. */
 export async function disarm(service: Service, markers: Markers, point: Point): Promise<void> {
   if (point.owner === 'hostd') await askHostd(service, 'PUT', {})
   else writeFileSync(markers.file(point.name), '')
@@ -72,7 +72,7 @@ export function isStopped(pid: number): boolean {
   }
 }
 
-/** PUT sets hostd's points; GET names those that have not fired. */
+/** PUT sets hostd's points; GET returns those that have not fired. */
 function askHostd(service: Service, method: 'PUT' | 'GET', points?: Record<string, string>): Promise<Record<string, string>> {
   const socketPath = path.join(service.run_dir, 'hostd', 'socket')
   return new Promise((resolve, reject) => {

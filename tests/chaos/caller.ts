@@ -14,14 +14,14 @@ export interface Operation {
   result: Record<string, unknown> | null
 }
 
-/** A careful client: the same request with the same key until something answers. */
+/** A careful client: it repeats a request with the same idempotency key until it gets an answer. */
 export interface Caller {
-  /** A call of the application API. */
+  /** Calls the application API. */
   api<T>(path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** A change: asked with a key, and now and then once more afterwards, which must name the same operation. */
+  /** Makes a change with a key, and sometimes repeats it, which must name the same operation. */
   change<T>(path: string, options: RequestOptions): Promise<Answer<T>>
   ended(operation_id: string): Promise<Operation>
-  /** Once: a tool call that is cut may have happened or not. null: no answer. */
+  /** Calls once: an interrupted tool call may or may not have happened. null: no answer. */
   tool(url: string, options: RequestOptions): Promise<Answer<{ error?: { code: string } }> | null>
 }
 

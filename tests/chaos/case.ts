@@ -9,15 +9,15 @@ import { createRandom } from './random.ts'
 import { prepare } from './scenario.ts'
 
 export interface CaseContext {
-  /** Started with the spec of the markers. */
+  /** Started with the markers' spec. */
   service: Service
   markers: Markers
   history: History
-  /** How long a stopped process stands still at least. */
+  /** Minimal time for which a process stays stopped. */
   stop_ms: number
 }
 
-/** @returns `ok` with how it ended, or what was wrong. The service serves again afterwards. */
+/** @returns `ok` with the outcome, or the failure. The service serves again afterwards. */
 export async function runCase({ service, markers, history, stop_ms }: CaseContext, point: Point, mode: Mode): Promise<string> {
   const found: History = {
     ...history,
@@ -39,11 +39,11 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
     const ended = () => has_ended
     const what_follows = async () => {
       await follow(service, point.owner, mode, { stop_ms, ended, tookOver })
-      await service.ready() // whoever asks waits for it
+      await service.ready() // callers wait for it
     }
     const following = watchFor(armed, ended, what_follows)
     const running = one.run({ ...armed, elsewhere: elsewhere.promise, taken_over: taken_over.signal }).finally(() => (has_ended = true))
-    // Both to their end, whatever fails: the next case needs a service that nobody is at.
+    // Wait for both even on failure: the next case needs a quiet service.
     const [ran, followed] = await Promise.allSettled([running, following])
     await service.ready()
     const reached = await armed.fired()
@@ -54,13 +54,13 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
     if (found.violations.length > 0) return `FAIL ${found.violations.join('; ')}`
     return reached ? `ok, ${ran.value}` : 'NOT REACHED'
   } catch (error) {
-    await service.ready().catch(() => undefined) // the next case says so
+    await service.ready().catch(() => undefined) // the next case reports it
     await disarm(service, markers, point).catch(() => undefined)
     return `FAIL ${[...found.violations, String(error).replaceAll(/\s+/g, ' ').slice(0, 600)].join('; ')}`
   }
 }
 
-/** Does what follows once the point has fired; the operation may end first, at points behind its end. */
+/** Runs `then` once the point has fired. The operation may end first, if the point is after its end. */
 async function watchFor(armed: Armed, ended: () => boolean, then: () => Promise<void>): Promise<void> {
   for (let after_end = 0; after_end < 400; after_end += ended() ? 1 : 0) {
     if (await armed.fired()) return then()

@@ -4,11 +4,11 @@ import type { History } from './history.ts'
 
 const REST_MS = 180_000
 
-/** While everything goes on: what must hold at every moment. */
+/** Checks invariants that must hold at every moment of the run. */
 export async function watch(service: Service, history: History, stopped: () => boolean): Promise<void> {
   while (!stopped()) {
     await new Promise((resolve) => setTimeout(resolve, 1000))
-    const { machines } = await service.inventory().catch(() => ({ machines: [] })) // hostd may be dead just now
+    const { machines } = await service.inventory().catch(() => ({ machines: [] })) // hostd may be down
     const ids = machines.map(({ subject }) => subject.id)
     if (new Set(ids).size !== ids.length) history.violate('R3: a workspace has two machines', { machines })
     const twice = await service
@@ -18,7 +18,7 @@ export async function watch(service: Service, history: History, stopped: () => b
   }
 }
 
-/** When nobody asks for anything any more: everything comes to rest, and rows, host and files agree. */
+/** After the load: waits until everything is settled, and checks that rows, host and files agree. */
 export async function checkRest(service: Service, history: History): Promise<void> {
   await rests(history, 'I2: operations do not end', async () => {
     const [row] = await service.query<{ count: number }>('select count(*)::integer as count from operations where completed_at is null')
@@ -30,7 +30,7 @@ export async function checkRest(service: Service, history: History): Promise<voi
   })
 }
 
-/** Asks until there is nothing to say; what is said to the end is a violation. */
+/** Polls until `ask` returns null. If it never does, the last result is a violation. */
 export async function rests(history: History, what: string, ask: () => Promise<unknown>): Promise<void> {
   let last: unknown = null
   await until(what, REST_MS, async () => {
@@ -46,10 +46,9 @@ interface Finding {
   text: string
 }
 
-/** What the computer has, and that slots are being made, is no part of it. */
+/** Checks that depend on the computer or on warm sandboxes in the making. */
 const BESIDE = new Set(['data_disk', 'file_systems', 'ready_ahead'])
 
-/** What the doctor finds. */
 export async function ailments(service: Service): Promise<Finding[]> {
   const text = await service.admin('doctor', '--json').catch((error: unknown) => (error as { stdout: string }).stdout)
   const { findings } = JSON.parse(text) as { findings: Finding[] }

@@ -14,8 +14,8 @@ const PATIENCE_MS = 45_000
 const CALL_MS = 20_000
 
 /**
- * Starts a command once, whatever is cut, and reads its output to the end, on from where it was cut. null: nobody knows what became
- * of it, since the workspace does not run, or its machine died. Output that has a gap, or is another when it is read again, is noted.
+ * Starts a command exactly once despite failures and reads its output to the end, resuming after each interruption. null: the result
+ * is unknown, because the workspace does not run or its machine died. Reports output with a gap, or that differs on a second read.
  */
 export async function runOnce(actor: Actor, seen: Believed, argv: (session_id: string) => string[]): Promise<Ran | null> {
   const session_id = `chaos-${randomUUID()}`
@@ -25,7 +25,7 @@ export async function runOnce(actor: Actor, seen: Believed, argv: (session_id: s
   if (!(await started(actor, seen, json, ends_ms))) return null
   const read: Reading = { bytes: Buffer.alloc(0), exit: null }
   while (performance.now() < ends_ms && deaths === seen.deaths) {
-    const went_on = await follow(actor, seen, session_id, read).catch(() => true) // it was cut
+    const went_on = await follow(actor, seen, session_id, read).catch(() => true) // the connection was cut
     if (!went_on) return null
     if (read.exit !== null) break
     await new Promise((resolve) => setTimeout(resolve, 200))
@@ -52,7 +52,7 @@ async function started(actor: Actor, seen: Believed, json: object, ends_ms: numb
   return false
 }
 
-/** @returns false when there is nothing to read any more. */
+/** @returns false if there is nothing more to read */
 async function follow(actor: Actor, seen: Believed, session_id: string, read: Reading): Promise<boolean> {
   const url = urlOf(seen, `/${session_id}/output?stdout_offset=${read.bytes.length}`)
   const response = await send(url, { token: seen.token, signal: AbortSignal.timeout(CALL_MS) })

@@ -1,5 +1,5 @@
-// `npm run failpoints -- [words] [--modes kill,stop] [--stop-seconds 3]`: every failpoint whose name contains a word (all without
-// one) in every mode, on real machines, as a table.
+// `npm run failpoints -- [words] [--modes kill,stop] [--stop-seconds 3]`: runs every failpoint whose name contains a word (all without
+// one) in every mode on real machines, and prints a table.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ const points = everyPoint(hostd_names).filter(
 )
 const history = openHistory(path.join(mkdtempSync(path.join(process.env[KEPT_VARIABLE] ?? tmpdir(), 'berth-points-')), 'history.jsonl'))
 const results = new Map<string, string>()
-/** Machines are parked in the cases of that alone. */
+/** Only the parking cases park machines. */
 const GROUPS = [
   { name: 'rest', points: points.filter(({ kind }) => !isParking(kind)), settings: {} },
   { name: 'rest of parking', points: points.filter(({ kind }) => isParking(kind)), settings: PARK_SOON },

@@ -6,19 +6,19 @@ import type { Mode, Owner } from './points.ts'
 import { saysReady, startSuccessor } from './successor.ts'
 
 export interface Following {
-  /** A stopped process stands still at least so long. */
+  /** Minimal time for which a process stays stopped. */
   stop_ms: number
-  /** Whether what was asked for has ended. */
+  /** Whether the requested operation has ended. */
   ended(): boolean
-  /** Something else serves at this address while the owner stands still. */
+  /** Called when another process serves at this address while the owner is stopped. */
   tookOver(address: string): void
 }
 
-/** An operation has 15 s after a recovery; the successor has to start first, and the computer may be slow. */
+/** An operation ends within 15 s of a recovery; the successor must start first, and the computer may be slow. */
 const TAKEN_OVER_MS = 90_000
 const NOTICED_MS = 60_000
 
-/** What follows a point that fired: the others are killed too, or the stopped one is outlasted and goes on. */
+/** Acts after a point has fired: kills the other processes too, or outlasts the stopped one and lets it continue. */
 export async function follow(service: Service, owner: Owner, mode: Mode, following: Following): Promise<void> {
   if (mode === 'stop') await outlast(service, owner, following)
   if (mode === 'kill_all')
@@ -26,8 +26,8 @@ export async function follow(service: Service, owner: Owner, mode: Mode, followi
 }
 
 /**
- * A zombie is a process that goes on after another one has done its work. Time alone makes none: a stopped cell keeps its lock
- * (docs/decisions/0001), an api holds nothing, and hostd is alone on its computer. So each is given what takes over in earnest.
+ * A zombie is a process that continues after another one has done its work. Time alone creates none: a stopped cell keeps its lock
+ * (docs/decisions/0001), an api holds nothing, and hostd is alone on its computer. So each case starts a real successor.
  */
 async function outlast(service: Service, owner: Owner, following: Following): Promise<void> {
   const pid = pidOf(service, owner)
@@ -42,14 +42,14 @@ async function outlast(service: Service, owner: Owner, following: Following): Pr
   }
 }
 
-/** Whoever asked hostd is gone, and its successor asks with a higher fence as soon as hostd goes on. */
+/** The caller of hostd is gone, and its successor calls with a higher fencing token as soon as hostd continues. */
 async function replaceCell(service: Service): Promise<void> {
   const before = pidOf(service, 'cell')
   await service.kill9('cell')
   await until('another cell is started', TAKEN_OVER_MS, () => pidOf(service, 'cell') !== before)
 }
 
-/** Another process does the work and ends it; the zombie goes on beside it, sees that it is late, and is the only one again. */
+/** A successor finishes the work. The zombie continues in parallel, detects that it is late, and then runs alone again. */
 async function succeed(service: Service, owner: 'api' | 'cell', following: Following, pid: number, stood: Promise<void>): Promise<void> {
   if (owner === 'cell') await loseLock(service)
   const successor = await startSuccessor(service, owner)
@@ -64,7 +64,7 @@ async function succeed(service: Service, owner: 'api' | 'cell', following: Follo
   }
 }
 
-/** As where the network between the two was cut for long enough: the server ends the connection that holds the lock, and no other. */
+/** As after a long network partition: the server ends only the connection that holds the lock. */
 async function loseLock(service: Service): Promise<void> {
   const ended = await service.query(
     `select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)

@@ -7,24 +7,24 @@ export interface Accepted {
   operation_id: string
 }
 
-/** Everything that was acknowledged, line by line, and what contradicts it. */
+/** Records every acknowledged change, line by line, and every violation. */
 export interface History {
   file: string
   violations: string[]
   counts: Map<string, number>
-  /** Changes that were accepted with an operation: the same request with the same key names the same one for a day. */
+  /** Changes that were accepted with an operation: a repeat with the same key names the same operation for a day. */
   accepted: Accepted[]
   note(what: string, about?: object): void
   violate(what: string, about: object): void
-  /** Adds to a figure of the summary. */
+  /** Adds to a counter of the summary. */
   count(what: string, by?: number): void
-  /** Of a figure of the summary the largest. */
+  /** Keeps the maximum in the summary. */
   most(what: string, value: number): void
 }
 
 const SHOWN_MAX = 5
 
-/** @param say where violations are told at once. */
+/** @param say gets violations at once */
 export function openHistory(file: string, say: (text: string) => void = (text) => process.stdout.write(text)): History {
   const began_ms = performance.now()
   const write = (what: string, about: object) =>

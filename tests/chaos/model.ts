@@ -1,23 +1,23 @@
-/** What a file may hold: at least the last number that was acknowledged, at most the last that was tried. */
+/** Possible content of a file: at least the last acknowledged number, at most the last attempted one. */
 export interface Bounds {
   floor: number
   ceiling: number
 }
 
-/** The process in the guest that counts: what it may have counted to. */
+/** The counting process in the guest, with the possible values of its counter. */
 export interface Witness {
   name: string
   pid: number
-  /** It said so. */
+  /** Last value that it reported. */
   floor: number
-  /** At `at_ms`; a timer may be late but is never early, so that it grows by one a tick at most. */
+  /** Highest possible value at `at_ms`. A timer may be late but is never early, so it grows by at most one a tick. */
   ceiling: number
   at_ms: number
 }
 
 export type Place = 'disk' | 'memory'
 export interface Content extends Record<Place, Map<string, Bounds>> {
-  /** null: there is none, or nobody knows. */
+  /** null: there is none, or its state is unknown */
   witness: Witness | null
 }
 
@@ -30,10 +30,10 @@ export interface Believed {
   epoch: number
   content: Content
   snapshots: Map<string, Content>
-  /** How often its machine was killed: memory is lost then, and only then. */
+  /** Number of kills of its machine: memory is lost only then. */
   deaths: number
   lock: Lock
-  /** Its clients leave it alone until then, so that it can be parked. */
+  /** Clients leave it alone until then, so that it can be parked. */
   quiet_until_ms?: number
 }
 
@@ -60,12 +60,12 @@ export function copyOf(content: Content): Content {
   return { disk: copy(content.disk), memory: copy(content.memory), witness: content.witness && { ...content.witness } }
 }
 
-/** The most that a witness may have counted to by now. */
+/** Highest possible value of a witness now. */
 export function ceilingOf({ ceiling, at_ms }: Witness): number {
   return ceiling + Math.ceil((performance.now() - at_ms) / TICK_MS)
 }
 
-/** What a capture may hold that began with `before` and ended with `after`, which is the content of this moment. */
+/** Possible content of a capture that began with `before` and ended with `after`, the content at this moment. */
 export function between(before: Content, after: Content): Content {
   const span = (from: Map<string, Bounds>, to: Map<string, Bounds>) =>
     new Map([...to].map(([name, { ceiling }]) => [name, { floor: from.get(name)?.floor ?? 0, ceiling }]))
@@ -75,20 +75,20 @@ export function between(before: Content, after: Content): Content {
   return { disk: span(before.disk, after.disk), memory: span(before.memory, after.memory), witness }
 }
 
-/** A capture that goes on from a moment: its witness has not counted since it was taken. */
+/** Content of a capture that resumes at a given time: its witness has not counted since the capture. */
 export function wokenAt(captured: Content, at_ms: number): Content {
   const content = copyOf(captured)
   if (content.witness !== null) content.witness.at_ms = at_ms
   return content
 }
 
-/** Memory of a machine that ended: whatever was in it may be gone, or come back with an older checkpoint. */
+/** After a machine has ended, its memory may be gone or come back from an older checkpoint. */
 export function forgetMemory(content: Content): void {
   for (const bounds of content.memory.values()) bounds.floor = 0
   content.witness = null
 }
 
-/** Many may work on a workspace at once; whoever replaces its content is alone. */
+/** A shared lock for work on a workspace, and an exclusive one for replacing its content. */
 export class Lock {
   private shared = 0
   private tail: Promise<void> = Promise.resolve()

@@ -4,13 +4,13 @@ import type { History } from './history.ts'
 const MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 const LOOK_MS = 500
 
-/** Adds up what the cell counts of its parking over all its lives; what a killed one had not told yet is missing. */
+/** Sums the cell's parking counters over its restarts. Counts that a killed cell had not reported are missing. */
 export async function countMoves(service: Service, history: History, stopped: () => boolean): Promise<void> {
   let last = new Map<string, number>()
   const began = 'process_start_time_seconds'
   while (!stopped()) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
-    const seen = await service.metrics('cell').catch(() => null) // it may be dead just now
+    const seen = await service.metrics('cell').catch(() => null) // the cell may be down
     if (seen === null) continue
     if (seen.get(began) !== last.get(began)) last = new Map()
     for (const move of MOVES) {
@@ -21,7 +21,7 @@ export async function countMoves(service: Service, history: History, stopped: ()
   }
 }
 
-/** A run in which nothing was parked, killed or witnessed says nothing about it. */
+/** A run without parking, kills or witnesses proves nothing about them. */
 export function judgeCoverage(history: History): void {
   const wanted = [...MOVES.map((move) => `move_${move}`), 'testified', 'read', 'read_from_disk', 'ran']
   for (const what of wanted)

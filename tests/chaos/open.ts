@@ -21,17 +21,17 @@ interface Opened {
 
 const CAPS = { memory_mib: 512, disk_gib: 1 }
 const OPEN_MS = 60_000
-export const pause = () => new Promise((resolve) => setTimeout(resolve, 200)) // another client's operation may be at work
+export const pause = () => new Promise((resolve) => setTimeout(resolve, 200)) // another client's operation may be running
 
 const FOLDERS: Record<Place, string> = { disk: '/home/user', memory: '/dev/shm' }
 export const urlOf = (seen: Believed, place: Place, name: string) =>
   `${seen.endpoint}/v1/workspaces/${seen.id}/files?path=${FOLDERS[place]}/${name}`
 
-/** Opens the key until it runs. */
+/** Opens the key and retries until it runs. */
 export async function open({ caller, history }: Actor, seen: Believed): Promise<boolean> {
   let last: unknown = null
   for (const deadline_ms = performance.now() + patience(OPEN_MS); performance.now() < deadline_ms; await pause()) {
-    const { epoch } = seen // another client may have seen a later one before this call's answer is read
+    const { epoch } = seen // another client may see a later epoch before this answer is read
     const { status, body } = await caller.change<Opened>('/v1/workspaces/open', {
       json: { key: seen.key, template: 'base', caps: CAPS },
       headers: { prefer: 'wait=15' },
@@ -51,7 +51,7 @@ export async function open({ caller, history }: Actor, seen: Believed): Promise<
   return false
 }
 
-/** I3: a token of an old epoch, whatever comes. */
+/** I3: a token of an old epoch must always be refused. */
 async function refused(caller: Caller, history: History, seen: Believed, token: string): Promise<void> {
   const answer = await caller.tool(urlOf(seen, 'disk', 'anything'), { token })
   const refusal = answer === null || answer.status === 409 || answer.status === 401 || answer.status >= 500
@@ -59,7 +59,7 @@ async function refused(caller: Caller, history: History, seen: Believed, token: 
   history.count(`stale_token_${answer?.status ?? 'cut'}`)
 }
 
-/** After a refusal that a new token or an open puts right. */
+/** Handles a refusal that a new token or an open can fix. */
 export async function renew(actor: Actor, seen: Believed, answer: Answer<{ error?: { code: string } }> | null): Promise<void> {
   actor.history.count(`tool_${answer?.status ?? 'cut'}`)
   if (answer?.status === 500) actor.history.violate('an internal error', { id: seen.id, body: answer.body })

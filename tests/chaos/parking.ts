@@ -9,12 +9,12 @@ import type { Believed } from './model.ts'
 import type { Parking } from './points.ts'
 import { patience } from '../support/patience.ts'
 
-/** Settings of a service in which what nobody uses is soon frozen, and then hibernated. */
+/** Settings with which idle machines are soon frozen, and then hibernated. */
 export const PARK_SOON = { freeze_after_seconds: 1, hibernate_after_seconds: 2 }
 
 const PARKED_MS = 120_000
 const ACKNOWLEDGED_MS = 120_000
-/** Longer than a wake takes, shorter than a zombie may stand still. */
+/** Longer than a wake takes, shorter than the longest stop of a zombie. */
 const ANSWER_MS = 20_000
 const FILES = ['/home/user/kept', '/dev/shm/kept']
 
@@ -22,7 +22,7 @@ interface Refused {
   error?: { code: string; retryable?: boolean; details?: { reason?: string } }
 }
 
-/** A workspace with a witness inside, parked by the clocks alone and woken by a call. Its state and its epoch must not notice. */
+/** A workspace with a witness that is parked by timeouts alone and woken by a call. Its state and epoch must not change. */
 export async function prepareParking(service: Service, actor: Actor, seen: Believed, kind: Parking): Promise<Case> {
   const client = createClient(service.base_url, service.api_key)
   const at = () => ({ ...seen, operation_id: null })
@@ -37,7 +37,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   if (kind === 'wake') await until('it is hibernated', PARKED_MS, async () => (await machines()).length === 0)
   return {
     async run({ fired, taken_over }) {
-      // Nobody asks for anything until the point is reached; then a call comes, whatever has become of the machine.
+      // Makes no request until the point is reached; then calls, whatever the machine's state.
       if (kind === 'hibernate') await until('it is about to be hibernated', PARKED_MS, fired)
       await write(actor, seen, 'after', refused, taken_over)
       return ['written', ...new Set(refused)].join(', ')
@@ -56,14 +56,14 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   }
 }
 
-/** Writes to disk and memory until it is acknowledged. What is refused meanwhile must say that it may be tried again. */
+/** Writes to disk and memory until acknowledged. Refusals must be marked retryable. */
 async function write(actor: Actor, seen: Believed, text: string, refused: string[], taken_over?: AbortSignal): Promise<void> {
   for (const path of FILES) {
     const deadline_ms = performance.now() + patience(ACKNOWLEDGED_MS)
     while (!(await writeOnce(actor, seen, path, text, refused, taken_over))) {
       assert.ok(performance.now() < deadline_ms, `a write was never acknowledged: ${refused.join(', ')}`)
       await new Promise((resolve) => setTimeout(resolve, 100))
-      await open(actor, seen) // another process may serve its tools by now
+      await open(actor, seen) // another process may serve its tools now
     }
   }
 }
@@ -86,7 +86,7 @@ async function writeOnce(
   if (answer?.status === 200) return true
   const { code, retryable, details } = answer?.body.error ?? { code: 'cut', retryable: true }
   refused.push(details?.reason ?? code)
-  // A token names the cell that serves; the next open gives one for whoever serves now.
+  // A token names the serving cell; the next open returns one for the current cell.
   if (retryable !== true && answer?.status !== 401) actor.history.violate('a call was refused for good', { path, body: answer?.body })
   return false
 }

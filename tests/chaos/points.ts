@@ -1,6 +1,6 @@
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 
-/** What is asked for so that a process comes past a point. Nobody asks for a hibernation: it comes when nobody asks for anything. */
+/** The operation that makes a process reach a point. A hibernation has no request: it happens when there are none. */
 export type Kind =
   | 'open'
   | 'suspend'
@@ -17,7 +17,7 @@ export type Parking = 'hibernate' | 'wake'
 export type Owner = 'api' | 'cell' | 'hostd'
 
 export interface Point {
-  /** As it is armed; hostd's without their prefix. */
+  /** The name used for arming; hostd's without the prefix. */
   name: string
   owner: Owner
   kind: Kind
@@ -26,7 +26,7 @@ export interface Point {
 export const MODES = ['kill', 'kill_all', 'stop', 'throw'] as const
 export type Mode = (typeof MODES)[number]
 
-/** What comes past hostd's points, by the first words that fit. */
+/** Operations that reach hostd's points, by the first matching prefix. */
 const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['start.', ['open']],
   ['connect.', ['open', 'wake']],
@@ -37,14 +37,14 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['stop.', ['suspend', 'hibernate']],
   ['delete.', ['delete']],
   ['fence.', ['delete']],
-  ['fit.', []], // nobody asks for it: machine/internal/hostd tests it
-  ['layer_make.', []], // what it makes is a function of a disk: machine/internal/hostd tests it
-  ['layer_drop.', []], // no operation does it: machine/internal/hostd tests it
+  ['fit.', []], // no request triggers it: machine/internal/hostd tests it
+  ['layer_make.', []], // its result depends only on a disk: machine/internal/hostd tests it
+  ['layer_drop.', []], // no operation triggers it: machine/internal/hostd tests it
   ['volume', []], // tests/acceptance/volume-failpoints.test.ts
-  ['unpause.', []], // only after a suspend that is undone: machine/internal/hostd tests it
+  ['unpause.', []], // only after an undone suspend: machine/internal/hostd tests it
 ]
 
-/** Those of hostd's that volumes come past: machine/internal/hostd/failpoint.go. */
+/** Points of hostd that volumes reach: machine/internal/hostd/failpoint.go. */
 export const VOLUME_POINTS = [
   'volume_create.storage',
   'volume_create.answer',
@@ -76,7 +76,7 @@ export function everyPoint(hostd_names: string[]): Point[] {
   return [...own, ...hostd]
 }
 
-/** As the table names it: what comes past a point of hostd's is not in its name. */
+/** Label in the table: hostd's points do not have the operation in their name. */
 export function labelOf({ name, owner, kind }: Point): string {
   return owner === 'hostd' ? `hostd/${name}/${kind}` : name
 }

@@ -1,12 +1,12 @@
 import { generatorOf } from '../support/seed.ts'
 
-/** One seed is one sequence. */
+/** A deterministic generator for a seed. */
 export interface Random {
   seed: number
   next(): number
   between(min: number, max: number): number
   pick<T>(list: readonly T[]): T
-  /** One of the names, each as often as its weight says. */
+  /** Picks a name with probability proportional to its weight. */
   weighed<N extends string>(weights: Record<N, number>): N
 }
 

@@ -5,7 +5,7 @@ import { after, test } from 'node:test'
 import { openHistory } from './history.ts'
 import { judgeChanges, type Recorded } from './record.ts'
 
-// What the checker of the chaos run must find, each in a life that is right but for one thing.
+// Each violation that the checker must find, in a history that is otherwise valid.
 const folder = mkdtempSync('/tmp/berth-record-')
 after(() => rmSync(folder, { recursive: true }))
 
@@ -20,7 +20,7 @@ const row = (state: Workspace['state'], epoch: number, more: Partial<Workspace> 
   deleted: false,
   ...more,
 })
-/** Each change goes on from the one before. */
+/** Each change starts from the row before. */
 const life = (...rows: Workspace[]) => rows.map((is, index) => change(rows[index - 1] ?? null, is))
 const operation = (kind: string, state: Operation['state']): Operation => ({ id: kind, kind, state, source: null, reason: null })
 const NOTHING: Recorded = { workspaces: [], operations: [], checkpoints: [], meters: [] }
@@ -35,7 +35,7 @@ function found(recorded: Partial<Recorded>, asked: Record<string, number> = {}):
 const OPENED = [row('creating', 0), row('starting', 0), row('running', 1)]
 const asleep = { residency: 'hibernated' } as const
 
-test('a life as the tables have it is right: opened, parked, woken, suspended, resumed, dead, opened again, deleted', () => {
+test('a valid history passes: opened, parked, woken, suspended, resumed, dead, opened again, deleted', () => {
   const rows = [
     ...OPENED,
     row('running', 1, asleep),
@@ -65,12 +65,12 @@ for (const [what, rows] of [
 ] as const)
   test(`it is found that ${what}`, () => assert.deepEqual(found({ workspaces: life(...rows) }), [what]))
 
-test('it is found that a deleted workspace came back', () => {
+test('a deleted workspace that comes back is found', () => {
   const rows = [...OPENED, row('deleting', 1, { deleted: true }), row('deleted', 1, { deleted: true }), row('deleted', 1)]
   assert.deepEqual(found({ workspaces: life(...rows) }), ['N7: a deleted workspace came back'])
 })
 
-test('it is found that an operation succeeded without its effect, failed with it, or changed when it was over', () => {
+test('an operation that succeeded without its effect, failed with it, or changed after its end is found', () => {
   const claimed = () => change(null, operation('suspend', 'running'))
   const ended = (state: Operation['state']) => change(operation('suspend', 'running'), operation('suspend', state))
   const suspended = () => life(row('suspending', 1), row('suspended', 2)).slice(1)
@@ -86,13 +86,13 @@ test('it is found that an operation succeeded without its effect, failed with it
   assert.deepEqual(found({ operations: again }, asked), ['N1: an operation that was over has changed'])
 })
 
-test('it is found that there are more operations than were asked for', () => {
+test('more operations than requested are found', () => {
   const made = () => change(null, operation('suspend', 'queued'))
   assert.deepEqual(found({ operations: [made()] }, { asked_suspend: 1 }), [])
   assert.deepEqual(found({ operations: [made(), made()] }, { asked_suspend: 1 }), ['I8: there are more operations than were asked for'])
 })
 
-test('it is found that a meter went back, or counted more time than has passed', () => {
+test('a meter that went back or exceeds the elapsed time is found', () => {
   const meter = (cpu_usec: number, sampled_ms: number) => ({ workspace_id: 'w', hour: 'h', cpu_usec, sampled_ms })
   assert.deepEqual(found({ meters: [change(meter(1, 1), meter(2, 10_000))] }), [])
   assert.deepEqual(found({ meters: [change(meter(2, 1), meter(1, 1))] }), ['I11: a meter went back'])

@@ -3,7 +3,7 @@ import { isTerminal, type OperationState } from '../../contract/states/operation
 import type { Service } from '../support/service.ts'
 import type { History } from './history.ts'
 
-/** One change of a row as the database itself saw it, in the transaction that made it: nothing is missed between two looks. */
+/** One change of a row as the database saw it, in the same transaction: no change is missed between two polls. */
 export interface Change<T> {
   seq: number
   xid: string
@@ -24,7 +24,7 @@ interface OperationNote {
   kind: string
   state: OperationState
   source: string | null
-  /** Of one that nobody asked for. */
+  /** Reason of an operation that no client requested. */
   reason: string | null
 }
 
@@ -34,7 +34,7 @@ interface CheckpointNote {
 
 type MeterNote = Record<string, number | string>
 
-/** Triggers of the harness's own, in its own installation. */
+/** Installs the harness's own triggers. */
 export async function startRecord(service: Service): Promise<void> {
   await service.query(RECORD)
 }
@@ -66,7 +66,7 @@ const RECORD = `
     'jsonb_build_object(''workspace_id'', $1.workspace_id, ''hour'', $1.hour, ''cpu_usec'', $1.cpu_usec, ''memory_byte_ms'', $1.memory_byte_ms,
       ''disk_byte_ms'', $1.disk_byte_ms, ''rx_bytes'', $1.rx_bytes, ''tx_bytes'', $1.tx_bytes, ''sampled_ms'', $1.sampled_ms)')`
 
-/** Everything that was recorded, against the tables of the contract. */
+/** Checks all records against the tables of the contract. */
 export async function judgeRecord(service: Service, elapsed_ms: number, history: History): Promise<void> {
   const read = <T>(what: string) =>
     service.query<Change<T>>(
@@ -105,7 +105,7 @@ const EDGES = new Set(
       .map(([from, to]) => `${from} ${to}`),
   ),
 )
-/** Of one that stays running in its epoch; an operation's commit takes it back to resident. */
+/** Transitions of a workspace that stays running in its epoch; an operation's commit makes it resident again. */
 const PARKING_EDGES = new Set(['resident hibernated', 'hibernated restoring', 'restoring resident', 'restoring hibernated'])
 const BEGINNINGS = new Set<ObservedState>(['creating', 'forking'])
 const STARTS = new Set<ObservedState>(['starting', 'resuming', 'forking'])
@@ -149,10 +149,10 @@ function judgeOperations(changes: Change<OperationNote>[], history: History): vo
   }
 }
 
-/** What brings about operations of another name. */
+/** Requests that cause operations of another name. */
 const ASKED_AS: Record<string, string> = { delete: 'DELETE', resume: 'open' }
 
-/** I15. What is not named here has no effect that an unlucky death could not have undone by the time that it ended. */
+/** I15. Operations not listed here have no effect that a death could not have undone by their end. */
 function judgeEffects(
   operations: Change<OperationNote>[],
   workspaces: Change<WorkspaceNote>[],
@@ -181,7 +181,7 @@ function judgeEffects(
 
 interface Effect {
   done: boolean
-  /** What it had brought about ended by itself before it could say so. */
+  /** Its effect ended by itself before the operation could report it. */
   died: boolean
 }
 
@@ -208,7 +208,7 @@ const EFFECTS: Record<string, (changes: Change<WorkspaceNote>[], captured: boole
   snapshot: (_, captured) => ({ done: captured, died: false }),
 }
 
-/** I11, by workspace and hour: nothing is ever taken back, and no more time is counted than has passed. */
+/** I11, by workspace and hour: no value decreases, and no more time is counted than has passed. */
 function judgeMeters(changes: Change<MeterNote>[], elapsed_ms: number, history: History): void {
   for (const { was, is } of changes) {
     history.count('changes_of_meters')

@@ -5,7 +5,7 @@ import type { History } from './history.ts'
 
 const REPLAYS_MAX = 500
 
-/** When everything rests: rows, host and what clients were told agree. */
+/** When everything is settled: rows, host and answers to clients must agree. */
 export async function checkRows(service: Service, history: History): Promise<void> {
   await checkAccepted(service, history)
   const twice = await service.query('select key from workspaces where deleted_at is null group by organization_id, key having count(*) > 1')
@@ -13,7 +13,7 @@ export async function checkRows(service: Service, history: History): Promise<voi
   await checkRoom(service, history)
 }
 
-/** N1 and I8: every operation that was ever accepted is there, has ended, and is the answer to its request still. */
+/** N1 and I8: every accepted operation exists, has ended, and is still the answer to its request. */
 async function checkAccepted(service: Service, history: History): Promise<void> {
   const rows = await service.query<{ id: string; completed: boolean }>('select id, completed_at is not null as completed from operations')
   const completed = new Map(rows.map(({ id, completed }) => [id, completed]))
@@ -31,7 +31,7 @@ async function checkAccepted(service: Service, history: History): Promise<void> 
   }
 }
 
-/** I10: what is granted is what runs, and what runs here has a machine here. */
+/** I10: capacity is granted exactly to running workspaces, and each of them has a machine on the host. */
 async function checkRoom(service: Service, history: History): Promise<void> {
   await rests(history, 'I10: rows, room and machines do not agree', async () => {
     const rows = await service.query<{ id: string; runs: boolean; resident: boolean; granted: boolean }>(ROOM)

@@ -6,7 +6,7 @@ import { havingTheirTurn, rotation } from './rotation.ts'
 
 const kinds = Map.groupBy(Object.keys(FAILPOINTS), (name) => name.slice(0, name.indexOf('.')))
 
-test('each run has at least one point of every kind and an eighth of all, and eight runs have every point', (t) => {
+test('each run has at least one point of every kind and an eighth of all, and eight runs cover all points', (t) => {
   t.diagnostic(`BERTH_TEST_ROTATION=${rotation}`)
   assert.ok(Number.isSafeInteger(rotation))
   for (const [kind, points] of kinds) {
@@ -16,7 +16,7 @@ test('each run has at least one point of every kind and an eighth of all, and ei
   }
 })
 
-test('the long run has every point in every turn, the short one does not', () => {
+test('the long run has every point in each rotation, the short one does not', () => {
   for (const points of kinds.values()) {
     const all = havingTheirTurn(points).length === points.length
     assert.equal(all, isLong || points.length === 1)

@@ -1,16 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { isLong } from '../support/depth.ts'
 
-/** So many runs of consecutive numbers have every point. */
+/** Number of consecutive runs that cover every point. */
 const RUNS = 8
 
 /**
- * Which points have their turn in this run: drawn by the hash of the commit, so that a second run of the same commit tries the same
- * ones. BERTH_TEST_ROTATION gives a number that a run has printed again.
+ * Selects the points of this run by the hash of the commit, so that a second run of the same commit repeats them.
+ * BERTH_TEST_ROTATION repeats the number that a run has printed.
  */
 export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
 
-/** Of the points of one kind: at least one, and an eighth of many; all of them in the long run. */
+/** Selects points of one kind: at least one, and an eighth of many; all in the long run. */
 export function havingTheirTurn<T>(points: readonly T[], turn = rotation): T[] {
   if (isLong) return [...points]
   const size = Math.ceil(points.length / RUNS)
@@ -26,6 +26,6 @@ function numberOfCommit(): number {
       16,
     )
   } catch {
-    return Math.floor(Date.now() / (24 * 3600 * 1000)) // a copy without its history: another number each day
+    return Math.floor(Date.now() / (24 * 3600 * 1000)) // a copy without git history: another number each day
   }
 }

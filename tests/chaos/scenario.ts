@@ -14,7 +14,7 @@ type OperationKind = Exclude<Kind, Parking>
 const FILES = { disk: '/home/user/kept', memory: '/dev/shm/kept' }
 let count = 0
 
-/** A workspace in the state from which the operation is asked for. */
+/** Brings a workspace into the state from which the operation is requested. */
 export async function prepare(service: Service, actor: Actor, kind: Kind): Promise<Case> {
   const seen = believed()
   if (isParking(kind)) return prepareParking(service, actor, seen, kind)
@@ -28,7 +28,7 @@ export async function prepare(service: Service, actor: Actor, kind: Kind): Promi
       const second = elsewhere.then(async (other) => ({ id: await ask(other), by: other }))
       const answered = await Promise.race([first, second])
       late = first.then(({ id }) => sameOperation(actor, answered.id, id))
-      late.catch(() => undefined) // verify() meets it
+      late.catch(() => undefined) // verify() awaits it
       operation = await answered.by.caller.ended(answered.id)
       return operation.state
     },
@@ -64,7 +64,7 @@ async function bringTo(service: Service, actor: Actor, seen: Believed, kind: Ope
   }
 }
 
-/** Forks that are there to be adopted. */
+/** Forks prepared for adoption. */
 const forks = new WeakMap<Believed, string>()
 
 const BODIES: Partial<Record<OperationKind, (seen: Believed) => object>> = {
@@ -75,12 +75,11 @@ const BODIES: Partial<Record<OperationKind, (seen: Believed) => object>> = {
   fork_suspended: (seen) => ({ key: `${seen.key}-fork` }),
 }
 
-/** Asks for the operation and waits for its end. */
 async function operate(actor: Actor, seen: Believed, kind: OperationKind): Promise<Operation> {
   return actor.caller.ended(await asking(seen, kind)(actor))
 }
 
-/** The same request with the same key, at whichever api. */
+/** Sends the same request with the same key to any api. */
 function asking(seen: Believed, kind: OperationKind): (actor: Actor) => Promise<string> {
   type Body = Operation & { operation?: Operation | null }
   const headers = { 'idempotency-key': randomUUID() }
@@ -96,7 +95,7 @@ function asking(seen: Believed, kind: OperationKind): (actor: Actor) => Promise<
   }
   return async (actor) => {
     const id = await ask(actor)
-    // Once more, as a client does that has lost the answer.
+    // Repeats it, as a client does after a lost answer.
     sameOperation(actor, id, await ask(actor))
     return id
   }
@@ -139,7 +138,7 @@ async function verifyFork(service: Service, actor: Actor, seen: Believed, operat
   await operate(actor, child, 'delete')
 }
 
-/** No operation is at work any more: the token of an open can be older than the end of its operation. */
+/** Waits until no operation is running: an open may return its token before its operation ends. */
 async function settled(actor: Actor, seen: Believed): Promise<void> {
   const { body } = await actor.caller.api<{ active_operation: { id: string } | null }>(`/v1/workspaces/${seen.id}`)
   if (body.active_operation !== null) await actor.caller.ended(body.active_operation.id)

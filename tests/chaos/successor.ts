@@ -6,9 +6,9 @@ import { isOk } from '../support/ask.ts'
 import { freePorts, type Service } from '../support/service.ts'
 import { pidOf } from './arm.ts'
 
-/** A second process of the same installation, at ports of its own: what takes over while the first stands still. */
+/** A second process of the same installation on its own ports: it takes over while the first is stopped. */
 export interface Successor {
-  /** Where it serves: as base_url and cell_endpoint of its kind. */
+  /** Its base_url or cell_endpoint. */
   address: string
   stop(): Promise<void>
 }
@@ -21,7 +21,7 @@ interface Address {
 const START_MS = 90_000
 const STOP_MS = 60_000
 
-/** @returns when it serves; a cell serves when it acts for the computer. */
+/** @returns when it serves; a cell serves once it acts for the computer */
 export async function startSuccessor(service: Service, name: 'api' | 'cell'): Promise<Successor> {
   const [port, ops_port] = await freePorts(2)
   if (port === undefined || ops_port === undefined) throw new Error('no free ports')
@@ -33,12 +33,12 @@ export async function startSuccessor(service: Service, name: 'api' | 'cell'): Pr
   config.listen.port = port
   config.ops_listen.port = ops_port
   if (name === 'cell') config.cell_endpoint = address
-  copyFileSync(own, file) // with its mode
+  copyFileSync(own, file) // copies the mode, too
   writeFileSync(file, JSON.stringify(config))
   const { uid, gid } = statSync(`/proc/${first}`)
   chownSync(file, uid, gid)
   const log = openSync(path.join(service.data_dir, 'logs', `${name}-successor.log`), 'a')
-  // As the first was started, but for its failpoints, and for the mark by which the supervisor knows its own.
+  // Same arguments as the first, but without failpoints and without the mark by which the supervisor finds its children.
   const [program = '', ...args] = readFileSync(`/proc/${first}/cmdline`, 'utf8').split('\0').slice(0, -1)
   const argv = args.map((each) => (each === own ? file : each))
   const child = spawn(program, argv, { uid, gid, cwd: '/', env: { PATH: process.env['PATH'] }, stdio: ['ignore', log, log] })
@@ -66,7 +66,7 @@ export async function startSuccessor(service: Service, name: 'api' | 'cell'): Pr
   return { address, stop }
 }
 
-/** Whether the process of this installation says that it is ready: of a cell, that it acts for the computer. */
+/** Whether the installation's process is ready; for a cell, whether it acts for the computer. */
 export function saysReady(service: Service, name: 'api' | 'cell'): Promise<boolean> {
   return isReady(readConfig(path.join(service.run_dir, 'config', `${name}.json`)).ops_listen)
 }

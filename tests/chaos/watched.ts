@@ -1,18 +1,18 @@
 import type { Actor } from './open.ts'
 
-/** One workspace on the way past a point. */
+/** One test of a point on one workspace. */
 export interface Case {
-  /** Asks for what comes past the point, and says how it ended. */
+  /** Requests the operation and returns its outcome. */
   run(watched: Watched): Promise<string>
-  /** What must hold whatever happened: before or after, whole, and the content is the one that the outcome says. */
+  /** Checks that the content is complete, and matches the outcome. */
   verify(): Promise<void>
 }
 
 export interface Watched {
-  /** Whether the process has come past the point. */
+  /** Whether the process has reached the point. */
   fired(): Promise<boolean>
-  /** Another api, where one takes over from the one that stands still; it is asked the same with the same key. */
+  /** Resolves to another api that took over from the stopped one. It gets the same request with the same key. */
   elsewhere: Promise<Actor>
-  /** Fires when another process has taken over. */
+  /** Aborted when another process has taken over. */
   taken_over: AbortSignal
 }

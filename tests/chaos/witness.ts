@@ -4,9 +4,9 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * Counts once a tick, chains hashes of what it counted in memory, appends each to a file and to one that is deleted
- * and open, and keeps 64 MiB of random bytes in memory: one answer proves memory, processes, disk, open files and timers at once.
- * It takes so little that the machine is parked all the same, and is no command of the service, which would keep it resident.
+ * Counts once a tick, chains hashes of its counter in memory, appends each to a file and to a deleted open file, and keeps 64 MiB of
+ * random bytes. One answer proves memory, processes, disk, open files and timers. It uses so little CPU that the machine is still
+ * parked. It is no command of the service, which would keep the machine resident.
  */
 const WITNESS = `
 import hashlib, json, os, signal, sys, time
@@ -44,7 +44,7 @@ while True:
 `
 const START =
   'setsid python3 -c "$0" "$1" </dev/null >/dev/null 2>&1 & until [ -s "/dev/shm/$1/pid" ]; do sleep 0.05; done; cat "/dev/shm/$1/pid"'
-/** $0: its box; $1: who asks. */
+/** $0: the witness's directory; $1: id of the question. */
 const ASK = `cd "$0" || exit 3
 touch "ask-$1"; kill -USR1 "$(cat pid)" || exit 3
 for turn in $(seq 800); do [ -s "said-$1" ] && cat "said-$1" && rm "said-$1" && exit; sleep 0.05; done; exit 4`
@@ -59,7 +59,7 @@ interface Testimony {
   canary: boolean
 }
 
-/** Alone: nobody may take a copy of what is not known yet. */
+/** Needs exclusive access: no capture may contain a witness that is not known yet. */
 export async function startWitness(actor: Actor, seen: Believed): Promise<void> {
   if (seen.content.witness !== null) return
   const { deaths, content } = seen
@@ -71,7 +71,7 @@ export async function startWitness(actor: Actor, seen: Believed): Promise<void> 
   actor.history.note('witness_started', { id: seen.id, name })
 }
 
-/** N2 and N4 at once; null content.witness: there is nobody to ask. */
+/** Checks N2 and N4; does nothing if there is no witness. */
 export async function testify(actor: Actor, seen: Believed): Promise<void> {
   const { deaths, content } = seen
   const { witness } = content
@@ -93,7 +93,7 @@ export async function testify(actor: Actor, seen: Believed): Promise<void> {
   actor.history.count('testified')
 }
 
-/** It said so at some time after it was asked: what it has counted since may be as much as has passed since then. */
+/** The answer was given at some time after the question: since then it may have counted once a tick. */
 function believe(witness: Witness, seq: number, asked_ms: number): void {
   witness.floor = Math.max(witness.floor, seq)
   const counted = { ...witness, ceiling: seq + 1, at_ms: asked_ms }

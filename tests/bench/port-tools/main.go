@@ -1,5 +1,6 @@
-// The ends of the benchmark of the port proxy, and its second reference: `port-tools app`, `relay ADDRESS` and `load`. Each prints where
-// it serves; `load` reads lines `ADDRESS HOST TOKEN CONNECTIONS REQUESTS` and prints how many milliseconds they took.
+// Command port-tools has both ends of the port proxy's benchmark and its second reference: `port-tools app`, `relay
+// ADDRESS` and `load`. The servers print their address; `load` reads lines `ADDRESS HOST TOKEN CONNECTIONS REQUESTS`
+// and prints the time in milliseconds.
 package main
 
 import (
@@ -76,7 +77,7 @@ func skipHead(reader *bufio.Reader) error {
 	}
 }
 
-// relay knows nothing of HTTP.
+// relay copies bytes without parsing HTTP.
 func relay(conn net.Conn, to string) {
 	defer conn.Close()
 	other, err := net.Dial("tcp", to)
@@ -91,7 +92,7 @@ func relay(conn net.Conn, to string) {
 	_, _ = io.Copy(conn, other)
 }
 
-// load asks one request after the other on each connection.
+// load sends requests in sequence on each connection.
 func load(address, host, token string, connections, requests int) float64 {
 	request := []byte("GET /some/path?with=a&query HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer " + token +
 		"\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nUser-Agent: load/1\r\nAccept-Language: en\r\n\r\n")

@@ -1,4 +1,4 @@
-// A bare file server: what reading a file of a guest is measured against.
+// Command static-server is a bare file server, the reference for reads of a guest's files.
 package main
 
 import (
