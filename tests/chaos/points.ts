@@ -57,9 +57,18 @@ export const VOLUME_POINTS = [
 ] as const
 
 export function everyPoint(hostd_names: string[]): Point[] {
-  // Every change comes past those of changes: tests/api/audit.test.ts stops at them. No operation comes past those of trees:
-  // service/cell/trees/trees.test.ts stops there; for start-ups service/cell/operations/startup.test.ts does, for builds tests/api/template-builds.test.ts, for warm machines service/cell/warm/warm.test.ts, for collected layers tests/api/template-layers.test.ts, for states of drafts service/cell/operations/failpoints.test.ts, for exports tests/api/exports.test.ts,
-  // for mails tests/api/mail.test.ts, for payments tests/api/payment-invoices.test.ts and payment-killed.test.ts. Volumes have tests/acceptance/volume-failpoints.test.ts.
+  // These points have their own tests and are excluded here.
+  // Changes: tests/api/audit.test.ts.
+  // Trees: service/cell/trees/trees.test.ts.
+  // Start-ups: service/cell/operations/startup.test.ts.
+  // Template builds: tests/api/template-builds.test.ts.
+  // Warm machines: service/cell/warm/warm.test.ts.
+  // Collected layers: tests/api/template-layers.test.ts.
+  // States of drafts: service/cell/operations/failpoints.test.ts.
+  // Exports: tests/api/exports.test.ts.
+  // Mails: tests/api/mail.test.ts.
+  // Payments: tests/api/payment-invoices.test.ts and payment-killed.test.ts.
+  // Volumes: tests/acceptance/volume-failpoints.test.ts.
   const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     (name) =>
       !/^(change\.|tree\.|startup\.|template_build\.|warm\.|draft_state\.|layer_collect\.|export\.|mail\.|payment\.|volume_)/.test(name),

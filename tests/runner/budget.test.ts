@@ -14,7 +14,7 @@ const report = (file: string, seconds: number, failed = false): FileReport => ({
   ...{ file, ms: seconds * 1000, failed, outcomes: [], output: '', said: [], folder: '' },
 })
 
-test('every file has a row with its seconds, every row a file, and a run that keeps to them takes 20 minutes at most', async () => {
+test('every file has a row with its seconds, every row a file, and a run within them takes 20 minutes at most', async () => {
   const [budget, files] = [readBudget(), await allFiles(ROOT)]
   // Before the first `npm run test:budget` there are none.
   const missing = Object.keys(budget).length === 0 ? [] : files.filter((file) => budget[file] === undefined)
@@ -28,18 +28,18 @@ test('every file has a row with its seconds, every row a file, and a run that ke
   assert.ok(minutes <= AIM_MINUTES, `by their rows a run takes ${minutes.toFixed(1)} minutes: make files cheaper, or move what says little`)
 })
 
-test('a file may take half more than its row says, and a few seconds', () => {
+test('a file may take half more than its row, and a few seconds', () => {
   const problems = (seconds: number) => budgetProblems([report(UNIT, seconds)], { [UNIT]: 20 }, QUIET)
   assert.deepEqual(problems(33), [])
   assert.match(problems(34)[0] ?? '', /app\.test\.ts took 34 s, and its row .* says 20/)
 })
 
-test('a file without a row is told the row to write, and a file that failed is not judged', () => {
+test('a file without a row gets the row to write, and a failed file is not judged', () => {
   assert.match(budgetProblems([report('a', 6.2)], { b: 1 }, QUIET)[0] ?? '', /Write: "a": 7$/)
   assert.deepEqual(budgetProblems([report('a', 600, true)], { b: 1 }, QUIET), [])
 })
 
-test('a slow computer has as much longer, and beside other work nothing is judged', () => {
+test('a slow computer gets proportionally more time, and next to other work nothing is judged', () => {
   assert.deepEqual(budgetProblems([report(UNIT, 60)], { [UNIT]: 20 }, { taken: 0, speed: 0.5 }), [])
   const busy = judgedBudget([report(UNIT, 60)], { taken: 0.4, speed: 1 }, { [UNIT]: 20 })
   assert.equal(busy.failed, false)
@@ -49,7 +49,7 @@ test('a slow computer has as much longer, and beside other work nothing is judge
   assert.match(quiet.text, /1\.0 min of {2}0\.3 min {2}computes \(1\)[\s\S]*Over their budget:\n {2}tests\/api\/app/)
 })
 
-test('the time of a run is that of its longest lane, then of what is alone, then of the ledger', () => {
+test('the time of a run is that of its longest lane, then the exclusive files, then the ledger', () => {
   const budget = {
     ...{ 'tests/acceptance/a.test.ts': 100, 'tests/acceptance/b.test.ts': 20, 'tests/acceptance/idle.test.ts': 30 },
     ...{ [UNIT]: 40, 'tests/acceptance/deaths.test.ts': 7, [LEDGER]: 3 },
@@ -59,7 +59,7 @@ test('the time of a run is that of its longest lane, then of what is alone, then
   assert.equal(predictedMs(budget, 1), 200_000)
 })
 
-test('the seconds of runs on a quiet computer become rows, and a file that none has measured is named', () => {
+test('the seconds of runs on a quiet computer become rows, and an unmeasured file is named', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-seconds-'))
   try {
     const file = path.join(folder, 'cache', 'seconds.json')

@@ -3,20 +3,20 @@ import path from 'node:path'
 import { inOrder, kindOf, lanesFor, takeFor, type Kind } from './lanes.ts'
 import type { FileReport } from './run-file.ts'
 
-/** Seconds of each file, on a quiet computer with two processors of the speed that `weather.ts` calls 1. `npm run test:budget` writes them. */
+/** Seconds of each file on a quiet computer with two processors of speed 1 (see `weather.ts`). Written by `npm run test:budget`. */
 export type Budget = Record<string, number>
 
 export const BUDGET_FILE = path.join(import.meta.dirname, 'budget.json')
-/** Of all files together. */
+/** Target of all files together. */
 export const AIM_MINUTES = 20
-/** A file may take so many times its seconds, and these seconds more: what starts a process varies by as much. */
+/** A file may take its seconds times OVER plus OVER_SECONDS: starting a process varies by as much. */
 const OVER = 1.5
 const OVER_SECONDS = 3
-/** Where other work takes more of the processors, times say nothing of a file. */
+/** Above this share of other work, a file's time is not judged. */
 const QUIET_MAX = 0.1
 
 export interface Measured {
-  /** Of the processors, 0 to 1, while the files ran. */
+  /** Mean share of the processors used by other work, 0 to 1, while the files ran. */
   taken: number
   speed: number
 }
@@ -29,12 +29,12 @@ export function isQuiet({ taken }: Measured): boolean {
   return taken <= QUIET_MAX
 }
 
-/** What it would have been on a computer of speed 1. */
+/** Converts the time to a computer of speed 1. */
 export function secondsOf({ ms }: Pick<FileReport, 'ms'>, { speed }: Measured): number {
   return Math.max(1, Math.ceil((ms / 1000) * Math.min(1, speed)))
 }
 
-/** A line for each file that took longer than its row allows, or that has no row. Times of failed files say nothing. */
+/** Returns a line for each file that exceeded its row or has none. Failed files are not judged. */
 export function budgetProblems(
   reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[],
   budget: Budget,
@@ -50,7 +50,7 @@ export function budgetProblems(
     })
 }
 
-/** How long a run takes whose files keep to their rows: lanes side by side as they are worked off, then what wants to be alone, then the ledger. */
+/** Predicts the time of a run whose files match their rows: parallel lanes, then exclusive files, then the ledger. */
 export function predictedMs(budget: Budget, processors: number): number {
   const waiting = inOrder(Object.keys(budget))
   const ms = (file: string) => (budget[file] ?? 0) * 1000
@@ -65,7 +65,7 @@ export function predictedMs(budget: Budget, processors: number): number {
   return Math.max(...lanes.map(({ busy_until_ms }) => busy_until_ms)) + waiting.reduce((sum, file) => sum + ms(file), 0)
 }
 
-/** The minutes of each kind of file against what their rows say. */
+/** Compares the minutes of each kind of file with their rows. */
 export function budgetText(reports: readonly Pick<FileReport, 'file' | 'ms'>[], budget: Budget): string {
   const rows = [...Map.groupBy(reports, ({ file }): Kind => kindOf(file))].map(([kind, of]) => {
     const took = of.reduce((sum, { ms }) => sum + ms, 0)
@@ -77,12 +77,12 @@ export function budgetText(reports: readonly Pick<FileReport, 'file' | 'ms'>[], 
 
 const minutes = (ms: number) => `${(ms / 60_000).toFixed(1)} min`
 
-/** Where runs note what their files took: below the cache folder. */
+/** File in the cache folder in which runs record the seconds of their files. */
 export function recordFile(cache_dir = process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth'): string {
   return path.join(cache_dir, 'test-seconds.json')
 }
 
-/** Notes the seconds of files that passed on a quiet computer. */
+/** Records the seconds of files that passed on a quiet computer. */
 export function noteSeconds(reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[], measured: Measured, file = recordFile()): void {
   if (!isQuiet(measured)) return
   const noted = readRecord(file)
@@ -96,11 +96,11 @@ export function readRecord(file = recordFile()): Budget {
   try {
     return readBudget(file)
   } catch {
-    return {} // nothing was noted yet, or not whole: the next runs note it again
+    return {} // missing or incomplete: later runs record again
   }
 }
 
-/** The rows of all files from what runs have noted. Throws where a file has none, and says what measures it. */
+/** Makes the rows of all files from the recorded seconds. Throws if a file has none, and says how to measure it. */
 export function budgetOf(files: readonly string[], noted: Budget): Budget {
   const unknown = files.filter((file) => noted[file] === undefined)
   if (unknown.length > 0)
@@ -110,7 +110,7 @@ export function budgetOf(files: readonly string[], noted: Budget): Budget {
   return Object.fromEntries(files.toSorted().map((file) => [file, noted[file] ?? 0]))
 }
 
-/** What a run says at its end of the rows, and whether it has failed by them. */
+/** Returns the report on the rows at the end of a run, and whether the run fails because of them. */
 export function judgedBudget(reports: readonly FileReport[], measured: Measured, budget = readBudget()): { text: string; failed: boolean } {
   if (Object.keys(budget).length === 0)
     return {

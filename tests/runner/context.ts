@@ -6,11 +6,11 @@ import { kindOf } from './lanes.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const SHARED_SERVICES = path.join(ROOT, 'tests/support/shared-services.ts')
 
-/** What the files of a run have in common: one PostgreSQL, what set-up has built, and whole installations that many files share. */
+/** Shared by the files of a run: one PostgreSQL, the results of set-up, and installations that many files use. */
 export interface Context {
-  /** The environment of a file, or a sentence that says why it cannot run. */
+  /** The environment of a file, or the reason why it cannot run. */
   environment(file: string): Promise<NodeJS.ProcessEnv | string>
-  /** Files that come later have installations of their own. */
+  /** Later files start their own installations. */
   stopServices(): Promise<void>
   close(): Promise<void>
 }
@@ -31,7 +31,7 @@ export async function openContext(files: readonly string[], base: NodeJS.Process
   let are_stopped = false
   const stopServices = async () => {
     are_stopped = true
-    const started = await services?.catch(() => undefined) // those that could not start took down what they had
+    const started = await services?.catch(() => undefined) // a failed start has cleaned up after itself
     services = undefined
     await started?.stop()
   }
@@ -41,7 +41,7 @@ export async function openContext(files: readonly string[], base: NodeJS.Process
       const told = await built
       if ('failed' in told) return told.failed
       if (are_stopped || !usesServices(file)) return { ...env, ...told.env }
-      Object.assign(process.env, told.env) // it is this process that starts them
+      Object.assign(process.env, told.env) // this process starts the services
       services ??= startServices()
       const started = services.catch((error: unknown) => ({ failed: `the services that files share did not start: ${String(error)}` }))
       const shared = await Promise.race([started, ended])
@@ -59,7 +59,7 @@ function needsNoMachines(file: string): boolean {
   return ['computes', 'last'].includes(kindOf(file))
 }
 
-/** They are started when the first file that imports them runs. */
+/** Starts the shared installations when the first file that imports them runs. */
 async function startServices(): Promise<Services> {
   const { startSharedServices } = (await import(SHARED_SERVICES)) as { startSharedServices(): Promise<Services> }
   return startSharedServices()
@@ -69,10 +69,13 @@ function usesServices(file: string): boolean {
   return existsSync(SHARED_SERVICES) && readFileSync(path.join(ROOT, file), 'utf8').includes('support/shared-services.ts')
 }
 
-/** What `tools/test.mjs` answers when all is built that machines need, or when it cannot be built. */
+/** Reply of `tools/test.mjs`: everything that machines need is built, or cannot be built. */
 type SetUp = { env: Record<string, string> } | { failed: string }
 
-/** That part of set-up goes on beside the files that need no machine. Without a parent to ask, everything is there. */
+/**
+ * Requests that part of the set-up, which runs in parallel to the files without machines. Without a parent process, everything
+ * exists already.
+ */
 async function setUp(): Promise<SetUp> {
   if (process.send === undefined) return { env: {} }
   process.send('machines')

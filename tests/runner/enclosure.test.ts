@@ -11,23 +11,26 @@ import { startTimeOf, until } from '../support/processes.ts'
 
 const ENCLOSURE = path.resolve(import.meta.dirname, '../../tools/enclosure/enclosure.mjs')
 const LIMIT_MS = 60_000
-/** Where the enclosures of this file lie: those of other runs are not of its business. */
+/** Folder for this file's enclosures, separate from those of other runs. */
 const folder = mkdtempSync(path.join(tmpdir(), 'berth-enclosures-'))
 const started: ChildProcess[] = []
 after(() => {
-  for (const outside of started) outside.kill('SIGKILL') // a test that failed has not ended it
+  for (const outside of started) outside.kill('SIGKILL') // a failed test has not ended it
   rmSync(folder, { recursive: true, force: true })
 })
 
 interface Enclosed {
   outside: ChildProcess
-  /** Stands in the command line of whatever it started. */
+  /** Part of the command line of every process that it started. */
   mark: string
   group: string
   ended: Promise<unknown>
 }
 
-/** Starts a command that leaves a process in a session of its own, a mount, a network namespace, a file, a noted control group, and an installation's folder. */
+/**
+ * Starts a command that leaves a process in its own session, a mount, a network namespace, a file, a recorded control group, and an
+ * installation's folder.
+ */
 async function start(then: string): Promise<Enclosed> {
   const mark = `1${BigInt(`0x${randomBytes(6).toString('hex')}`)}`
   const group = `berth-x${randomBytes(4).toString('hex')}`
@@ -49,7 +52,7 @@ async function start(then: string): Promise<Enclosed> {
   return { outside, mark, group, ended }
 }
 
-/** A hierarchy of control groups that every computer has. */
+/** A cgroup hierarchy that every computer has. */
 function groupsOf(group: string): string[] {
   const below = existsSync('/sys/fs/cgroup/cgroup.controllers') ? '' : 'freezer'
   return [path.join('/sys/fs/cgroup', below, group)]
@@ -78,13 +81,13 @@ function assertNothingIsLeft({ mark, group }: Enclosed): void {
   for (const each of logs()) rmSync(each, { recursive: true })
 }
 
-test('nothing of a command that has ended is left, whatever it started', async () => {
+test('nothing is left of a command that has ended', async () => {
   const enclosed = await start('sleep 0.2')
   await enclosed.ended
   assertNothingIsLeft(enclosed)
 })
 
-test('a command ends by a signal to the process that waits for it, and nothing is left', async () => {
+test('a signal to the waiting process ends the command, and nothing is left', async () => {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     const enclosed = await start('exec sleep 1000')
     assert.equal(processesOf(enclosed.mark).length, 1)
@@ -94,17 +97,17 @@ test('a command ends by a signal to the process that waits for it, and nothing i
   }
 })
 
-test('a command that heeds no signal ends by the second one', async () => {
+test('a command that ignores signals ends at the second one', async () => {
   const enclosed = await start("trap '' TERM; while :; do sleep 0.1; done")
   enclosed.outside.kill('SIGTERM')
-  await new Promise((resolve) => setTimeout(resolve, 2500)) // within two seconds a signal counts as the same
+  await new Promise((resolve) => setTimeout(resolve, 2500)) // within two seconds a signal counts as the same one
   assert.equal(processesOf(enclosed.mark).length, 1)
   enclosed.outside.kill('SIGTERM')
   await enclosed.ended
   assertNothingIsLeft(enclosed)
 })
 
-test('a killed command ends with its processes, and the next one takes down what else it left, and nothing of one that runs', async () => {
+test('a killed command ends with its processes, and the next one removes what it left, but nothing of a running one', async () => {
   const killed = await start('exec sleep 1000')
   const living = await start('exec sleep 1000')
   killed.outside.kill('SIGKILL')

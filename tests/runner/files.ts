@@ -1,9 +1,9 @@
 import { glob } from 'node:fs/promises'
 
-/** Judges what all others have observed. */
+/** Checks the observations of all other files. */
 export const LEDGER = 'tests/ledger/ledger.test.ts'
 
-/** The first that fits a file is its part. */
+/** The first match is the part of a file. */
 const PARTS: [name: string, fits: (file: string) => boolean][] = [
   ['lint', (file) => /^tests\/tidy\/|^tools\/checks\/(types|lint|format)\.test\./.test(file)],
   ['go', (file) => file.startsWith('tools/checks/go')],
@@ -11,10 +11,10 @@ const PARTS: [name: string, fits: (file: string) => boolean][] = [
   ['acceptance', isOnMachines],
   ['unit', () => true],
 ]
-/** What is quick comes first. */
+/** Fast parts come first. */
 const ORDER = ['lint', 'unit', 'go', 'acceptance', 'ledger']
 
-/** Whether it has real machines, and with them the weather of a whole computer. */
+/** Whether the file uses real machines and so depends on the load of the whole computer. */
 export function isOnMachines(file: string): boolean {
   return /^tests\/(acceptance|engine)\//.test(file)
 }
@@ -25,13 +25,13 @@ export function partOf(file: string): string {
 
 export async function allFiles(root: string): Promise<string[]> {
   const found: string[] = []
-  // Examples have packages of their own: tests/acceptance/adapters.test.ts installs them, and runs their tests.
+  // Examples have their own packages: tests/acceptance/adapters.test.ts installs them and runs their tests.
   const exclude = (name: string) => ['node_modules', '.git', 'examples'].includes(name)
   for await (const file of glob('**/*.test.{ts,mjs}', { cwd: root, exclude })) found.push(file)
   return found
 }
 
-/** Names of parts choose these parts; any other word chooses, of them, the files whose path contains it. In the order in which they run. */
+/** Selects files in the order in which they run. Names of parts select parts; any other word filters by path. */
 export function chosenFrom(files: readonly string[], words: readonly string[]): string[] {
   const parts = words.filter((word) => ORDER.includes(word))
   const substrings = words.filter((word) => !ORDER.includes(word))

@@ -2,23 +2,23 @@ import { failuresOf } from './outcomes.ts'
 import { oneLine } from './print.ts'
 import type { FileReport } from './run-file.ts'
 
-/** More failures than this have a cause that a repeat would only hide, and take the time that the run has left. */
+/** More failures have a common cause that a repeat would only hide, and would use up the remaining time. */
 const REPEATED_MAX = 3
 
-/** Which files are run once more, alone: those that failed, when they are few. The weather of a whole computer reaches each of them. */
+/** Returns the failed files, to be repeated alone, if they are few. */
 export function filesToRepeat(reports: readonly FileReport[]): string[] {
   const failed = reports.filter(({ failed }) => failed).map(({ file }) => file)
   return failed.length <= REPEATED_MAX ? failed : []
 }
 
 export interface Judged {
-  /** Of each file the one that counts. */
+  /** The report that counts for each file. */
   reports: FileReport[]
-  /** Files that failed and then passed: what they said the first time. */
+  /** First reports of files that failed and then passed. */
   flaky: FileReport[]
 }
 
-/** A repeat that passes takes the place of the failure; one that fails leaves the first report, which was not alone. */
+/** A repeat that passes replaces the failure. A repeat that fails keeps the first report. */
 export function judged(first: readonly FileReport[], repeats: readonly FileReport[]): Judged {
   const passed = new Map(repeats.filter(({ failed }) => !failed).map((report) => [report.file, report]))
   return {
@@ -27,7 +27,7 @@ export function judged(first: readonly FileReport[], repeats: readonly FileRepor
   }
 }
 
-/** `FLAKY tests/acceptance/exec.test.ts: title: Error: …`, which stands beside the closing lines. */
+/** Formats `FLAKY tests/acceptance/exec.test.ts: title: Error: …` for the closing lines. */
 export function flakyLine({ file, outcomes }: FileReport): string {
   const [failure] = failuresOf(outcomes)
   return `FLAKY ${file}: ${failure === undefined ? 'no error was noted' : `${failure.name}: ${oneLine(failure.note)}`}`

@@ -14,7 +14,7 @@ const MACHINES = 'tests/acceptance/exec.test.ts'
 const WAITS = 'tests/acceptance/residency.test.ts'
 const ALONE = 'tests/acceptance/deaths.test.ts'
 
-/** What a lane takes, one file after the other. */
+/** Returns the files that a lane takes, in order. */
 function takenBy(lane: Lane, files: readonly string[]): string[] {
   const waiting = [...files]
   const taken: string[] = []
@@ -22,7 +22,7 @@ function takenBy(lane: Lane, files: readonly string[]): string[] {
   return taken
 }
 
-test('a lane takes of the kind that it is for, and helps another when it has nothing left', () => {
+test('a lane takes files of its own kind first, and helps another lane when it has none left', () => {
   const files = [UNIT, MACHINES, WAITS, ALONE, LEDGER]
   const [machines, computing, waiting] = lanesFor(2, false).map((lane) => takenBy(lane, files))
   assert.deepEqual(machines, [MACHINES, UNIT])
@@ -30,12 +30,12 @@ test('a lane takes of the kind that it is for, and helps another when it has not
   assert.deepEqual(waiting, [WAITS, UNIT, MACHINES])
 })
 
-test('no lane takes what wants to be alone, nor the ledger', () => {
+test('no lane runs exclusive files or the ledger', () => {
   for (const lanes of [lanesFor(1, false), lanesFor(2, false), lanesFor(8, false), lanesFor(8, true)])
     for (const lane of lanes) assert.deepEqual(takenBy(lane, [ALONE, LEDGER]), [])
 })
 
-test('every file of the suite is taken by a lane, or comes after them', async () => {
+test('every file of the suite runs in a lane or after the lanes', async () => {
   for (const file of await allFiles(ROOT)) {
     const kind = kindOf(file)
     for (const lanes of [lanesFor(1, false), lanesFor(2, false)])
@@ -43,7 +43,7 @@ test('every file of the suite is taken by a lane, or comes after them', async ()
   }
 })
 
-test('one processor has one lane, and more have each lane more often, within a bound', () => {
+test('one processor has one lane; more processors have each lane several times, within a limit', () => {
   const counts = [1, 2, 3, 4, 8, 64].map((processors) => lanesFor(processors, false).length)
   assert.deepEqual(counts, [1, 3, 3, 6, 9, 9])
   assert.equal(lanesFor(64, true).length, 1)
@@ -51,12 +51,12 @@ test('one processor has one lane, and more have each lane more often, within a b
   assert.equal(new Set(names).size, names.length)
 })
 
-test('long files are taken first, the others as they came', () => {
+test('long files start first, the others keep their order', () => {
   const files = ['b', 'a', 'tests/acceptance/browser.test.ts']
   assert.deepEqual(inOrder(files), ['tests/acceptance/browser.test.ts', 'b', 'a'])
 })
 
-test('every entry of the tables fits a file that is there', async () => {
+test('every entry of the tables matches an existing file', async () => {
   const files = await allFiles(ROOT)
   for (const named of NAMED_FILES)
     assert.ok(
@@ -76,18 +76,18 @@ const reportOf = (file: string, ...outcomes: Outcome[]): FileReport => ({
   folder: '',
 })
 
-test('a skip that is in no list fails a whole run', () => {
+test('an unlisted skip fails a whole run', () => {
   const { failed, outcomes } = withoutSkips(reportOf(UNIT, skipped('it holds', 'no root')))
   assert.deepEqual([failed, outcomes[0]?.end], [true, 'failed'])
   assert.match(outcomes[0]?.note ?? '', /may not skip.*no root/)
 })
 
-test('a skip that is listed, and what passed, stay as they are', () => {
+test('a listed skip and passed tests stay unchanged', () => {
   const listed = reportOf('tools/checks/go-machines.test.mjs', skipped('internal/cgroup TestA/v2', 'only v1 takes single threads'))
   const passed = reportOf(UNIT, { ...skipped('it holds', ''), end: 'passed' })
   for (const report of [listed, passed]) assert.deepEqual(withoutSkips(report), report)
 })
 
-test('every listed skip has its reason and a file that is there', () => {
+test('every listed skip has a reason and an existing file', () => {
   for (const { file, because } of ALLOWED_SKIPS) assert.ok(existsSync(path.join(ROOT, file)) && because !== '', file)
 })

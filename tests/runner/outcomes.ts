@@ -1,9 +1,9 @@
 import type { End, RecordedEvent } from './record.ts'
 
-/** What became of one test or suite. */
+/** Result of one test or suite. */
 export interface Outcome {
   name: string
-  /** Titles of those around it, the outermost first. */
+  /** Titles of the enclosing suites, outermost first. */
   within: string[]
   suite: boolean
   end: End
@@ -22,7 +22,7 @@ export interface Totals {
   todo: number
 }
 
-/** Reads what a test file's process noted, in the order of the file. What was known and never ended is `cancelled`. */
+/** Parses the events of a test file's process, in the order of the file. A test that never ended is `cancelled`. */
 export function outcomesOf(noted: string): Outcome[] {
   const known = new Map<number, Outcome & { parent: number | null }>()
   for (const event of noted.split('\n').flatMap(parsed)) {
@@ -43,7 +43,7 @@ export function outcomesOf(noted: string): Outcome[] {
   return ordered(null, [])
 }
 
-/** What tests said beside their outcomes. */
+/** Returns the tests' diagnostics. */
 export function saidIn(noted: string): string[] {
   return noted
     .split('\n')
@@ -51,7 +51,7 @@ export function saidIn(noted: string): string[] {
     .flatMap((event) => (event.event === 'said' ? [event.message] : []))
 }
 
-/** Counted as node:test counts: suites apart, and what failed because of a test below it is a failure too. */
+/** Counts as node:test does: suites separately, and a parent of a failed test as a failure. */
 export function totalsOf(outcomes: readonly Outcome[]): Totals {
   const tests = outcomes.filter(({ suite }) => !suite)
   const count = (...ends: End[]) => tests.filter(({ end }) => ends.includes(end)).length
@@ -66,18 +66,18 @@ export function totalsOf(outcomes: readonly Outcome[]): Totals {
   }
 }
 
-/** A suite whose `before` failed has failed, although it is no test. */
+/** A suite whose `before` failed counts, although it is no test. */
 export function hasFailed(outcomes: readonly Outcome[]): boolean {
   return outcomes.some(({ end }) => ['failed', 'follows', 'cancelled'].includes(end))
 }
 
-/** What went wrong by itself, not because of something else that did. */
+/** Returns root failures, without tests that failed because of another one. */
 export function failuresOf(outcomes: readonly Outcome[]): Outcome[] {
   const own = outcomes.filter(({ end }) => end === 'failed')
   return own.length > 0 ? own : outcomes.filter(({ end }) => end === 'cancelled' || end === 'follows')
 }
 
-/** A process that is killed may leave half a line. */
+/** A process that was killed may leave half a line. */
 function parsed(line: string): RecordedEvent[] {
   try {
     return line === '' ? [] : [JSON.parse(line) as RecordedEvent]

@@ -8,7 +8,7 @@ const ONE_LINE_CHARACTERS_MAX = 300
 const ERROR_LINES_MAX = 60
 const SLOWEST = 20
 
-/** All that one file said, as soon as it has ended. */
+/** Formats the report of one file. */
 export function fileText(report: FileReport, remark = ''): string {
   const lines = [`▶ ${report.file} (${seconds(report.ms)})${remark}`]
   if (report.output.trim() !== '') lines.push(indented(report.output.trimEnd(), '  | '))
@@ -22,7 +22,7 @@ export function fileText(report: FileReport, remark = ''): string {
   return `${lines.join('\n')}\n`
 }
 
-/** What went wrong, each with its error, for whoever reads only the end. */
+/** Formats all failures with their errors, for readers of the end of the log. */
 export function failuresText(reports: readonly FileReport[]): string {
   const failed = reports.filter(({ failed }) => failed)
   if (failed.length === 0) return ''
@@ -33,14 +33,14 @@ export function failuresText(reports: readonly FileReport[]): string {
   return `\n✖ failing tests of ${failed.length} ${failed.length === 1 ? 'file' : 'files'}:\n\n${texts.join('\n\n')}\n`
 }
 
-/** Where the time went: the slowest files. */
+/** Formats the slowest files. */
 export function slowestText(reports: readonly FileReport[]): string {
   const slowest = reports.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)
   const lines = slowest.map(({ file, ms }) => `  ${seconds(ms).padStart(8)}  ${file}`)
   return `\nThe ${slowest.length} slowest of ${reports.length} files:\n${lines.join('\n')}\n`
 }
 
-/** Where the time went: parts and lanes. */
+/** Formats the times of parts and lanes. */
 export function lanesText(
   lanes: readonly { name: string; files: number; ms: number }[],
   reports: readonly FileReport[],
@@ -56,13 +56,13 @@ export function lanesText(
   return `\nThe time of parts (sums of their files), of lanes side by side, and of all:\n${lines.join('\n')}\n`
 }
 
-/** The last lines of node:test, of all files together. Continuous integration reads them. */
+/** Closing lines as printed by node:test, for all files together. Continuous integration parses them. */
 export function closingLines(reports: readonly FileReport[], duration_ms: number): string {
   const counts = Object.entries(totalsOf(reports.flatMap(({ outcomes }) => outcomes)))
   return [...counts, ['duration_ms', duration_ms.toFixed(3)] as const].map(([name, value]) => `ℹ ${name} ${value}\n`).join('')
 }
 
-/** An error without its stack, in one line. */
+/** Returns an error without its stack, in one line. */
 export function oneLine(note: string): string {
   const message = note.split(/\n\s+at /, 1)[0] ?? ''
   const text = message.replaceAll(/\s+/g, ' ').trim()

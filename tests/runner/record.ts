@@ -1,5 +1,5 @@
-// The reporter of every test file's process (`--test-reporter`). It notes each event at once in a file that the runner reads: what
-// had been reported when a process is killed is not lost, and what a test prints stays apart from what is said about it.
+// The reporter of every test file's process (`--test-reporter`). It writes each event at once to a file for the runner: events survive a
+// kill of the process, and stay separate from what tests print.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
@@ -7,13 +7,13 @@ import type { TestEvent } from 'node:test/reporters'
 /** Names the file. */
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
-/** One line of the file, as JSON: a test or suite is known, it has ended, or one of them said something (`t.diagnostic`). */
+/** One line of the file, as JSON: a test or suite was announced, has ended, or reported a message (`t.diagnostic`). */
 export type RecordedEvent =
   | { event: 'known'; id: number; parent: number | null; name: string; suite: boolean }
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
   | { event: 'said'; message: string }
 
-/** `follows`: it failed because one below it did. `cancelled`: it was ended, or not run because others had failed. */
+/** `follows`: failed because a test below it failed. `cancelled`: interrupted, or not run after too many failures. */
 export type End = 'passed' | 'failed' | 'follows' | 'cancelled' | 'skipped' | 'todo'
 
 export default async function* record(events: AsyncIterable<TestEvent>): AsyncGenerator<string, void> {
@@ -26,7 +26,7 @@ export default async function* record(events: AsyncIterable<TestEvent>): AsyncGe
   yield ''
 }
 
-/** The runner counts by itself. */
+/** The runner prints its own. */
 const CLOSING_LINE = /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/
 
 function recordedOf({ type, data }: TestEvent): RecordedEvent | undefined {
@@ -43,7 +43,7 @@ function recordedOf({ type, data }: TestEvent): RecordedEvent | undefined {
   return { ...ended, ...failureOf(error) }
 }
 
-/** The words of node:test for failures that are not the test's own. */
+/** Failure types of node:test that are not the test's own. */
 const ENDS: Partial<Record<string, End>> = {
   subtestsFailed: 'follows',
   cancelledByParent: 'cancelled',
@@ -56,7 +56,7 @@ function failureOf(error: Error | undefined): { end: End; note: string } {
   return { end, note: inspect(cause ?? error, { depth: 6, maxArrayLength: 100, maxStringLength: 20_000 }) }
 }
 
-/** Marks the error by which a file's remaining tests end when too many have failed. */
+/** Marks the error of tests that are skipped after too many failures in their file. */
 export const NOT_RUN = 'ERR_BERTH_NOT_RUN'
 
 function isNotRun(error: unknown): boolean {

@@ -33,7 +33,7 @@ const failing = (file: string) =>
   report(file, outcome('it holds', 'failed', { note: 'Error: it\n  does not\n    at here.ts:1\n    at there.ts:2' }))
 const passing = (file: string) => report(file, outcome('it holds', 'passed'))
 
-test('totals count as node:test does: suites apart, parents of failures as failures', () => {
+test('totals count as node:test does: suites separately, parents of failures as failures', () => {
   const outcomes = [
     outcome('suite', 'follows', { suite: true }),
     outcome('a', 'passed'),
@@ -63,7 +63,7 @@ test('a file that failed is repeated, when few files failed', () => {
   assert.deepEqual(filesToRepeat([machines, ...[1, 2, 3].map((each) => failing(`tests/api/${each}.test.ts`))]), [])
 })
 
-test('a repeat that passes makes the run green and is told as FLAKY with the first error', () => {
+test('a repeat that passes makes the run green and is reported as FLAKY with the first error', () => {
   const file = 'tests/acceptance/exec.test.ts'
   const { reports, flaky } = judged([passing('a'), failing(file)], [passing(file)])
   assert.deepEqual(
@@ -74,13 +74,13 @@ test('a repeat that passes makes the run green and is told as FLAKY with the fir
   assert.deepEqual(flaky.map(flakyLine), [`FLAKY ${file}: it holds: Error: it does not`])
 })
 
-test('a repeat that fails leaves the failure', () => {
+test('a repeat that fails keeps the failure', () => {
   const file = 'tests/acceptance/exec.test.ts'
   const { reports, flaky } = judged([failing(file)], [failing(file)])
   assert.deepEqual([reports.map(({ failed }) => failed), flaky], [[true], []])
 })
 
-test('failures are told with their error and where their logs are', () => {
+test('failures are reported with their error and the path of their logs', () => {
   assert.equal(failuresText([passing('a')]), '')
   assert.match(
     failuresText([passing('a'), failing('b')]),
@@ -88,13 +88,13 @@ test('failures are told with their error and where their logs are', () => {
   )
 })
 
-test('twenty files stand among the slowest, the slowest first', () => {
+test('the slowest list has twenty files, the slowest first', () => {
   const reports = Array.from({ length: 30 }, (_, at) => ({ ...passing(`file-${at}`), ms: at * 1000 }))
   const lines = slowestText(reports).trim().split('\n')
   assert.deepEqual([lines.length, lines[1], lines[20]], [21, '    29.0 s  file-29', '    10.0 s  file-10'])
 })
 
-test('words choose parts and paths, and parts run in their order', () => {
+test('words select parts and paths, and parts run in their order', () => {
   const files = [
     'tests/ledger/ledger.test.ts',
     'tests/acceptance/exec.test.ts',
@@ -108,7 +108,7 @@ test('words choose parts and paths, and parts run in their order', () => {
   assert.deepEqual(files.filter(isOnMachines), ['tests/acceptance/exec.test.ts'])
 })
 
-test('every bound of its own is of a file that is there, and longer than the usual one', () => {
+test('every special bound belongs to an existing file and exceeds the usual one', () => {
   for (const file of BOUNDED_FILES) {
     assert.ok(existsSync(path.join(ROOT, file)), file)
     assert.ok(fileBoundMs(file) > fileBoundMs('any'), file)

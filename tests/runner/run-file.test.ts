@@ -22,7 +22,7 @@ async function ran(source: string, { bound_ms = 60_000, signal = new AbortContro
 
 const endsOf = ({ outcomes }: FileReport) => outcomes.map(({ within, name, end }) => [...within, name, end].join(' '))
 
-test('the outcomes of a file stand in its order, with what they say', async () => {
+test('the outcomes of a file are in its order, with their diagnostics', async () => {
   const report = await ran(`
     test('one', (t) => { console.log('printed'); t.diagnostic('seed 7') })
     describe('several', () => {
@@ -58,7 +58,7 @@ test('after three failures the remaining tests of a file are cancelled, not lost
   assert.deepEqual(endsOf(report), ['a failed', 'b failed', 'c failed', 'later follows', 'later d cancelled', 'e cancelled'])
 })
 
-test('a file that hangs is ended at its bound, and what it had not done is cancelled', async () => {
+test('a file that hangs is ended at its bound, and its unfinished tests are cancelled', async () => {
   const report = await ran(
     `import { spawn } from 'node:child_process'
     test('quick', () => {})
@@ -73,7 +73,7 @@ test('a file that hangs is ended at its bound, and what it had not done is cance
   await until('what the file had started ends', 5000, () => !isRunning(started))
 })
 
-test('a file that is told to end takes down what it started, and says why it ended', async () => {
+test('a file that is told to end stops its processes, and says why it ended', async () => {
   const end = new AbortController()
   const ready = path.join(folder, 'ready')
   const gone = path.join(folder, 'gone')
@@ -90,7 +90,7 @@ test('a file that is told to end takes down what it started, and says why it end
   assert.equal(readFileSync(gone, 'utf8'), '')
 })
 
-test('a process that dies is a failure, although no test of it failed', async () => {
+test('a process that dies is a failure even if no test failed', async () => {
   for (const [source, note] of [
     [`test('one', () => {}); process.on('exit', () => { process.exitCode = 7 })`, /ended with 7/],
     [`test('one', () => process.kill(process.pid, 'SIGKILL'))`, /ended with SIGKILL/],
@@ -102,12 +102,12 @@ test('a process that dies is a failure, although no test of it failed', async ()
   }
 })
 
-test('a file without a test has failed', async () => {
+test('a file without tests has failed', async () => {
   const report = await ran('')
   assert.deepEqual([report.failed, report.outcomes.map(({ note }) => note)], [true, ['it has no test']])
 })
 
-test('a process that ends in the middle of its tests has failed', async () => {
+test('a process that ends before all its tests has failed', async () => {
   const { failed } = await ran(`test('one', () => process.exit(0)); test('two', () => {})`)
   assert.equal(failed, true)
 })

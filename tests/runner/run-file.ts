@@ -7,20 +7,20 @@ import { EVENTS_VARIABLE } from './record.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const RECORD = path.join(import.meta.dirname, 'record.ts')
-/** For taking down what it started. What it leaves behind is swept. */
+/** Time for cleaning up. The runner removes what is left. */
 const GRACE_MS = 60_000
 const BOUND_LOOK_MS = 500
 const OUTPUT_CHARACTERS_MAX = 16_000
 
 export interface FileTask {
-  /** From the clone's root. */
+  /** Relative to the clone's root. */
   file: string
   /** On a quiet computer. */
   bound_ms: number
-  /** Modules that are loaded before it. */
+  /** Modules that are loaded first. */
   imports: string[]
   env: NodeJS.ProcessEnv
-  /** Becomes the folder of its logs: what it printed, and what was noted of its tests. */
+  /** Folder for its logs: its output and the events of its tests. */
   folder: string
 }
 
@@ -29,14 +29,14 @@ export interface FileReport {
   ms: number
   outcomes: Outcome[]
   failed: boolean
-  /** The end of what it printed. */
+  /** The end of its output. */
   output: string
-  /** What its tests said of themselves (`t.diagnostic`). */
+  /** Diagnostics of its tests (`t.diagnostic`). */
   said: string[]
   folder: string
 }
 
-/** Runs one test file in a process of its own. It is ended when it exceeds its bound, or when `signal` is aborted, whose reason is a sentence. */
+/** Runs one test file in its own process. Ends it at its bound, or when `signal` is aborted with a reason. */
 export async function runFile({ file, bound_ms, imports, env, folder }: FileTask, signal: AbortSignal): Promise<FileReport> {
   mkdirSync(folder, { recursive: true })
   const began_ms = performance.now()
@@ -51,7 +51,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
     '--test-reporter-destination',
     'stdout',
   ]
-  // A group of its own: it is ended with the programs that it started.
+  // Own process group, so that ending it also ends programs that it started.
   const child = spawn(process.execPath, [...flags, path.resolve(ROOT, file)], {
     cwd: ROOT,
     env: { ...env, [EVENTS_VARIABLE]: events },
@@ -75,12 +75,12 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
   return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, said: saidIn(noted), folder }
 }
 
-/** A failure that is the file's, not one of its tests'. */
+/** A failure of the file itself, not of one of its tests. */
 export function fileFailure(file: string, note: string): Outcome {
   return { name: file, within: [], suite: false, end: 'failed', ms: 0, note }
 }
 
-/** The report of a file that was never started. */
+/** Reports a file that was never started. */
 export function notRun(file: string, folder: string, why: string): FileReport {
   const outcome: Outcome = { ...fileFailure(file, `not run: ${why}`), end: 'cancelled' }
   return { file, ms: 0, outcomes: [outcome], failed: true, output: '', said: [], folder }
@@ -92,7 +92,7 @@ function problemOf(outcomes: readonly Outcome[], ended_as: string, output: strin
   return outcomes.length === 0 ? 'it has no test' : undefined
 }
 
-/** Aborted when a file has had its time. */
+/** Aborts when the file's time is up. */
 function boundOf(bound_ms: number): { signal: AbortSignal; clear(): void } {
   const [end, goesOn] = [new AbortController(), patiently(bound_ms)]
   const timer = setInterval(() => {
@@ -114,7 +114,7 @@ async function endOf(child: ChildProcess, stop: AbortSignal): Promise<{ ended_as
       child.once('error', reject).once('exit', (code, signal) => resolve(String(code ?? signal)))
     })
     const ended_early = stop.aborted
-    if (ended_early) signalGroup(child, 'SIGKILL') // what it started may live on
+    if (ended_early) signalGroup(child, 'SIGKILL') // programs that it started may still run
     return { ended_as, ended_early }
   } finally {
     stop.removeEventListener('abort', end)

@@ -21,7 +21,7 @@ const LOGS_VARIABLE = 'BERTH_TEST_LOGS'
 export interface Plan {
   files: readonly string[]
   lanes: readonly Lane[]
-  /** Nothing of the suite is left out. */
+  /** The whole suite is run. */
   whole: boolean
   /** Called for each file that has passed. */
   passed(file: string): void
@@ -30,7 +30,7 @@ export interface Plan {
 export interface Run {
   first: FileReport[]
   repeats: FileReport[]
-  /** How long each lane worked, in the order in which they ended. */
+  /** Working time of each lane, in the order in which they ended. */
   lanes: { name: string; files: number; ms: number }[]
   /** The folder of all logs. */
   logs: string
@@ -43,11 +43,11 @@ interface Running extends Run, Pick<Plan, 'passed'> {
 }
 
 /**
- * Runs the files of a plan in lanes, then those that want to be alone, then what failed and may be a flake, then the ledger, and
- * prints each as it ends. When `end` is aborted, its reason says why all that is left is not run.
+ * Runs the files in lanes, then the exclusive files, then possible flakes again, then the ledger, and prints each report. After
+ * `end` is aborted, the remaining files are not run, for the abort's reason.
  */
 export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSignal): Promise<Run> {
-  // In the folder of the system, not in the clone: a reader of a failure finds it when the clone is gone.
+  // In the system's temporary folder, so that logs outlive the clone.
   const logs = process.env[KEPT_VARIABLE] ?? mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
   const context = await openContext(files, baseEnvironment(logs, whole), end)
   const run: Running = { first: [], repeats: [], lanes: [], logs, context, end, whole, passed }
@@ -57,13 +57,13 @@ export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSi
   await workOff(run, { name: 'alone', takes: ['alone'] }, waiting)
   await cleanUp(run)
   await repeatFlakes(run)
-  // It also judges what a repeat has observed.
+  // Runs last, so that it sees the repeated tests too.
   await workOff(run, { name: 'ledger', takes: ['last'] }, waiting)
   await cleanUp(run, context.close)
   return run
 }
 
-/** Takes down what ended files left behind, while no other runs. A clean-up that fails makes the run red, and ends nothing else. */
+/** Removes what ended files left behind, while no file runs. A failed clean-up makes the run red, but does not stop it. */
 async function cleanUp(run: Running, also: () => Promise<void> = async () => undefined): Promise<void> {
   for (const step of [also, sweepServices]) {
     await step().catch((error: unknown) => {
@@ -78,9 +78,9 @@ function baseEnvironment(logs: string, whole: boolean): NodeJS.ProcessEnv {
   const observed = path.join(logs, 'observed')
   mkdirSync(observed)
   return {
-    // Every process compiles the same sources. What the first one made is taken by the others, and by the services that they start.
+    // Shared compile cache for all test processes and their services.
     NODE_COMPILE_CACHE: path.join(logs, 'compiled'),
-    // A request that no test asks for would take a fault that a seed has drawn for another.
+    // An unexpected request could consume a fault that a seed intended for another one.
     BERTH_NO_VERSION_CHECK: '1',
     ...process.env,
     [OBSERVED_VARIABLE]: observed,
@@ -108,7 +108,7 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
   const { context, end, logs } = run
   const folder = path.join(logs, `${file.replaceAll('/', '-')}${remark.replaceAll(/\W+/g, '-')}`)
   const env = end.aborted ? String(end.reason) : await context.environment(file)
-  // A process that cannot be started, for one, is told as everything else: the other lanes go on.
+  // A process that cannot be started is reported like a failure: the other lanes continue.
   const report =
     typeof env === 'string'
       ? notRun(file, folder, env)
@@ -119,12 +119,12 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
 }
 
 async function started({ end, whole }: Running, file: string, env: NodeJS.ProcessEnv, folder: string): Promise<FileReport> {
-  // The checks of tools/ report what others have found: all of it is of use.
+  // Checks in tools/ only report findings: show all of them.
   const imports = file.startsWith('tools/checks/') ? [OBSERVE] : [OBSERVE, STOP_EARLY]
   const task = { file, bound_ms: fileBoundMs(file), imports, env: { [LOGS_VARIABLE]: path.join(folder, 'services'), ...env }, folder }
   const found = await runFile(task, end)
   const report = whole ? withoutSkips(found) : found
-  // Nobody looks at the services of what passed.
+  // Logs of services are kept only for failures.
   if (!report.failed) rmSync(path.join(folder, 'services'), { recursive: true, force: true })
   return report
 }

@@ -2,7 +2,7 @@ import type { FileReport } from './run-file.ts'
 
 interface AllowedSkip {
   file: string
-  /** Of `title: reason of the skip`. */
+  /** Matches `title: reason of the skip`. */
   what: RegExp
   because: string
 }
@@ -21,7 +21,7 @@ const NEED_PYTHON = [
   'tests/acceptance/watch.test.ts',
 ]
 
-/** What a whole run may leave out, and why. Every other skip is a failure: nobody reads the number of skipped tests. */
+/** Skips that a whole run may have, and the reason. Every other skip is a failure, because skips are easily overlooked. */
 export const ALLOWED_SKIPS: AllowedSkip[] = [
   {
     file: 'tools/checks/go-machines.test.mjs',
@@ -60,7 +60,7 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
   })),
 ]
 
-/** A report of a whole run, in which a skip that is not listed has failed. */
+/** Turns skips that are not listed into failures, for a whole run. */
 export function withoutSkips(report: FileReport): FileReport {
   const outcomes = report.outcomes.map((outcome) => {
     if (outcome.end !== 'skipped' || isAllowed(report.file, `${outcome.name}: ${outcome.note}`)) return outcome

@@ -9,21 +9,21 @@ import { slownessOf, takenBetween, watchWeather } from './weather.ts'
 const folder = mkdtempSync(path.join(tmpdir(), 'berth-weather-'))
 after(() => rmSync(folder, { recursive: true }))
 
-test('other work is what the processors did beside this run', () => {
+test('other work is the processor time that this run did not use', () => {
   const from = { at_ms: 1000, all_ms: 500, own_ms: 300 }
   assert.equal(takenBetween(from, { at_ms: 2000, all_ms: 2500, own_ms: 800 }, 2), 0.75)
   assert.equal(takenBetween(from, { at_ms: 2000, all_ms: 1000, own_ms: 800 }, 2), 0)
   assert.equal(takenBetween(from, { at_ms: 2000, all_ms: 9000, own_ms: 100 }, 2), 1)
 })
 
-test('half the speed and half the processors are four times as long, and nothing is shorter than on a quiet computer', () => {
+test('half the speed and half the processors make it four times slower, and no bound gets shorter', () => {
   assert.equal(slownessOf(1, 0), 1)
   assert.equal(slownessOf(2, 0), 1)
   assert.equal(slownessOf(0.5, 0.5), 4)
   assert.equal(slownessOf(0.5, 1), 20)
 })
 
-test('the file has the slowness from the start, and bounds of tests follow it', async () => {
+test('the file holds the slowness from the start, and bounds of tests follow it', async () => {
   const file = path.join(folder, 'slowness')
   const weather = watchWeather(file, { look: () => ({ all_ms: 0, own_ms: 0 }), measure: () => 0.25 })
   try {

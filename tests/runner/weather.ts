@@ -1,29 +1,29 @@
 import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
-/** What a computer is like while a run lasts: how fast its processors are, and how much of them other work takes. */
+/** Speed of the computer and the load by other work during a run. */
 export interface Weather {
-  /** How much longer things take than on a quiet computer of the speed that bounds were written for; at least 1. */
+  /** Factor by which the computer is slower than a quiet one of reference speed; at least 1. */
   slowness(): number
-  /** The mean of what other work took of the processors, 0 to 1. */
+  /** Mean share of the processors used by other work, 0 to 1. */
   taken(): number
-  /** Of the computer alone, without other work. */
+  /** Speed without other work. */
   readonly speed: number
   close(): void
 }
 
-/** Processor time that the work below takes where the bounds were measured. */
+/** CPU time of the work below on the reference computer. */
 const REFERENCE_MS = 200
 const WORK_TURNS = 1_000_000
 const LOOK_MS = 3000
-/** A look tells little by itself: a command of another may last a second. */
+/** Weight of the new sample: a single one is unreliable, since another command may last a second. */
 const SMOOTHED = 0.4
-/** What is slower is not slow, but hangs. */
+/** Beyond this the computer is considered hung. */
 const SLOWNESS_MAX = 20
 /** Clock ticks of /proc a second. */
 const TICKS_PER_SECOND = 100
 
-/** Measures the speed, then looks every three seconds what other work takes. `file` always has the slowness. */
+/** Measures the speed once, then the load every three seconds. Keeps the current slowness in `file`. */
 export function watchWeather(file: string, { look = procTimes, measure = measuredSpeed } = {}): Weather {
   const processors = availableParallelism()
   const first = { at_ms: performance.now(), ...look() }
@@ -49,33 +49,33 @@ export function watchWeather(file: string, { look = procTimes, measure = measure
   return { slowness, taken: () => sum / looks, speed, close: () => clearInterval(timer) }
 }
 
-/** For people: what bounds of tests are multiplied by, and why. */
+/** Describes for people the factor of all test limits and its cause. */
 export function weatherText({ slowness, taken, speed }: Pick<Weather, 'slowness' | 'taken' | 'speed'>): string {
   const others = `other work takes ${Math.round(taken() * 100)} % of the processors`
   return `Bounds are ${slowness().toFixed(1)} times those of a quiet computer: this one has ${speed.toFixed(2)} times its speed, and ${others}`
 }
 
-/** What bounds are multiplied by. Nothing is faster than they say, since they are no measurements. */
+/** Returns the factor for limits. It is never below 1. */
 export function slownessOf(speed: number, taken: number): number {
   return Math.min(SLOWNESS_MAX, Math.max(1, 1 / speed) / Math.max(1 - taken, 1 / SLOWNESS_MAX))
 }
 
 interface Times {
-  /** Milliseconds of all processors in which something ran. */
+  /** Busy milliseconds of all processors. */
   all_ms: number
-  /** Those of this run's processes. */
+  /** Busy milliseconds of this run's processes. */
   own_ms: number
 }
 
-/** The part of the processors that work of others had, 0 to 1. */
+/** Returns the share of the processors used by other work, 0 to 1. */
 export function takenBetween(from: Times & { at_ms: number }, to: Times & { at_ms: number }, processors: number): number {
   const others_ms = to.all_ms - from.all_ms - Math.max(0, to.own_ms - from.own_ms)
   return Math.min(1, Math.max(0, others_ms / Math.max(1, (to.at_ms - from.at_ms) * processors)))
 }
 
 /**
- * A run that is enclosed sees its own processes alone; what a process used passes to the one that reaps it, so that nothing is lost. Where a
- * run is not enclosed, all processes count as its own, and the computer as quiet.
+ * An enclosed run sees only its own processes. The time of an ended process is added to its parent's, so none is lost. Without an
+ * enclosure, all processes count as its own, and the computer as quiet.
  */
 function procTimes(): Times {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0, steal = 0] = (
@@ -98,7 +98,7 @@ function ticksOf(pid: string): number {
   }
 }
 
-/** 1 is the speed that the bounds were written for. Processor time, so that other work does not count here. */
+/** 1 is the reference speed. Uses CPU time, so that other work has no effect. */
 function measuredSpeed(): number {
   const counts: Record<number, number> = {}
   const before = process.cpuUsage()

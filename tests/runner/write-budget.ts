@@ -1,4 +1,4 @@
-// `npm run test:budget`: writes the rows of tests/runner/budget.json from the seconds that runs on a quiet computer have noted.
+// `npm run test:budget`: writes tests/runner/budget.json from the recorded seconds of runs on a quiet computer.
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { AIM_MINUTES, BUDGET_FILE, budgetOf, predictedMs, readRecord } from './budget.ts'

@@ -5,14 +5,14 @@ import type { StripeConfig } from '../../service/api/payment/stripe.ts'
 import type { FailpointName } from '../../service/lib/failpoints.ts'
 import { startMainProcess, type MainProcess } from './main-process.ts'
 
-/** An api as the supervisor starts it, on the database of a test. */
+/** An api process as the supervisor starts it, on the database of a test. */
 export type ApiProcess = MainProcess
 
 interface Options {
-  /** Without: into a folder. */
+  /** Absent: mail goes into a folder. */
   mail?: MailConfig
   stripe?: StripeConfig
-  /** Where it is killed as by `kill -9`. */
+  /** Failpoint that kills it with SIGKILL. */
   killed_at?: FailpointName
 }
 
@@ -26,7 +26,7 @@ export async function startApiProcess(w: World, { mail, stripe, killed_at }: Opt
   return startMainProcess('api', { ...CONFIG, ...of }, { config_path: join(w.keys_dir, 'api.json'), env })
 }
 
-/** What the settings of an api say that a test has no wish for. */
+/** Default settings of an api in tests. */
 export const API_BOUNDS = {
   edge_requests_per_minute: 0,
   caller_requests_per_minute: 0,

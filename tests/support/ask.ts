@@ -9,7 +9,7 @@ export function isOk(options: http.RequestOptions): Promise<boolean> {
   )
 }
 
-/** Sends one GET over a connection of its own and reads the whole answer. */
+/** Sends one GET on a new connection and reads the whole response. */
 export function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const request = http.get({ ...options, agent: false, timeout: patience(30_000) }, (response) => {

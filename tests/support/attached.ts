@@ -23,17 +23,17 @@ export interface Closed {
   reason: string
 }
 
-/** A client of an attach route: events come one by one, and are never lost before they are asked for. */
+/** A client of an attach route. It buffers events until they are read. */
 export interface Attached extends AsyncIterable<AttachEvent> {
   socket: WebSocket
-  /** Headers of the handshake's answer. */
+  /** Headers of the handshake's response. */
   headers: Record<string, string | string[] | undefined>
   say(message: unknown): void
   /** undefined: it was closed, and everything was read. */
   next(): Promise<AttachEvent | undefined>
-  /** Reads until the text that was printed from here on fits, and returns that text; fails with it after a minute. */
+  /** Reads until the newly printed text matches, and returns that text. Fails with the text after a minute. */
   until(fits: RegExp): Promise<string>
-  /** Reads all that is left. */
+  /** Reads all remaining events. */
   rest(): Promise<AttachEvent[]>
   closed: Promise<Closed>
 }
@@ -101,5 +101,5 @@ export async function attach(url: string, options: { token?: string; protocols?:
   }
 }
 
-/** What an event printed. Latin-1, so that no byte is lost whatever it is part of. */
+/** Output of an event. Latin-1 keeps every byte. */
 export const printed = (event: AttachEvent) => (event.type === 'output' ? Buffer.from(event.data ?? '', 'base64').toString('latin1') : '')

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 
-/** Somebody's browser, on this computer and in no workspace. */
+/** A browser on this computer, outside of any workspace. */
 export interface Chromium {
   goto(url: string): Promise<void>
-  /** What an expression of the page comes to. */
+  /** Evaluates an expression in the page. */
   evaluate(expression: string): Promise<unknown>
   close(): Promise<void>
 }
@@ -18,7 +18,7 @@ const FLAGS = [
 ] // prettier-ignore
 const ANSWER_MS = 120_000
 
-/** The browser of a template's image, which the test need not install: in a mount namespace that ends with it. */
+/** Runs the browser of a template's image, so that the test need not install one. Its mount namespace ends with it. */
 const START = `
 set -e
 mount -t erofs -o ro,loop "$IMAGE" "$ROOT" || mount -t erofs -o ro "$IMAGE" "$ROOT"
@@ -34,8 +34,8 @@ interface Said {
 }
 
 /**
- * @param image of a template that has Chromium.
- * @param flags beside its own.
+ * @param image of a template that has Chromium
+ * @param flags in addition to the default ones
  */
 export async function openChromium(image: string, flags: readonly string[] = []): Promise<Chromium> {
   const root = mkdtempSync(path.join(tmpdir(), 'berth-chromium-'))
@@ -65,13 +65,13 @@ export async function openChromium(image: string, flags: readonly string[] = [])
   }
 }
 
-/** Chromium's own words: JSON, ended by a NUL, on descriptors 3 and 4. */
+/** Chromium's protocol: JSON messages ending with NUL on descriptors 3 and 4. */
 function speak(child: ChildProcess, ended: Promise<void>) {
   const [to, from] = [child.stdio[3] as Writable, child.stdio[4] as Readable]
   const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>()
   let rest = ''
   let last_id = 0
-  to.on('error', () => undefined) // its end tells those who wait
+  to.on('error', () => undefined) // its end rejects pending requests
   from.setEncoding('utf8')
   from.on('data', (text: string) => {
     const messages = (rest + text).split('\0')

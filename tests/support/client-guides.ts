@@ -10,9 +10,9 @@ const NODE = [process.execPath, '--disable-warning=ExperimentalWarning']
 const TIMEOUT_MS = 200_000
 
 export interface Sampled {
-  /** What the page says that its samples print. */
+  /** Output that the page shows for its samples. */
   prints: string
-  /** What they print. */
+  /** Actual output. */
   printed: string
 }
 
@@ -21,7 +21,7 @@ interface Where {
   api_key: string
 }
 
-/** Runs all that a page of docs/ shows in TypeScript, as one program. */
+/** Runs all TypeScript samples of a page of docs/ as one program. */
 export async function runTypescript(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'ts')
   const program = blocks.join('\n').replaceAll("'@berth/sdk'", JSON.stringify(await builtSdk()))
@@ -32,24 +32,24 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
 }
 
 const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' } = process.env
-/** Where the packages are that the Python SDK needs; undefined where set-up could not get them. */
+/** Folder of the packages that the Python SDK needs; undefined if set-up could not install them. */
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
-/** Of a test that needs them. */
+/** Skip reason of a test that needs them. */
 export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 
-/** Runs all that a page of docs/ shows in Python, as one program. */
+/** Runs all Python samples of a page of docs/ as one program. */
 export async function runPythonPage(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'python')
   return { prints, printed: await runPython(blocks.join('\n'), where) }
 }
 
-/** @returns what the program prints */
+/** @returns the program's output */
 export async function runPython(program: string, where: Where): Promise<string> {
   const paths = [path.join(ROOT, 'sdk/python'), PYTHON_PACKAGES ?? ''].join(':')
   return inFolder((folder) => output(['env', `PYTHONPATH=${paths}`, 'PYTHONDONTWRITEBYTECODE=1', 'python3', '-c', program], folder, where))
 }
 
-/** Runs the commands of a page that call `berth`, as one script; what stands before, and sets up, is left out. */
+/** Runs the commands of a page as one script, from the set-up of `berth` on. */
 export async function runCommands(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'sh')
   const setUp = Math.max(
@@ -65,7 +65,7 @@ export async function runCommands(page: string, where: Where): Promise<Sampled> 
   })
 }
 
-/** What is `text` is printed by each of the samples since the `text` before, which do the same in several languages. */
+/** A `text` block is the output of the samples since the previous `text` block, which do the same in several languages. */
 function readPage(page: string, language: string): { blocks: string[]; prints: string } {
   const text = readFileSync(path.join(ROOT, page), 'utf8')
   const blocks: string[] = []
@@ -95,6 +95,6 @@ async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
 async function output([program = '', ...args]: readonly string[], cwd: string, { url, api_key }: Where): Promise<string> {
   const env = { PATH: process.env['PATH'] ?? '', BERTH_URL: url, BERTH_API_KEY: api_key, BERTH_CONFIG_DIR: cwd }
   const running = promisify(execFile)(program, args, { cwd, env, timeout: TIMEOUT_MS })
-  running.child.stdin?.end() // a command reads what is piped in, to its end
+  running.child.stdin?.end() // a command reads its stdin to the end
   return (await running).stdout
 }

@@ -2,7 +2,7 @@ import http from 'node:http'
 import { isTerminal, type OperationState } from '../../contract/states/operation.ts'
 import { patience } from './patience.ts'
 
-/** One answer, read whole. */
+/** One complete response. */
 export interface Answer<T = Record<string, unknown>> {
   status: number
   headers: http.IncomingHttpHeaders
@@ -10,20 +10,20 @@ export interface Answer<T = Record<string, unknown>> {
   bytes: Buffer
 }
 
-/** Of an operation that failed. */
+/** Error of a failed operation. */
 export interface OperationError {
   code: string
   message: string
   details: Record<string, unknown>
 }
 
-/** Status, code and reason of a refusal, for one look at all three. */
+/** Status, code and reason of a refusal. */
 export function refusalOf({ status, body }: Pick<Answer<unknown>, 'status' | 'body'>): [number, string, string | undefined] {
   const { error } = body as { error: { code: string; details?: { reason?: string } } }
   return [status, error.code, error.details?.reason]
 }
 
-/** What a refusal tells beside them. */
+/** Details of a refusal. */
 export function detailsOf({ body }: Pick<Answer<unknown>, 'body'>): Record<string, unknown> {
   return (body as { error: { details?: Record<string, unknown> } }).error.details ?? {}
 }
@@ -41,7 +41,7 @@ export interface RequestOptions {
 const keepAlive = new http.Agent({ keepAlive: true, maxSockets: 256 })
 const OPEN_MS = 180_000
 
-/** Sends one request over a kept connection and hands out the response as it comes. */
+/** Sends one request on a keep-alive connection and returns the streaming response. */
 export function send(url: string, options: RequestOptions = {}): Promise<http.IncomingMessage> {
   const payload = options.json === undefined ? options.bytes : Buffer.from(JSON.stringify(options.json))
   const headers: Record<string, string | number> = { ...options.headers }
@@ -65,7 +65,7 @@ export function send(url: string, options: RequestOptions = {}): Promise<http.In
   })
 }
 
-/** Sends one request and reads the whole answer; `body` is the parsed JSON, or {} where there is none. */
+/** Sends one request and reads the whole response; `body` is the parsed JSON, or {} without JSON. */
 export async function call<T = Record<string, unknown>>(url: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await send(url, options)
   const chunks: Buffer[] = []
@@ -89,21 +89,21 @@ interface OpenBody {
   tool_token: { token: string } | null
 }
 
-/** The application API and the gateway as one caller sees them. */
+/** The application API and the gateway as one caller uses them. */
 export interface Client {
   base_url: string
   api_key: string
   api<T = Record<string, unknown>>(path: string, options?: RequestOptions): Promise<Answer<T>>
   /** Opens a key and waits until it runs. */
   open(key: string, body?: Record<string, unknown>): Promise<OpenedWorkspace>
-  /** A lifecycle verb, waited for until its operation ended. */
+  /** Runs a lifecycle verb and waits until its operation ends. */
   operate(
     path: string,
     options?: RequestOptions,
   ): Promise<{ id: string; state: string; error: OperationError | null; result: Record<string, unknown> | null }>
   token(workspace_id: string): Promise<string>
   tool<T = Record<string, unknown>>(workspace: OpenedWorkspace, path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** Runs a command to its end and returns what it printed. */
+  /** Runs a command to its end and returns its output. */
   run(workspace: OpenedWorkspace, argv: string[], body?: Record<string, unknown>): Promise<RunResult>
 }
 
@@ -122,7 +122,7 @@ export interface OutputEvent {
   [field: string]: unknown
 }
 
-/** Events of an NDJSON stream, as they come. */
+/** Parses an NDJSON stream while it arrives. */
 export async function* ndjson(response: AsyncIterable<Buffer>): AsyncGenerator<OutputEvent> {
   let rest = ''
   for await (const chunk of response) {
@@ -167,7 +167,7 @@ export function createClient(base_url: string, api_key: string): Client {
         operation_id ??= opened.operation?.id ?? null
         if (status === 200 && opened.cell_endpoint && opened.tool_token)
           return { id: opened.workspace.id, endpoint: opened.cell_endpoint, token: opened.tool_token.token, operation_id }
-        // A busy computer may take longer than a call is held; what has failed is not begun again.
+        // A busy computer may take longer than a call waits. A failed open is not retried.
         const begins = status === 202 && opened.operation !== null && !isTerminal(opened.operation.state)
         if (!begins || performance.now() > deadline_ms) throw new Error(`open answered ${status}: ${JSON.stringify(opened)}`)
       }
@@ -192,7 +192,7 @@ export function createClient(base_url: string, api_key: string): Client {
       })
       const out = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
       let exit: OutputEvent | null = null
-      // To the stream's end, not to the exit event: a stream that is left early takes its connection with it.
+      // Reads to the stream's end: leaving a stream early closes its connection.
       for await (const event of ndjson(response)) {
         if (event.type === 'output' && event.stream) out[event.stream].push(Buffer.from(event.data ?? '', 'base64'))
         if (event.type === 'error') throw new Error(`output ended with ${JSON.stringify(event)}`)

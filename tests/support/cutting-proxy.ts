@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { generatorOf, testSeed } from './seed.ts'
 
-/** Stands between a client and a server, and cuts each connection after a random number of bytes. */
+/** A proxy that cuts each connection after a random number of bytes. */
 export interface CuttingProxy {
   url: string
-  /** For the failure message: the same seed cuts at the same counts. */
+  /** For the failure message: the same seed cuts at the same byte counts. */
   seed: number
   cuts(): number
-  /** From now on connections live. */
+  /** Later connections are not cut. */
   stopCutting(): void
   close(): void
 }

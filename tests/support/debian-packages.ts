@@ -7,7 +7,7 @@ import { patience } from './patience.ts'
 const run = promisify(execFile)
 const SUITE = 'bookworm'
 
-/** Packages of the Debian that the guests of `base` are, by this computer's own apt. @returns why there are none, or undefined */
+/** Downloads Debian packages for guests of `base` with the local apt. @returns the reason if that is impossible, else undefined */
 export async function debianPackages(folder: string, names: readonly string[]): Promise<string | undefined> {
   const codename = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1]
   if (codename !== SUITE) return `this computer is no ${SUITE}`
@@ -20,7 +20,7 @@ export async function debianPackages(folder: string, names: readonly string[]): 
   return undefined
 }
 
-/** Unpacks them below a folder of this computer. */
+/** Unpacks them below a local folder. */
 export async function unpack(packages: string, below: string): Promise<void> {
   for (const name of readdirSync(packages)) await run('dpkg-deb', ['-x', path.join(packages, name), below])
 }

@@ -1,6 +1,6 @@
 /**
- * Two apps of a workspace as people have them at work: a dev server, whose page is loaded anew when its file changes, and a terminal in a
- * page. Both over WebSockets, written with what every Python has.
+ * Two typical apps of a workspace: a dev server whose page reloads when its file changes, and a terminal in a page. Both use
+ * WebSockets and only Python's standard library.
  */
 export const DEV_APP = `
 import base64, hashlib, http.server, os, pty, threading, time

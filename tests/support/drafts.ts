@@ -9,7 +9,7 @@ interface World {
   ids: Ids
 }
 
-/** A state of a draft as the capture of its workspace leaves it. @returns its id. */
+/** Inserts a draft state as a capture of its workspace does. @returns its id */
 export async function draftState(
   { database: { superuser: db }, clock, ids }: World,
   workspace_id: string,
@@ -33,7 +33,7 @@ export async function draftState(
   return id
 }
 
-/** As many states as a draft may have. */
+/** Inserts the maximal number of states of a draft. */
 export async function allDraftStates(w: World, workspace_id: string): Promise<void> {
   for (let made = 0; made < LIMITS.template_build.draft_states_max; made++) await draftState(w, workspace_id)
 }

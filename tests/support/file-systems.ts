@@ -9,10 +9,10 @@ export interface SmallFileSystem {
   close(): void
 }
 
-/** An ext4 of its own on a loop device, so that a test may fill it. */
+/** Makes a separate ext4 on a loop device, which a test may fill. */
 export function smallFileSystem(size_gib: number): SmallFileSystem {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-small-'))
-  chmodSync(directory, 0o755) // the service's users must come through
+  chmodSync(directory, 0o755) // the service's users must pass through
   const image = path.join(directory, 'image')
   const mounted = path.join(directory, 'mounted')
   mkdirSync(mounted)
@@ -28,12 +28,12 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
-/** Written, where all before is only taken: the last blocks of a file system are told apart by writing alone. */
+/** Bytes to write at the end: before that blocks are only allocated, but only a write shows exactly when the disk is full. */
 const WRITTEN_BYTES = 128 << 20
 
 /**
- * Takes the free blocks of the file system that holds `directory`, but for `left_bytes`. It takes some seconds, and connections that
- * end meanwhile must be seen to: the next call would be sent on one of them.
+ * Fills the file system of `directory` except for `left_bytes`. It takes seconds, so it yields to the event loop: connections that
+ * end must be noticed, or the next call would use one of them.
  */
 export async function fillFileSystem(directory: string, left_bytes = 0): Promise<{ free(): void }> {
   const file = path.join(directory, 'berth-test-filler')
@@ -48,7 +48,7 @@ export async function fillFileSystem(directory: string, left_bytes = 0): Promise
   try {
     for (let at = taken_bytes; free_bytes() > left_bytes; at += block.length) {
       writeSync(fd, block, 0, block.length, at)
-      fsyncSync(fd) // what is free is told only of what is written
+      fsyncSync(fd) // free space is only updated after a sync
       await setImmediate()
     }
   } catch (error) {

@@ -1,4 +1,4 @@
-// Which test runs the samples of each guide, and which sample none can run.
+// Maps the samples of each guide to the test that runs them, and lists those that no test can run.
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -10,7 +10,7 @@ export interface Sample {
   text: string
 }
 
-/** Pages that do the same in several languages, and `internet.md` apart: it needs an internet of the test's own. */
+/** Pages with the same samples in several languages. `internet.md` is separate, because it needs a test internet. */
 export const TASK_PAGES: Readonly<Record<string, readonly ('ts' | 'python' | 'sh')[]>> = {
   start: ['ts', 'python', 'sh'],
   'run-code': ['ts', 'python', 'sh'],
@@ -25,7 +25,7 @@ export const TASK_PAGES: Readonly<Record<string, readonly ('ts' | 'python' | 'sh
   watch: ['ts', 'python'],
 }
 
-/** The file whose test runs all samples of a page in a language, apart from those of `NOT_RUN`. */
+/** The test that runs all samples of a page in a language, except those in `NOT_RUN`. */
 export const RUN_BY: readonly { page: string; languages: readonly string[]; test: string }[] = [
   ...Object.entries(TASK_PAGES).map(([page, languages]) => ({ page: `${page}.md`, languages, test: 'acceptance/tasks.test.ts' })),
   { page: 'egress.md', languages: ['ts', 'python', 'sh'], test: 'acceptance/guides.test.ts' },
@@ -40,7 +40,7 @@ export const RUN_BY: readonly { page: string; languages: readonly string[]; test
   { page: 'template-drafts.md', languages: ['ts', 'python', 'sh'], test: 'acceptance/template-drafts.test.ts' },
 ]
 
-/** Samples that no test can run as they stand, by how they begin. */
+/** Samples that cannot run unchanged, by their beginning. */
 export const NOT_RUN: readonly { page: string; begins: string; because: string }[] = [
   {
     page: 'start.md',
@@ -105,7 +105,7 @@ export const NOT_RUN: readonly { page: string; begins: string; because: string }
   },
 ]
 
-/** A block that only says where the service is: a test says the same in the environment. */
+/** A block that only sets the service's address: tests set it in the environment. */
 export const isSetUp = ({ text }: Sample) => /^export (BERTH|BERTH_URL|URL)=/.test(text)
 
 export function samplesOf(page: string): Sample[] {

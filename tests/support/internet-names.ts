@@ -1,5 +1,5 @@
-// Names of a test's internet. As a program, `internet-names.ts NAMES` answers DNS questions in the namespace that it is started in: every
-// name of NAMES (JSON) with its address, all others as names that do not exist. It ends with its stdin.
+// DNS of a test's internet. As a program, `internet-names.ts NAMES` answers DNS questions in its namespace: names in NAMES (JSON) have
+// their address, all others do not exist. It ends with its stdin.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -7,10 +7,10 @@ import { execFileSync } from 'node:child_process'
 import type { Internet } from './internet.ts'
 import { patience } from './patience.ts'
 
-/** For the setting `resolvers`. */
+/** Value of the setting `resolvers`. */
 export const NAME_SERVER = '203.0.113.53'
 
-/** Gives the internet these names, by their addresses: those that it has, and others of its range. */
+/** Adds names with their addresses, which may be new addresses of the range. */
 export async function nameInternet({ uplink }: Pick<Internet, 'uplink'>, names: Record<string, string>): Promise<AsyncDisposable> {
   for (const address of new Set([NAME_SERVER, ...Object.values(names)]))
     execFileSync('ip', ['-n', uplink, 'address', 'replace', `${address}/32`, 'dev', 'lo'], { timeout: patience(60_000) })
@@ -29,7 +29,6 @@ const HEADER_BYTES = 12
 const [A, IN] = [1, 1]
 const TTL_SECONDS = 60
 
-/** The answer to a question of one name. */
 function answer(question: Buffer, names: Record<string, string>): Buffer {
   const labels: string[] = []
   let at = HEADER_BYTES
@@ -43,7 +42,7 @@ function answer(question: Buffer, names: Record<string, string>): Buffer {
   const header = Buffer.from(question.subarray(0, HEADER_BYTES))
   header.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2)
   header.writeUInt16BE(is_answered ? 1 : 0, 6)
-  header.writeUInt32BE(0, 8) // nothing but the answer
+  header.writeUInt32BE(0, 8) // only the answer section
   const record = Buffer.alloc(16)
   record.writeUInt16BE(0xc000 + HEADER_BYTES, 0)
   record.writeUInt16BE(A, 2)

@@ -1,4 +1,4 @@
-// Runs in a namespace that a test made: `internet-server.ts FOLDER`. Every request is a line on stdout; it ends with its stdin.
+// Runs in a test's namespace: `internet-server.ts FOLDER`. Prints a line for each request and ends with its stdin.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
@@ -6,7 +6,7 @@ import https from 'node:https'
 import path from 'node:path'
 
 const [folder = ''] = process.argv.slice(2)
-/** What the repositories below /private/ ask for. */
+/** Credentials of the repositories below /private/. */
 const SECRET = `Basic ${Buffer.from('anyone:s3cret-token').toString('base64')}`
 const PAGES: Record<string, string> = {
   '/page': '<!doctype html><title>A page</title><h1>Hello</h1><script>document.body.append("made by a script")</script>',
@@ -19,7 +19,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   const page = PAGES[url.replace(/\?.*/, '')]
   if (page !== undefined) return void response.writeHead(200, { 'content-type': 'text/html' }).end(page)
   if (url.startsWith('/slow/')) return // never answered
-  if (url === '/sink') return void request.resume() // nor is this, which is read without end
+  if (url === '/sink') return void request.resume() // never answered; the body is read
   if (url.startsWith('/trickle/')) return trickle(response, Number(url.slice('/trickle/'.length)))
   if (url.startsWith('/elsewhere/')) {
     return void response.writeHead(302, { location: `https://203.0.113.11${url.slice('/elsewhere'.length)}` }).end()
@@ -30,7 +30,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   repository(request, response, url)
 }
 
-/** 400 bytes a second, for so many half seconds and however late it comes to them; then the connection stays as it is. */
+/** Sends 400 bytes a second for the given number of half seconds, catching up if late. Then the connection stays open. */
 function trickle(response: ServerResponse, times: number): void {
   const began_ms = performance.now()
   let sent = 0
@@ -43,7 +43,7 @@ function trickle(response: ServerResponse, times: number): void {
   response.on('close', () => clearInterval(timer))
 }
 
-/** `git http-backend` as a CGI program. */
+/** Runs `git http-backend` as a CGI program. */
 function repository(request: IncomingMessage, response: ServerResponse, url: string): void {
   const [pathname = '', query = ''] = url.replace(/^\/private/, '').split('?')
   const backend = spawn('git', ['http-backend'], {
@@ -63,7 +63,7 @@ function repository(request: IncomingMessage, response: ServerResponse, url: str
     },
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  request.pipe(backend.stdin).on('error', () => undefined) // it does not read what it does not need
+  request.pipe(backend.stdin).on('error', () => undefined) // the program may not read all of it
   const chunks: Buffer[] = []
   backend.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
   backend.stdout.on('end', () => {

@@ -6,31 +6,31 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { patience } from './patience.ts'
 
-/** Of a range that is never routed in the world: what a guest sends there reaches the namespace of the test, or nobody. */
+/** Addresses of a range that is never routed on the internet: packets reach the test's namespace or nothing. */
 export const INTERNET_ADDRESS = '203.0.113.10'
 export const OTHER_ADDRESS = '203.0.113.11'
-/** Names that the server's certificate has beside its addresses. */
+/** Names in the server's certificate, in addition to its addresses. */
 export const INTERNET_HOST = 'api.example.com'
 export const OTHER_HOST = 'other.example.com'
 
-/** What a request to the test's internet was. */
+/** A request to the test's internet. */
 export interface Visit {
   url: string
   host: string
   authorization: string | null
 }
 
-/** A network namespace with one server in it: pages over HTTP, and Git repositories over HTTPS. */
+/** A network namespace with one server: pages over HTTP, and Git repositories over HTTPS. */
 export interface Internet {
-  /** For the setting `uplink`. */
+  /** Value of the setting `uplink`. */
   uplink: string
-  /** Of the authority that signed the server's certificate, as PEM. */
+  /** PEM of the authority that signed the server's certificate. */
   ca: Buffer
   ca_file: string
-  /** Bare repositories lie below. */
+  /** Folder of bare repositories. */
   repositories: string
   visits: Visit[]
-  /** Returns when a visit fits. */
+  /** Returns when a matching visit arrives. */
   visited(fits: (visit: Visit) => boolean): Promise<Visit>
   close(): Promise<void>
 }
@@ -78,7 +78,7 @@ function makeCertificate(folder: string): void {
   execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: patience(60_000) })
 }
 
-/** Each line of the server is one visit; the first says that it listens. */
+/** The first line reports that the server listens; each later line is a visit. */
 function follow(server: ChildProcess & { stdout: NonNullable<ChildProcess['stdout']> }) {
   const visits: Visit[] = []
   const waiting = new Set<() => void>()

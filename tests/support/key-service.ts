@@ -3,8 +3,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * A program that wraps and unwraps as the client of a key service does, by a key of its own.
- * @returns its path. While a file `away` lies beside it, the service is away.
+ * Writes a program that wraps and unwraps like a key service's client, with its own key.
+ * @returns its path. While a file `away` is in its folder, the service is unavailable.
  */
 export async function keyService(directory: string): Promise<string> {
   const program = join(directory, 'kms')

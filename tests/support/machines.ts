@@ -6,20 +6,20 @@ import type { Service } from './service.ts'
 
 type Machine = Inventory['machines'][number]
 
-/** A guest's command that prints the address from which its programs would call anybody. */
+/** A guest command that prints the source address of its outgoing packets. */
 export const OWN_ADDRESS = `python3 -c 'import socket; s = socket.socket(2, 2); s.connect(("203.0.113.1", 9)); print(s.getsockname()[0])'`
 
-/** What the host says of machines, for tests that wait for many side by side. */
+/** The host's view of machines, for tests that wait for many in parallel. */
 export interface Machines {
-  /** As it is at this moment; undefined where there is no machine. */
+  /** Current state; undefined if there is no machine. */
   stateOf(workspace_id: string): Promise<Machine['state'] | undefined>
-  /** Returns when the condition holds for what the host said last. All that wait share one question. */
+  /** Returns when the condition holds for the latest inventory. All waiters share the queries. */
   until(what: string, limit_ms: number, holds: (machines: Machine[]) => boolean): Promise<void>
-  /** Returns when nothing is left of the network of a machine that has ended. */
+  /** Returns when the network of an ended machine is completely removed. */
   untilNoNetwork(slot: string, limit_ms: number): Promise<void>
 }
 
-/** A question to the host costs it some milliseconds. */
+/** A query costs the host some milliseconds. */
 const ASK_EVERY_MS = 150
 
 export function machinesOf(service: Pick<Service, 'inventory' | 'run_dir'>): Machines {

@@ -5,13 +5,13 @@ import { until } from './processes.ts'
 
 /** A real mail server in this process. */
 export interface Mailbox extends AsyncDisposable {
-  /** For `smtp_url`. */
+  /** Value of `smtp_url`. */
   url: string
-  /** Whatever has arrived, in its order. */
+  /** Received mails in order. */
   mails: Email[]
-  /** The newest mail to an address whose subject fits: it is waited for. */
+  /** Waits for the newest mail to an address with a matching subject. */
   mailTo(address: string, subject: RegExp): Promise<Email>
-  /** The token of the newest such mail's link. */
+  /** The token in the link of the newest such mail. */
   tokenTo(address: string, subject: RegExp): Promise<string>
 }
 
@@ -35,7 +35,7 @@ export async function openMailbox(options: SMTPServerOptions = {}, scheme = 'smt
     },
     ...options,
   })
-  server.on('error', () => undefined) // a client that leaves in the middle
+  server.on('error', () => undefined) // a client may disconnect at any time
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.server.address() as AddressInfo
   const find = (address: string, subject: RegExp) =>

@@ -6,24 +6,27 @@ import { createInterface } from 'node:readline'
 
 const MAIN = join(import.meta.dirname, '../../service/main.ts')
 
-/** A process of the service as the supervisor starts it, on whatever a test gives it. */
+/** A process of the service as the supervisor starts it, with a test's configuration. */
 export interface MainProcess extends AsyncDisposable {
   base: string
-  /** Of its end: the signal that it ended by. */
+  /** Resolves at its end to the signal that ended it. */
   ended: Promise<NodeJS.Signals | null>
-  /** As `kill -9` does. */
+  /** Sends SIGKILL. */
   kill(): Promise<void>
-  /** As the supervisor does: it may end what it is at. */
+  /** Stops it like the supervisor: it may finish its work. */
   stop(): Promise<void>
 }
 
-/** Of each: the words with which it says that it serves, and the field that says where. */
+/** Log message of each process when it serves, and the field with its address. */
 const SERVES = {
   api: { words: 'the application API serves', field: 'address' },
   cell: { words: 'serving', field: 'gateway' },
 } as const
 
-/** @param config_path where its configuration is written. @returns when it serves. */
+/**
+ * @param config_path file to write the configuration to
+ * @returns when it serves
+ */
 export async function startMainProcess(
   name: 'api' | 'cell',
   config: object,

@@ -1,5 +1,5 @@
-// Loaded before every test file (`--import`) when the runner collects what tests observe: whatever HTTP client a test uses, the
-// answers that it got are noted as lines of the ledger. It listens only; no test runs differently because of it.
+// Loaded before every test file (`--import`) when the runner collects observations: records the responses that tests get, from any HTTP
+// client, as lines of the ledger. It does not change what tests do.
 import { channel } from 'node:diagnostics_channel'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { appendFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { OBSERVED_VARIABLE, streamsEvents, type Exchange } from '../ledger/exchange.ts'
 
-/** An error event is the last of its stream, and short. */
+/** An error event is short and the last of its stream. */
 const TEXT_CHARACTERS_MAX = 1 << 16
 
 const directory = process.env[OBSERVED_VARIABLE]
@@ -17,7 +17,7 @@ let observations: typeof import('../ledger/observations.ts') | undefined
 
 function note(exchange: Exchange): void {
   if (directory === undefined) return
-  // It loads every route of the contract, which takes half a second: most files have it by then, and many have no exchange.
+  // Loaded late: it loads every route, which takes half a second, and many files need none.
   observations ??= require('../ledger/observations.ts') as typeof import('../ledger/observations.ts')
   const fresh = observations.observedLines(exchange).filter((line) => !noted.has(line))
   for (const line of fresh) noted.add(line)
@@ -42,7 +42,7 @@ class Seen {
   }
 }
 
-// What fetch() sends.
+// Responses of fetch().
 interface Fetched {
   request: { method: string; path: string }
 }
@@ -59,7 +59,7 @@ channel('undici:request:bodyChunkReceived').subscribe((message) => {
 })
 channel('undici:request:trailers').subscribe((message) => fetched.get((message as Fetched).request)?.end())
 
-// What http.request() sends. Its body is taken where the parser hands it over: a listener would make a paused stream flow.
+// Responses of http.request(). The body is taken at the parser's push: a listener would make a paused stream flow.
 channel('http.client.response.finish').subscribe((message) => {
   const { request, response } = message as { request: ClientRequest; response: IncomingMessage }
   const content_type = response.headers['content-type'] ?? ''
@@ -72,7 +72,7 @@ channel('http.client.response.finish').subscribe((message) => {
   }
 })
 
-// What a WebSocket gets: the error message before a close is a refusal with the status 4000 more.
+// Messages of a WebSocket: the error message before a close counts as a refusal; its close code is the status plus 4000.
 function noteSocket(url: string, text: string): void {
   const { pathname, search } = new URL(url)
   note({ method: 'GET', path: pathname + search, status: 101, content_type: 'websocket', text })
@@ -88,7 +88,7 @@ interface Socket {
   emit(event: string, ...values: unknown[]): boolean
   url?: string
 }
-const SOCKETS: string = 'ws' // not every installation of the tests has it
+const SOCKETS: string = 'ws' // not every test installation has it
 const sockets = (await import(SOCKETS).catch(() => null)) as { WebSocket: { prototype: Socket } } | null
 if (sockets !== null) {
   const { prototype } = sockets.WebSocket

@@ -2,12 +2,12 @@ import { appendFileSync, chmodSync, copyFileSync, mkdtempSync, readFileSync, rmS
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-/** Builds of the engine and of the agent that are other ones by their version or digest, and do the same. */
+/** Builds of the engine and the agent that differ only in version or digest. */
 export interface OtherPrograms extends Disposable {
   folder: string
-  /** A copy of the engine of this test run. */
+  /** A copy of this test run's engine. */
   engine(): string
-  /** The same code under another version, which to gVisor is another engine. */
+  /** The same code with another version, which gVisor treats as another engine. */
   engineOf(first: string, version: string): string
   agent(): string
 }
@@ -38,7 +38,7 @@ export function otherPrograms(): OtherPrograms {
   }
 }
 
-/** Another version of the same length: what names it in a program is found and replaced. */
+/** Another version of the same length, to be replaced in the binary. */
 export function otherVersion(first: string, ...letters: [string, string]): string {
   const [letter, instead] = letters
   return first.slice(0, -1) + (first.endsWith(letter) ? instead : letter)

@@ -1,8 +1,8 @@
-// How much longer than on a quiet computer things take here and now. Bounds of tests say how long something takes on a quiet computer with
-// two processors; a computer that is half as fast, or does other work, has that many times as long.
+// Scales the time limits of tests. Limits are written for a quiet computer with two processors; a slower or busy computer gets
+// proportionally more time.
 import { readFileSync } from 'node:fs'
 
-/** Names a file with the number, which the runner rewrites every few seconds. */
+/** Names a file with the factor, which the runner rewrites every few seconds. */
 export const SLOWNESS_VARIABLE = 'BERTH_TEST_SLOWNESS_FILE'
 const LOOK_MS = 1000
 
@@ -16,12 +16,12 @@ export function slowness(): number {
   return seen.slowness
 }
 
-/** A bound in milliseconds, for this computer as it is now. */
+/** Scales a limit in milliseconds for the current load. */
 export function patience(quiet_ms: number): number {
   return Math.ceil(quiet_ms * slowness())
 }
 
-/** Tells whether time is left. A second in which the computer is slow counts as the part of one that it takes on a quiet computer. */
+/** Returns a function that reports whether time is left. While the computer is slow, time counts proportionally less. */
 export function patiently(quiet_ms: number): () => boolean {
   let left_ms = quiet_ms
   let last_ms = performance.now()

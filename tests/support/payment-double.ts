@@ -1,7 +1,7 @@
-// A double of Stripe's API: what service/api/payment/stripe.ts asks of it, with state, over HTTP, for the official client. No package has
-// one with state (stripe-mock answers every call with a fixture). It knows what the documentation of the API says of these objects: a
-// page is open until it is paid, ended or late; an invoice is a draft, then open, then paid or void, and only a draft takes lines; a key
-// of idempotency brings the first answer again. It does not take cards, make invoices of subscriptions, or check what this service never sends.
+// A stateful double of Stripe's API over HTTP for the official client, with the calls of service/api/payment/stripe.ts. No package has
+// state (stripe-mock answers with fixtures). It follows the API's documentation. A page is open until it is paid, ended or expired. An
+// invoice is a draft, then open, then paid or void; only a draft accepts lines. A repeated idempotency key returns the first response. It
+// takes no cards, makes no invoices of subscriptions, and does not check calls that this service never makes.
 import { createHmac, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,19 +14,19 @@ export interface PaymentDouble extends AsyncDisposable {
   things: Map<string, Thing>
   /** Each request that had an effect, as `POST /v1/customers`. */
   calls: string[]
-  /** `refuses`: 500 to everything. `hangs_up`: connections end without an answer. */
+  /** `refuses`: 500 to everything. `hangs_up`: closes connections without an answer. */
   mood: 'serves' | 'refuses' | 'hangs_up'
-  /** What happens before a call is answered, as `POST checkout/sessions`. */
+  /** Runs before a call, such as `POST checkout/sessions`, is answered. */
   before_answer: (at: string) => Promise<void>
-  /** As a day later: a repeat is nobody's. */
+  /** Forgets idempotency keys, as after a day. */
   forgetKeys(): void
   of(object: string): Thing[]
-  /** A person pays a page. @returns the event that tells of it. */
+  /** Pays a page. @returns the event about it */
   pay(session_id: string): string
   late(session_id: string): string
-  /** A person ends their subscription on the page of the portal. */
+  /** Ends a subscription on the portal's page. */
   cancel(subscription_id: string): string
-  /** What becomes of an invoice there. */
+  /** Changes an invoice. */
   invoice(id: string, status: 'paid' | 'open' | 'void', type: string): string
   /** Any event, as text. */
   event(type: string, object: object): string

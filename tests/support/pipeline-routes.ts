@@ -1,4 +1,4 @@
-// Routes of no product: the pipeline's own tests serve them.
+// Routes for the tests of the pipeline; no product serves them.
 import Type from 'typebox'
 import { ANYONE, readers, ROLES, toolToken } from '../../contract/access.ts'
 import { ALONE } from '../../contract/errors.ts'
@@ -69,7 +69,7 @@ export const cellPost = cellRoute({
   answers: { 200: { description } },
   errors: {},
 })
-/** One route at two paths, of which one has a parameter more. */
+/** One route at two paths, one of which has an additional parameter. */
 export const named = appRoute({
   id: 'named.get',
   method: 'GET',
@@ -83,7 +83,7 @@ export const named = appRoute({
 })
 const answers = { 200: { description, schema: Type.Object({ ok: Type.Literal(true) }) } }
 const Project = Type.Object({ project_id: Type.String({ format: 'uuid' }) })
-/** What sensitive actions ask for. */
+/** The access rule of sensitive actions. */
 export const sensitive = appRoute({
   id: 'sensitive.post',
   method: 'POST',
@@ -113,7 +113,7 @@ export const signIn = appRoute({
   answers,
   errors: {},
 })
-/** Streams of one of two types, and of none that it declares. */
+/** Streams one of two declared types, or an undeclared one. */
 export const typed = cellRoute({
   id: 'typed.get',
   method: 'GET',

@@ -12,8 +12,8 @@ interface Plan {
 }
 
 /**
- * Answers as the database does, counts the rows of a table that are looked at, and says which tables are read from end to end.
- * @param plan the one that is made for any values, or the one that is made for these.
+ * Runs queries, counts the rows read of a table, and records sequential scans.
+ * @param plan `generic` for any values, or `custom` for the given ones
  */
 export function counting(superuser: Db, table: string, plan: 'generic' | 'custom') {
   const counted = { rows: 0, scanned: new Set<string>() }

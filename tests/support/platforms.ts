@@ -5,9 +5,9 @@ import { cachedBuild } from '../../tools/setup/cached-build.mjs'
 import { patience } from './patience.ts'
 
 const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x64'
-/** Programs that run JavaScript, as packages of npm have them; each is what its own installer would fetch. */
+/** JavaScript runtimes from npm packages, the same files that their own installers fetch. */
 const PLATFORMS = {
-  /** The oldest that the packages say they run on. */
+  /** The oldest version that the packages support. */
   'Node.js 20': { package: `node-linux-${ARCHITECTURE}@20.4.0`, program: `node-linux-${ARCHITECTURE}/bin/node`, runs: [] },
   Deno: {
     package: `@deno/linux-${ARCHITECTURE}-glibc@2.9.6`,
@@ -23,7 +23,7 @@ const PLATFORMS = {
 export type Platform = keyof typeof PLATFORMS
 export const PLATFORM_NAMES = Object.keys(PLATFORMS) as Platform[]
 
-/** Fetched once for each computer. @returns the path of its program */
+/** Installs a platform once per computer. @returns the path of its program */
 export async function programOf(platform: Platform): Promise<string> {
   const { package: name, program } = PLATFORMS[platform]
   const folder = await cachedBuild({
@@ -35,7 +35,7 @@ export async function programOf(platform: Platform): Promise<string> {
   return path.join(folder, 'node_modules', program)
 }
 
-/** Runs a file there. @returns what it printed */
+/** Runs a file on a platform. @returns its output */
 export async function runOn(platform: Platform, file: string, env: Record<string, string>): Promise<string> {
   const given = { PATH: process.env['PATH'] ?? '', HOME: path.dirname(file), ...env }
   const words = [...PLATFORMS[platform].runs, file]

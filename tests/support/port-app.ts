@@ -1,7 +1,4 @@
-/**
- * An app of a workspace, as people write them: a page with a WebSocket that echoes, a webhook, and what it was asked so far. Its counter is
- * in memory alone.
- */
+/** A typical app: a page with an echoing WebSocket, a webhook, and a list of its requests. Its counter is only in memory. */
 export const PORT_APP = `
 import base64, hashlib, http.server, json, sys
 

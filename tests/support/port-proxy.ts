@@ -3,7 +3,7 @@ import type { Ask, Refused } from '../../service/cell/ports/frames.ts'
 import { hostIdOf } from '../../service/core/ports/host-id.ts'
 import { until } from './processes.ts'
 
-/** A frame of the cell, whatever it is. */
+/** Any frame of the cell. */
 export interface Said {
   grant?: { id: number; lease: number; address: string; port: number; workspace_id: string; epoch: number; expires_in_ms: number | null }
   ready?: { lease: number; address: string; epoch: number }
@@ -15,18 +15,18 @@ export interface Said {
   listeners?: { id: number; addresses: string[] | null }
 }
 
-/** The proxy's side of the conversation with a cell, without a proxy. */
+/** A fake port proxy: its side of the protocol with a cell. */
 export interface PortProxy extends Disposable {
   readonly said: Said[]
   readonly closed: boolean
-  /** Says that it has ended what was cut, as soon as it is asked; false: a test says so, or does not. */
+  /** Answers settle frames automatically; false: a test sends the answer. */
   settles: boolean
   say(frame: object): void
-  /** Writes these bytes as they are. */
+  /** Writes raw bytes. */
   write(text: string): void
-  /** The answer to a visitor. */
+  /** Asks the cell for a visitor and returns the answer. */
   ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<Said>
-  /** The first frame that fits. */
+  /** Waits for the first matching frame. */
   heard(what: string, fits: (said: Said) => boolean): Promise<Said>
 }
 

@@ -11,8 +11,8 @@ import { clusterConfiguration, ensureCluster, ensurePostgres, type OsUser, POSTG
 import { patience } from './patience.ts'
 
 /**
- * A migrated database of a test's own, in a real PostgreSQL. `api` and `cell` act under the roles that those processes have.
- * `await using` closes the connections and drops the database.
+ * A migrated database for one test, in a real PostgreSQL. `api` and `cell` use the roles of those processes. `await using` closes
+ * the connections and drops the database.
  */
 export interface TestDatabase extends AsyncDisposable {
   url: string
@@ -20,33 +20,33 @@ export interface TestDatabase extends AsyncDisposable {
   api: Db
   cell: Db
   options(role: DatabaseOptions['role']): DatabaseOptions
-  /** Every connection ends, and nobody is let in any more. @returns lets everybody in again. */
+  /** Closes and refuses all connections. @returns a function that allows them again */
   goAway(): Promise<() => Promise<void>>
 }
 
 export interface TestServer {
   socket_dir: string
-  /** The runner started it for all test files: what is slow there is not down. A file with its own may stop it. */
+  /** The runner started it for all test files, so slowness does not mean that it is down. A file with its own server may stop it. */
   shared: boolean
   url(database: string): string
   stop(): void
 }
 
 const MIGRATED = 'migrated'
-/** Many files run at a time, on whatever computer there is. */
+/** Generous, because many files run in parallel on any computer. */
 const PATIENT_MS = 30_000
-/** Names the socket folder of a server that the runner started for all test files. */
+/** Names the socket folder of the server that the runner started for all test files. */
 export const SHARED_SERVER_VARIABLE = 'BERTH_TEST_POSTGRES'
 
 let server: Promise<TestServer> | undefined
 
-/** For a file that stops its server, or kills it: the others' must go on. */
+/** For a file that stops or kills its server without affecting others. */
 export function startOwnServer(): Promise<TestServer> {
   server = startTestServer()
   return server
 }
 
-/** A fresh migrated database in 40 ms; the first call of a process may start the server (about a second). */
+/** Makes a migrated database in 40 ms. The first call of a process may start the server (about a second). */
 export async function freshDatabase(): Promise<TestDatabase> {
   server ??= sharedServer() ?? startTestServer()
   const { url, shared } = await server
@@ -81,7 +81,7 @@ function openTestDatabase(url: string, name: string, shared: boolean, command: (
   }
 }
 
-/** Starts a server with the migrated template database. It ends with this process, however that ends. */
+/** Starts a server with the migrated template database. It ends with this process, even if that is killed. */
 export async function startTestServer(): Promise<TestServer> {
   const bin_dir = await ensurePostgres({ cache_dir: process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth' })
   const folder = mkdtempSync('/tmp/berth-test-pg-')
@@ -89,12 +89,12 @@ export async function startTestServer(): Promise<TestServer> {
   const socket_dir = join(folder, 'socket')
   mkdirSync(socket_dir, { mode: 0o700 })
   for (const path of [folder, socket_dir]) chownSync(path, user.uid, user.gid)
-  chmodSync(folder, 0o700) // what keeps others out: the server trusts whoever reaches its socket
+  chmodSync(folder, 0o700) // keeps other users out: the server trusts every local connection
   await ensureCluster({
     bin_dir,
     data_dir: join(folder, 'data'),
     user,
-    // Test data may be lost with the computer; nothing else is different from a real server.
+    // Test data may be lost in a crash; everything else is like a real server.
     configuration: clusterConfiguration({ socket_dir, settings: { fsync: 'off', full_page_writes: 'off', max_connections: 400 } }),
     hba: 'local all all trust\n',
     ident: '',
@@ -113,7 +113,7 @@ export async function startTestServer(): Promise<TestServer> {
   return { socket_dir, shared: false, url: (database) => urlOf(socket_dir, database), stop }
 }
 
-/** Lets a server stand still, or go on. The postmaster stops first and goes on last, so that no child comes or goes in between. */
+/** Stops or continues a server. The postmaster stops first and continues last, so that no child starts or ends in between. */
 export function signalServer({ socket_dir }: TestServer, signal: 'SIGSTOP' | 'SIGCONT'): void {
   const postmaster = Number.parseInt(readFileSync(join(socket_dir, '..', 'data', 'postmaster.pid'), 'utf8'), 10)
   if (signal === 'SIGSTOP') process.kill(postmaster, signal)
@@ -138,7 +138,7 @@ function startServer(user: OsUser, postgres: string, data_dir: string): ChildPro
   return child
 }
 
-/** Synchronous, since nothing asynchronous runs while a process exits. A server that still lives would write into the folder again. */
+/** Synchronous, because no asynchronous code runs while a process exits. A running server would write into the folder again. */
 function waitForEnd(pid: number | undefined): void {
   const still = new Int32Array(new SharedArrayBuffer(4))
   for (let tries = 0; tries < 6000 && isRunning(pid); tries += 1) Atomics.wait(still, 0, 0, 10)
@@ -146,7 +146,7 @@ function waitForEnd(pid: number | undefined): void {
 
 function isRunning(pid: number | undefined): boolean {
   try {
-    return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')) // a zombie has ended; this process reaps no more
+    return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')) // a zombie has ended; this process no longer reaps it
   } catch {
     return false // no such process
   }
@@ -179,7 +179,7 @@ async function administer(url: string, statement: string): Promise<void> {
   }
 }
 
-/** PostgreSQL refuses to run as root, and wants a user that exists. */
+/** PostgreSQL refuses to run as root and needs an existing user. */
 function serverUser(): OsUser {
   const own = userInfo()
   if (own.uid !== 0) return own

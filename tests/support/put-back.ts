@@ -2,9 +2,9 @@ import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 
 /**
- * Remembers every row and the sequence of fences, as a dump of the database would.
- * @param db of a superuser.
- * @returns puts them back, with nothing that was written since.
+ * Saves every row and the fence sequence, like a dump of the database.
+ * @param db of a superuser
+ * @returns a function that restores them and removes later rows
  */
 export async function dumpRows(db: Db): Promise<() => Promise<void>> {
   const schema = `dump_${(await nextFence(db)).toString()}`
@@ -15,7 +15,7 @@ export async function dumpRows(db: Db): Promise<() => Promise<void>> {
   const fence = await nextFence(db)
   return () =>
     db.transaction().execute(async (tx) => {
-      await sql`set local session_replication_role = replica`.execute(tx) // neither triggers nor references
+      await sql`set local session_replication_role = replica`.execute(tx) // disables triggers and foreign keys
       for (const { here } of tables) await sql`delete from ${here}`.execute(tx)
       for (const { here, there } of tables) await sql`insert into ${here} select * from ${there}`.execute(tx)
       await sql`select setval('fences', ${fence})`.execute(tx)

@@ -9,7 +9,7 @@ import { patience } from './patience.ts'
 
 const REPOSITORY = path.resolve(import.meta.dirname, '../..')
 
-/** What people copy: one script, for bash with BERTH and KEY in its environment, and what the page says that it prints. */
+/** Samples to copy: one bash script that uses BERTH and KEY from its environment, and the output that the page shows. */
 export interface Printed {
   script: string
   prints: string
@@ -34,7 +34,7 @@ function printedOf(text: string): Printed {
   return { script: `set -euo pipefail\n${commands.join('\n')}`, prints: blocks('text').join('') }
 }
 
-/** What the commands print, run one after the other as somebody does who copies them. */
+/** Runs the commands in order and returns their output. */
 export async function printedBy({ script }: Printed, service: { base_url: string; api_key: string }): Promise<string> {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-readme-'))
   try {
@@ -46,16 +46,16 @@ export async function printedBy({ script }: Printed, service: { base_url: string
   }
 }
 
-/** What stands in the way of running a page as it is: programs, and what a reader takes from elsewhere. */
+/** Preparation of a page: programs and values that a reader gets elsewhere. */
 export interface Stage {
-  /** Lines of bash before the first. */
+  /** Bash lines before the first command. */
   begin: string
-  /** Lines of bash before the line that begins so: a reader has a mail open, or an authenticator. */
+  /** Bash lines to insert before a line with this beginning, for steps outside of the terminal, such as a mail. */
   before?: Readonly<Record<string, string>>
   env: Record<string, string>
 }
 
-/** Runs all commands of a page as one script, and fails where one of them is refused. @returns what they print */
+/** Runs all commands of a page as one script, and fails if one fails. @returns their output */
 export async function runPage(page: string, { begin, before = {}, env }: Stage): Promise<string> {
   const blocks = samplesOf(page).filter((sample) => sample.language === 'sh' && !isSetUp(sample) && notRun(sample) === undefined)
   let lines = blocks.map(({ text }) => text).join('\n')

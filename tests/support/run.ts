@@ -1,5 +1,5 @@
-// Runs test files, each in a process of its own, in lanes side by side, and says at the end what became of all of them.
-// tests/README.md says how it decides. Words choose parts and files.
+// Runs test files, each in its own process, in parallel lanes, and reports their results. tests/README.md describes the rules. Words
+// select parts and files.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
@@ -22,7 +22,7 @@ import { sweepServers, sweepServices } from './sweep.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const BOUND_LOOK_MS = 1000
 
-// Begun by hand: npm begins it enclosed.
+// Started without npm, so start again inside an enclosure.
 if (process.env[INSIDE_VARIABLE] === undefined && canEnclose()) {
   const { BERTH_TEST_HOSTD: hostd } = process.env
   const command = [process.execPath, ...process.execArgv, import.meta.filename, ...process.argv.slice(2)]
@@ -31,7 +31,7 @@ if (process.env[INSIDE_VARIABLE] === undefined && canEnclose()) {
 
 const began_ms = performance.now()
 const words = process.argv.slice(2)
-/** A part of the long run has no ledger, and leaves nothing else of its files out. */
+/** A part of the long run excludes the ledger but runs all its other files. */
 const part = process.env[SUITE_PART_VARIABLE]
 const progress = part === undefined ? undefined : process.env[PROGRESS_VARIABLE]
 const passed = progress === undefined ? [] : passedFiles(progress)
@@ -53,7 +53,7 @@ setInterval(() => {
   if (!goesOn()) end.abort(`the run took longer than ${bound_ms / 60_000} minutes of a quiet computer`)
 }, BOUND_LOOK_MS).unref()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => end.abort(`the run was ended by ${signal}`))
-await sweepServices() // what a killed run left where runs cannot be enclosed
+await sweepServices() // removes what a killed run left where runs cannot be enclosed
 await sweepServers()
 
 const { first, repeats, lanes, logs } = await runAll(

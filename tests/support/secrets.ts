@@ -9,7 +9,7 @@ const ids = createIds(systemClock)
 
 export interface SeededSecret {
   organization_id: string
-  /** null: the organization's. */
+  /** null: a secret of the organization. */
   project_id: string | null
   name: string
   value: string
@@ -19,7 +19,7 @@ export interface SeededSecret {
   version?: number
 }
 
-/** A secret as the api leaves it. @returns its id. */
+/** Inserts a secret as the api does. @returns its id */
 export async function seedSecret(db: Db, key: SealingKey, given: SeededSecret): Promise<string> {
   const { organization_id, project_id, name, value, allowed_tools = ['exec', 'pty'], allowed_workspace_ids = null, version = 1 } = given
   const [id, created_at] = [ids.next(), new Date()]

@@ -1,6 +1,6 @@
 /**
- * What random tests start from: the same in every run, so that a change is judged by what it changes. The long run draws a new one,
- * prints it, and gives it to all of its parts; `BERTH_TEST_SEED` repeats it, and `random` looks for something new.
+ * Seed of random tests. It is constant by default, so that a failure is due to a change. The long run draws one, prints it and
+ * passes it to all parts. `BERTH_TEST_SEED` repeats a seed; `random` draws a new one.
  */
 export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number {
   const seed = asked === 'random' ? Math.floor(Math.random() * 2 ** 31) : Number(asked)
@@ -8,7 +8,7 @@ export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number 
   return seed
 }
 
-/** Numbers from 0 up to 1, the same for the same seed (mulberry32). */
+/** Generator of numbers from 0 up to 1 (mulberry32). */
 export function generatorOf(seed: number): () => number {
   let state = seed >>> 0
   return () => {

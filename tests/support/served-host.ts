@@ -4,22 +4,22 @@ import type { FakeHost } from '../../service/cell/links/fake/host.ts'
 import { HostFailure, type Inventory, type Machine } from '../../service/cell/links/hostd.ts'
 import type { Subject } from '../../service/cell/links/subject.ts'
 
-/** Where the guest of a machine is reached. */
+/** Address and key of a machine's guest. */
 export interface GuestPlace {
   address: string
   agent_key: string
 }
 
-/** What of its guests the fake host does not know. */
+/** The part of guests that the fake host does not simulate. */
 export interface Guests {
   of(subject: Subject): Promise<GuestPlace>
-  /** What the one has saved is what the other begins with. */
+  /** A machine starts from what another one has saved. */
   copied(from: Subject, to: Subject): void
-  /** The machine has ended: so has every connection to it. */
+  /** The machine has ended, and with it its connections. */
   ended(subject: Subject): void
 }
 
-/** The fake host on a unix socket, in hostd's words: a cell that is a process of its own has it for hostd, and may be killed. */
+/** Serves the fake host on a unix socket with hostd's protocol, for a cell in its own process that tests may kill. */
 export async function serveHost(host: FakeHost, guests: Guests, socket: string): Promise<AsyncDisposable> {
   const verbs = verbsOf(host, guests)
   const server = createServer((request, response) => {
@@ -43,7 +43,7 @@ export async function serveHost(host: FakeHost, guests: Guests, socket: string):
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Work = (body: any) => Promise<unknown>
 
-/** Of service/cell/links/hostd-client.ts; without file-first, whose trees these machines do not have. */
+/** Verbs of service/cell/links/hostd-client.ts, without file-first trees. */
 function verbsOf(host: FakeHost, guests: Guests): Record<string, Work> {
   const placed = async (machine: Machine): Promise<Machine> => ({ ...machine, ...(await guests.of(machine.subject)) })
   const seen = async (inventory: Inventory): Promise<Inventory> => ({
@@ -124,7 +124,7 @@ async function answer(host: FakeHost, verbs: Record<string, Work>, request: Inco
   send(response, 200, (await work(text === '' ? {} : JSON.parse(text))) ?? {})
 }
 
-/** Less than the silence after which a cell believes that nobody is there. */
+/** Below the silence after which a cell considers the host gone. */
 const BLANK_MS = 5000
 
 async function tellEvents(host: FakeHost, after: number, response: ServerResponse): Promise<void> {

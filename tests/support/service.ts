@@ -33,19 +33,19 @@ const COMMAND_MS = 300_000
 export type ChildName = 'api' | 'cell' | 'hostd' | 'portd' | 'postgres' | 'supervisor'
 
 export interface ServiceOptions {
-  /** A directory of the test's own choice, for one on a file system of its own. */
+  /** A directory chosen by the test, for example on its own file system. */
   data_dir?: string
-  /** As in the configuration file; the defaults suit a test on a small computer. */
+  /** As in the configuration file; the defaults suit a small computer. */
   settings?: Record<string, unknown>
   /** `open.O4:kill9@/marker,hostd/stop.kill:throw`; see service/lib/failpoints.ts. */
   failpoints?: string
 }
 
-/** A whole installation of its own: supervisor, PostgreSQL, hostd, api, cell, real machines. Nothing sent by a guest leaves the computer. */
+/** A complete installation: supervisor, PostgreSQL, hostd, api, cell, real machines. No packet of a guest leaves the computer. */
 export interface Service {
   base_url: string
   cell_endpoint: string
-  /** Of project default in organization default, with all tools. */
+  /** Key of project default in organization default, with all tools. */
   api_key: string
   instance: string
   data_dir: string
@@ -55,52 +55,52 @@ export interface Service {
   runsc: string
   /** The template's image. */
   layer: string
-  /** Of a login that owns everything. */
+  /** For a login that owns everything. */
   database_url(): string
-  /** Ends it and removes everything it made. @returns what `clean --data` left in the data directory */
+  /** Stops it and removes everything it made. @returns what `clean --data` left in the data directory */
   stop(): Promise<string[]>
-  /** Ends the processes as SIGTERM does; machines run on. */
+  /** Ends the processes with SIGTERM; machines keep running. */
   stopProcesses(): Promise<void>
-  /** Ends the processes as SIGTERM does and starts them again, with other settings where some are given; machines run on. */
+  /** Restarts the processes, optionally with other settings; machines keep running. */
   restart(settings?: Record<string, unknown>): Promise<void>
-  /** Of the process that is, or was last. */
+  /** Pid of the current or last process. */
   pid(child: ChildName): number
-  /** Kills one process and returns when it is dead. The supervisor starts all but itself again. */
+  /** Kills one process and returns when it is dead. The supervisor restarts every child but not itself. */
   kill9(child: ChildName): Promise<void>
-  /** What a restart of the computer does: no process, machine, mount or network is left, nor anything below /run. Then it starts again. */
+  /** Simulates a reboot: removes all processes, machines, mounts, networks and files below /run, then starts again. */
   reboot(): Promise<void>
-  /** Returns when everything serves; starts the supervisor again when it was killed. */
+  /** Returns when everything serves; restarts a killed supervisor. */
   ready(): Promise<void>
-  /** Runs an admin command and returns what it printed. */
+  /** Runs an admin command and returns its output. */
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
-  /** What hostd counts of a machine. */
+  /** hostd's counters of a machine. */
   counters(workspace_id: string): Promise<MachineCounters>
-  /** Asks the database, as its owner. */
+  /** Queries the database as its owner. */
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
-  /** How the engine names the sandbox of a workspace. */
+  /** The engine's name of a workspace's sandbox. */
   machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>
   /** Kills the sandbox of a workspace from outside. */
   kill_machine(workspace_id: string): Promise<void>
-  /** Returns when as many slots and shells wait as the settings ask for. */
+  /** Returns when the warm pool is as full as the settings ask. */
   slots_ready(): Promise<void>
-  /** Returns when as many of them as ever will be have the disk of a template that was opened lately. */
+  /** Returns when no more warm sandboxes will get the disk of a recent template. */
   slots_fitted(): Promise<void>
   memory_bytes(child: ChildName): Promise<number>
-  /** Every value of /metrics, by name and labels as they are printed. */
+  /** Every value of /metrics, keyed by name and labels as printed. */
   metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
-  /** Names of all of them, also of those that have no value yet. */
+  /** All metric names, including those without a value. */
   metric_names(): Promise<string[]>
-  /** The pool as this process reaches it: it is mounted in hostd's mount namespace alone. */
+  /** The pool's path for this process: it is mounted only in hostd's mount namespace. */
   pool_path(): string
-  /** The one file of the pool that a pattern names. */
+  /** The single file of the pool that matches a pattern. */
   pool_file(pattern: string): { read(): Promise<Buffer>; write(bytes: Buffer): Promise<void> }
 }
 
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   mkdirSync(TEST_ROOT, { recursive: true })
   const folder = mkdtempSync(path.join(TEST_ROOT, 'service-'))
-  chmodSync(folder, 0o755) // the database's own user passes through
+  chmodSync(folder, 0o755) // the database's user passes through
   const data_dir = options.data_dir ?? path.join(folder, 'data')
   writeFileSync(path.join(folder, 'owner'), JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir }))
   mkdirSync(data_dir, { recursive: true })
@@ -108,15 +108,15 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const instance = createHash('sha256').update(realpathSync(data_dir)).digest('hex').slice(0, 4)
   const at: Place = { folder, data_dir, run_dir: `/run/berth/${instance}`, instance, settings, failpoints: options.failpoints }
   writeSettings(at)
-  // A test that fails, or is told to end, still takes down what it started. What a killed one leaves, the runner sweeps.
+  // A test that fails or is ended still removes what it started. The runner removes what a killed test leaves.
   const sweep = () => {
     try {
       cleanSync(at)
     } catch (error) {
-      process.stderr.write(`${String(error)}\n`) // thrown here, it would keep the process from ending
+      process.stderr.write(`${String(error)}\n`) // a throw here would keep the process from ending
     }
   }
-  // Prepended, so that it comes before the removal of a network that this installation uses (internet.ts).
+  // Prepended, so that it runs before the removal of a network that this installation uses (internet.ts).
   process.prependOnceListener('exit', sweep)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
   try {
@@ -129,7 +129,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   }
 }
 
-/** The installation that `reference` names, which another process started and will stop. */
+/** Attaches to an installation that another process started and will stop. */
 export function attachService(reference: string): Service {
   return serviceOf(JSON.parse(reference) as Place, () => undefined)
 }
@@ -191,7 +191,7 @@ function serviceOf(at: Place, released: () => void): Service {
       await until(`${child} is dead`, STOP_MS, () => !isRunning(pid))
     },
     async reboot() {
-      // The supervisor goes first, so that nothing is started again.
+      // The supervisor ends first, so that it restarts nothing.
       const pids = (['supervisor', 'portd', 'cell', 'api', 'hostd', 'postgres'] as const).map((child) => pidOf(at, child)).filter(isRunning)
       for (const pid of pids) process.kill(pid, 'SIGKILL')
       await until('every process is dead', STOP_MS, () => !pids.some(isRunning))
@@ -219,7 +219,7 @@ function serviceOf(at: Place, released: () => void): Service {
     },
     async query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
       const db = new pg.Client({ connectionString: database_url, connectionTimeoutMillis: 30_000 })
-      db.on('error', () => undefined) // the query meets it
+      db.on('error', () => undefined) // the query reports it
       try {
         await db.connect()
         return (await db.query<T>(text, values)).rows
@@ -273,10 +273,10 @@ async function defaults() {
     machine_network: freeMachineNetwork(),
     uplink: 'none',
     pool_image_gib: 6,
-    data_reserve_gib: 0.25, // the computer's disk is what it is
+    data_reserve_gib: 0.25, // independent of the computer's disk
     slots: 1,
     shells: 1,
-    // Machines stand still in tests of that alone.
+    // Only tests of parking freeze machines.
     freeze_after_seconds: 0,
     hibernate_after_seconds: 0,
   }
@@ -286,7 +286,7 @@ function writeSettings({ data_dir, settings }: Place): void {
   writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
-/** Free ports of 127.0.0.1, below those that the kernel gives to connections: a connection could take one before it is listened at. */
+/** Returns free ports of 127.0.0.1 below the ephemeral range, from which a connection could take one before the listener starts. */
 export async function freePorts(count: number): Promise<number[]> {
   const [given_from = 32_768] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
   const ports = new Set<number>()
@@ -309,7 +309,7 @@ async function start(at: Place): Promise<void> {
   const log = path.join(at.folder, 'start.log')
   const output = openSync(log, 'w')
   const flags = ['--data-dir', at.data_dir, ...(at.failpoints === undefined ? [] : ['--failpoints', at.failpoints])]
-  // A group of its own: a key pressed at the terminal ends the test, which ends this.
+  // Own process group: a terminal signal ends the test, and the test ends this.
   const child = spawn(process.execPath, [path.join(ROOT, 'tools/start.mjs'), ...flags], {
     env: cleanEnvironment(),
     detached: true,
@@ -336,7 +336,7 @@ async function stopSupervisor(at: Place): Promise<void> {
   await until('the supervisor ends', STOP_MS, () => !isRunning(pid))
 }
 
-/** For whoever looks into a failure: BERTH_TEST_LOGS names a folder that keeps the logs of every installation. */
+/** BERTH_TEST_LOGS names a folder that keeps the logs of every installation. */
 async function keepLogs(at: Place): Promise<void> {
   const folder = process.env['BERTH_TEST_LOGS']
   if (folder === undefined) return
@@ -374,7 +374,7 @@ function hostdSocket(at: Place): string {
 }
 
 async function inventoryOf(at: Place): Promise<Inventory> {
-  // Go writes an empty list of none as null.
+  // Go encodes an empty slice as null.
   const { machines, files, ...rest } = await askHostd<Omit<Inventory, 'machines' | 'files'> & Partial<Inventory>>(at, '/inventory')
   return { ...rest, machines: machines ?? [], files: files ?? [] }
 }

@@ -1,11 +1,11 @@
 export interface SharedRestarts<Name, How> {
   /** Resolves when it serves again. */
   restart(name: Name, how: How): Promise<void>
-  /** Those that go on. */
+  /** Restarts in progress. */
   going: ReadonlyMap<Name, Promise<void>>
 }
 
-/** One restart at a time of each process: whoever asks meanwhile gets the same. After one that failed, whoever asks begins another. */
+/** Runs at most one restart of each process at a time: concurrent callers share it. After a failed one, the next call starts another. */
 export function sharedRestarts<Name, How>(again: (name: Name, how: How) => Promise<void>): SharedRestarts<Name, How> {
   const going = new Map<Name, Promise<void>>()
   return {

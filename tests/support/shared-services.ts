@@ -15,12 +15,12 @@ import { isAlive } from '../../tools/setup/alive.mjs'
 import { startTimeOf } from './processes.ts'
 import { attachService, type Service, startService } from './service.ts'
 
-/** What startSharedServices started, as a JSON list of references. */
+/** JSON list of references of the installations that startSharedServices started. */
 export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
-/** Two files side by side on one of them find a slot each, and never wait for capacity. */
+/** Two files on one installation find a warm sandbox each, and never wait for capacity. */
 const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 500, pool_image_gib: 10 }
-/** What an operator's command may not name here: it is everybody's. */
+/** Shared resources that an operator's command may not name here. */
 const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
 
 const MAY = [
@@ -28,27 +28,27 @@ const MAY = [
 ] as const // prettier-ignore
 
 /**
- * An installation as one of several test files sees it: an organization of its own, and nothing that others would notice. Who kills,
- * restarts, fills or counts the whole of it starts one of its own.
+ * An installation shared by several test files: each has its own organization, and must not affect others. A file that kills,
+ * restarts, fills or counts the whole installation starts its own.
  */
 export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
-  /** The slug of an organization that no other file has, and of its one project. */
+  /** Slug of an organization that only this file uses, and of its one project. */
   organization: string
-  /** Of that project, with all tools. */
+  /** Key of that project, with all tools. */
   api_key: string
-  /** Of this organization's machines and workspaces alone. */
+  /** Machines and workspaces of this organization only. */
   inventory: Service['inventory']
   /** Kills the sandbox of one of this organization's workspaces from outside. */
   kill_machine: Service['kill_machine']
-  /** The one file of the pool that a pattern names, below the folder of one of this organization's workspaces. */
+  /** The single file of the pool that matches a pattern, below the folder of one of this organization's workspaces. */
   pool_file(workspace_id: string, pattern: string): ReturnType<Service['pool_file']>
-  /** Runs an admin command. One that names what is everybody's throws. */
+  /** Runs an admin command. Throws if it names a shared resource. */
   admin: Service['admin']
-  /** Deletes the organization's workspaces. The installation goes on, unless this file started it. */
+  /** Deletes the organization's workspaces. Stops the installation only if this file started it. */
   stop(): Promise<void>
 }
 
-/** Starts the installations that files of this run share. `env` is for the processes of the files. */
+/** Starts the shared installations of a run. `env` is for the processes of the files. */
 export async function startSharedServices(count = SERVICES): Promise<{ env: Record<string, string>; stop(): Promise<void> }> {
   const started = await Promise.allSettled(Array.from({ length: count }, () => startService({ settings: SETTINGS })))
   const services = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
@@ -61,7 +61,7 @@ export async function startSharedServices(count = SERVICES): Promise<{ env: Reco
   return { env: { [SHARED_SERVICES_VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
 }
 
-/** One of the installations that this run shares, or one of the file's own where it runs alone. */
+/** Returns a shared installation of this run, or a new one if the file runs alone. */
 export async function sharedService(): Promise<SharedService> {
   const given = process.env[SHARED_SERVICES_VARIABLE]
   if (given === undefined) {
@@ -75,7 +75,7 @@ export async function sharedService(): Promise<SharedService> {
   return viewOf(service, user, () => leave(service, user))
 }
 
-/** A test process that uses an installation, as its file says it. */
+/** A test process that uses an installation, as stored in its file. */
 interface User {
   pid: number
   start_time: number | undefined
@@ -84,7 +84,7 @@ interface User {
   api_key: string
 }
 
-/** As an operator does it, in this process: a command of its own would take a second each. */
+/** Runs admin commands in this process: a separate process would take a second for each. */
 async function becomeUser(service: Service): Promise<User> {
   const file = path.basename(process.argv[1] ?? 'test').replace(/\.test\.ts$/, '')
   const slug = `${file}-${randomBytes(4).toString('hex')}`
@@ -117,7 +117,7 @@ function readUsers(service: Service): User[] {
   try {
     return readdirSync(usersOf(service)).map((name) => JSON.parse(readFileSync(path.join(usersOf(service), name), 'utf8')) as User)
   } catch {
-    return [] // nobody was there yet, or one leaves just now
+    return [] // there is no user yet, or one is leaving
   }
 }
 
@@ -129,7 +129,7 @@ function leastUsed(services: Service[]): Service {
   return chosen
 }
 
-/** What a killed file left running would take room and processors from all that follow. */
+/** Removes what killed files left running, which would take capacity from later files. */
 async function forgetTheDead(service: Service): Promise<void> {
   for (const user of readUsers(service).filter((user) => !isAlive(user))) await leave(service, user)
 }

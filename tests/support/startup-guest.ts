@@ -7,21 +7,21 @@ import { FRAME } from '../../service/cell/links/output-frames.ts'
 import type { Secrets } from '../../service/cell/secrets/resolve.ts'
 import { fail } from '../../service/lib/fail.ts'
 
-/** How a session of a fake guest goes: it ends with a code, or runs until `behave` says otherwise. */
+/** Course of a fake guest's session: it ends with a code, or runs until `behave` changes. */
 export type Course = { exit: number; said?: string } | { timed_out: true; said?: string } | 'runs'
 
-/** Guests that run what a start-up asks for, as one function says. */
+/** Fake guests that run a start-up as the function `behave` decides. */
 export interface StartupGuests {
   agents: Pick<AgentLinks, 'greet' | 'of'>
   link(of: string): AgentLink
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
-  /** Every session that was started, once each, in order. */
+  /** Every started session, once each, in order. */
   started: (AgentExec & { workspace_id: string })[]
   canceled: string[]
-  /** Asked at each look, by a name such as `migrate`, `web` or `web.ready`. */
+  /** Called at each poll with a name such as `migrate`, `web` or `web.ready`. */
   behave: (name: string, exec: AgentExec) => Course
   values: () => Promise<Record<string, string>>
-  /** Where the guest says that something listens on a port. */
+  /** Addresses on which the guest listens on a port. */
   listeners: (port: number) => Promise<string[]>
 }
 
@@ -77,7 +77,7 @@ export function startupGuests(): StartupGuests {
         return answerOf(said.length === 0 ? [] : [frame(said, stdout_offset)])
       },
     }
-    return link as AgentLink // a start-up asks for no more
+    return link as AgentLink // a start-up uses no more
   }
   return guests
 }
@@ -86,13 +86,13 @@ function nameOf({ session_id }: AgentExec): string {
   return session_id.split('.').slice(1, -1).join('.')
 }
 
-/** All that is read of an answer is its body. */
+/** Only the body of an answer is read. */
 function answerOf(body: Buffer[]): IncomingMessage {
   const answer: unknown = Readable.from(body)
   return answer as IncomingMessage
 }
 
-/** machine/internal/wire: kind, three bytes of nothing, the length, the offset. */
+/** Frame of machine/internal/wire: kind, three zero bytes, length, offset. */
 function frame(data: Buffer, offset: number): Buffer {
   const head = Buffer.alloc(FRAME.header_bytes)
   head.writeUInt8(FRAME.stdout, 0)

@@ -7,14 +7,14 @@ import { isAlive } from '../../tools/setup/alive.mjs'
 import { isRunning } from './processes.ts'
 import { patience } from './patience.ts'
 
-/** Every test installation lies here, each beside a file that names the test process it belongs to. */
+/** Folder of all test installations. Each has a file that names its test process. */
 export const TEST_ROOT = '/tmp/berth-test-service'
 const CLEAN = path.resolve(import.meta.dirname, '../../tools/clean.mjs')
 const CLEAN_MS = 300_000
-/** A folder this young may belong to a server that has not written its pid yet. */
+/** A younger folder may belong to a server that has not written its pid yet. */
 const STARTING_MS = 60_000
 
-/** Takes down the installations of test processes that are gone. */
+/** Removes the installations of test processes that have ended. */
 export async function sweepServices(): Promise<void> {
   if (!existsSync(TEST_ROOT)) return
   for (const name of readdirSync(TEST_ROOT)) {
@@ -30,7 +30,7 @@ export async function sweepServices(): Promise<void> {
   }
 }
 
-/** Removes the folders of test servers that ended with a killed test. */
+/** Removes the folders of database servers that ended with a killed test. */
 export async function sweepServers(): Promise<void> {
   for await (const folder of glob('/tmp/berth-test-pg-*')) {
     if (Date.now() - statSync(folder).ctimeMs < STARTING_MS || isRunning(serverPid(folder))) continue
@@ -42,11 +42,11 @@ function serverPid(folder: string): number {
   try {
     return Number.parseInt(readFileSync(path.join(folder, 'data', 'postmaster.pid'), 'utf8'), 10)
   } catch {
-    return 0 // it never started, or ended in order
+    return 0 // it never started, or ended normally
   }
 }
 
-/** Settings of whoever runs the tests must not reach an installation under test, but for where set-up keeps its results. */
+/** Settings of the user must not reach an installation under test, except the cache folder of set-up. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const keep = (name: string) => name !== 'DATABASE_URL' && (!name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR')
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => keep(name)))
@@ -62,6 +62,6 @@ function readOwner(file: string): Owner | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Owner
   } catch {
-    return undefined // the test was killed before it had written the file
+    return undefined // killed before it wrote the file
   }
 }

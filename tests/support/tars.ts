@@ -1,13 +1,13 @@
-/** What a test says of an entry, also what no program would. */
+/** Fields of an entry, also with invalid values. */
 export interface EntryOptions {
   type?: string
   target?: string
-  /** Instead of the content's. */
+  /** Replaces the content's size. */
   size?: string | Buffer
   mode?: string
 }
 
-/** An entry as it lies in a tar: its head with a right checksum, its content, and zeros to the end of a block. */
+/** Encodes a tar entry: header with checksum, content, and padding to a full block. */
 export function entryOf(
   name: string | Buffer,
   content: string | Buffer,
@@ -41,11 +41,11 @@ export function tarOf(...entries: Buffer[]): Buffer {
   return Buffer.concat([...entries, Buffer.alloc(1024)])
 }
 
-/** What stands before an entry and says that it has holes. */
+/** The extended header that marks the next entry as sparse. */
 export function sparseRecords(records: Readonly<Record<string, string>>): Buffer {
   const lines = Object.entries(records).map(([key, value]) => {
     const rest = ` ${key}=${value}\n`
-    return `${rest.length + 2}${rest}` // none is shorter than 10 bytes, or longer than 99
+    return `${rest.length + 2}${rest}` // the length has two digits: each record has 10 to 99 bytes
   })
   return entryOf('pax', lines.join(''), { type: 'x' })
 }

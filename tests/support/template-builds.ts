@@ -4,13 +4,13 @@ import type { TemplateBuild } from '../../contract/schemas/template-builds.ts'
 import type { Client } from './client.ts'
 import { until } from './processes.ts'
 
-/** Builds of templates as a client asks for them. */
+/** Builds of templates as a client requests them. */
 export interface Builds {
-  /** @returns the id of the upload, all of which is there. */
+  /** Uploads all bytes. @returns the id of the upload */
   uploaded(bytes: Buffer): Promise<string>
   begin(slug: string, json: object): Promise<TemplateBuild>
   finished(build: TemplateBuild): Promise<TemplateBuild>
-  /** All of it, from the beginning. */
+  /** The complete log. */
   log(build_id: string): Promise<string>
 }
 
@@ -40,7 +40,7 @@ export function builds(client: Client): Builds {
     async finished({ id }) {
       let build: TemplateBuild | undefined
       await until('the build is over', PATIENCE_MS, async () => {
-        build = await read(id) // undefined: whoever answers is being started again
+        build = await read(id) // undefined: the server is restarting
         return typeof build?.completed_at === 'string'
       })
       assert.ok(build)

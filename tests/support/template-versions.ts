@@ -9,7 +9,7 @@ interface World {
   ids: Ids
 }
 
-/** Another version of an organization's template, which nobody has published. @returns its number. */
+/** Inserts an unpublished version of an organization's template. @returns its number */
 export async function unpublishedVersion(
   { database: { superuser: db }, clock, ids }: World,
   organization_id: string,

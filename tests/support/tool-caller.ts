@@ -1,6 +1,6 @@
 import type { ToolCaller } from '../../service/http/call.ts'
 
-/** Who calls with a tool token that includes no tool. */
+/** A caller whose tool token includes no tool. */
 export const tool_caller: ToolCaller = {
   type: 'tool_token',
   principal_type: 'api_key',

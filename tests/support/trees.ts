@@ -13,16 +13,16 @@ import { treesFolder } from './trees-folder.ts'
 
 const RESOURCES = { cpu_millis: 1000, memory_mib: 512, disk_gib: 1 }
 
-/** Trees of a cell, in a folder and a database of a test's own. */
+/** Trees of a cell in a test's own folder and database. */
 export interface TreesBed extends AsyncDisposable {
   database: TestDatabase
   folder: string
   cell_id: string
   clock: Clock & { ahead_ms: number }
   trees: Trees
-  /** Another process's worth of the same trees. */
+  /** Another instance on the same trees, like a second process. */
   second(): Trees
-  /** A new file-first workspace. @returns its id */
+  /** Makes a new file-first workspace. @returns its id */
   open(): Promise<string>
 }
 
@@ -88,7 +88,7 @@ export async function treesBed(): Promise<TreesBed> {
   }
 }
 
-/** A small file's entry and content. */
+/** Entry and content of a small file. */
 export function textFile(text: string, modified_ms = 1): { entry: FileEntry; content: Buffer } {
   const content = Buffer.from(text)
   const sha256 = digestOf(content)

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict'
 import type { Client, OpenedWorkspace } from './client.ts'
 
-/** What a process in the guest says of itself and of its surroundings. */
+/** Report of a guest process about itself and its surroundings. */
 export interface Testimony {
   pid: number
-  /** Drawn when it started, and only ever in its memory. */
+  /** Random at its start, and only in its memory. */
   nonce: string
-  /** Goes on by itself, five times a second, while the guest runs. */
+  /** Grows five times a second while the guest runs. */
   count: number
-  /** The content of a file that it holds open, and that has no name any more. */
+  /** Content of a deleted file that it holds open. */
   unlinked: string
-  /** The content of a file in memory. */
+  /** Content of a file in memory. */
   canary: string
 }
 
-/** It sleeps between two counts, so that it does not keep its machine from being parked. */
+/** Sleeps between two counts, so that its machine can still be parked. */
 const PROGRAM = `import json, os, signal, time
 kept = open('/home/user/gone', 'w+')
 os.remove('/home/user/gone')
@@ -36,7 +36,7 @@ while True:
 const START = 'setsid python3 /home/user/witness.py >/dev/null 2>&1 & until [ -s /home/user/pid ]; do sleep 0.05; done'
 const ASK = 'cd /home/user; rm -f said; kill -USR1 $(cat pid) && until [ -s said ]; do sleep 0.05; done; cat said'
 
-/** Starts the witness, apart from any command that could keep the machine in use. */
+/** Starts the witness outside of any command that would keep the machine in use. */
 export async function startWitness(client: Client, workspace: OpenedWorkspace): Promise<Testimony> {
   const { status } = await client.tool(workspace, '/files?path=/home/user/witness.py', { method: 'PUT', bytes: Buffer.from(PROGRAM) })
   assert.equal(status, 200)
@@ -49,7 +49,7 @@ export async function askWitness(client: Client, workspace: OpenedWorkspace): Pr
   return JSON.parse(stdout) as Testimony
 }
 
-/** It is the same process with the same memory, and it goes on. */
+/** Asserts that it is the same process with the same memory, and still counting. */
 export async function assertContinues(client: Client, workspace: OpenedWorkspace, before: Testimony): Promise<void> {
   const now = await askWitness(client, workspace)
   const { count, ...same } = before

@@ -1,7 +1,7 @@
-// The intruder is what root of a guest may run. It looks for a way out of its workspace and prints what it found as JSON.
+// Command intruder runs as root in a guest, looks for a way out of its workspace, and prints its findings as JSON.
 //
-//	intruder processes FILE  until that file exists: opens what /proc shows of every process that appears
-//	intruder mounts NAME     tries to write a file of that name, and more, at every mount that it sees
+// intruder processes FILE  opens what /proc shows of every new process, until that file exists
+// intruder mounts NAME  tries to write a file of that name, and more, at every mount
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// timeMax ends a watch that nobody ends.
+// timeMax ends a watch that is never stopped.
 const timeMax = 5 * time.Minute
 
 func main() {

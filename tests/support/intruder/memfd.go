@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// memoryFile makes one; the package syscall has no function for it.
+// memoryFile calls memfd_create, which package syscall lacks.
 func memoryFile(name *byte) (int, error) {
 	number := map[string]uintptr{"amd64": 319, "arm64": 279}
 	fd, _, errno := syscall.RawSyscall(number[runtime.GOARCH], uintptr(unsafe.Pointer(name)), 0, 0)

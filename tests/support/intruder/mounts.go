@@ -13,11 +13,11 @@ import (
 type Mount struct {
 	Point string `json:"point"`
 	Type  string `json:"type"`
-	// Done are the changes that succeeded, by what they are.
+	// Done lists the changes that succeeded.
 	Done []string `json:"done"`
 }
 
-// tryMounts tries every change at every mount, as it is and after asking for it to be made writable. What it made stays.
+// tryMounts tries every change at every mount, as it is and after a remount to read-write. It does not clean up.
 func tryMounts(name string) []Mount {
 	var tried []Mount
 	for _, mount := range mounts() {
@@ -64,7 +64,7 @@ func changes(point, name string) []string {
 	return done
 }
 
-// mounts are those that the kernel names, and the directories that the service is known to mount.
+// mounts returns those in mountinfo, and directories that the service is known to mount.
 func mounts() []Mount {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

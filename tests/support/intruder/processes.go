@@ -15,20 +15,21 @@ import (
 	"time"
 )
 
-// Watched is what came of all processes that appeared.
+// Watched is the result for all processes that appeared.
 type Watched struct {
-	Processes int `json:"processes"` // that were seen to appear
-	Opened    int `json:"opened"`    // what could be opened, all of it
-	// Refused counts what the kernel refused to root, which it does while a process is being started. 0 means that the watch came too late.
+	Processes int `json:"processes"` // new processes seen
+	Opened    int `json:"opened"`    // files that could be opened
+	// Refused counts refusals to root, which occur while a process is being started. 0 means that the watch came too
+	// late.
 	Refused int `json:"refused"`
-	// Escapes are what led out of the guest's own files and memory.
+	// Escapes are files outside of the guest's own files and memory.
 	Escapes []string `json:"escapes"`
 }
 
 const (
 	watchers   = 2
 	escapesMax = 50
-	// agentMark stands in the text of whatever was built from the agent's packages.
+	// agentMark is in the binary of every program with the agent's packages.
 	agentMark     = "machine/internal/agent/spawn"
 	agentBytesMin = 1 << 20
 	agentBytesMax = 32 << 20
@@ -50,7 +51,7 @@ func watchProcesses(until string, deadline time.Time) Watched {
 	var all sync.WaitGroup
 	for range watchers {
 		all.Go(func() {
-			runtime.LockOSThread() // of a tracer the thread counts
+			runtime.LockOSThread() // ptrace is bound to a thread
 			for !exists(until) && time.Now().Before(deadline) {
 				for _, pid := range pids() {
 					if w.isNew(pid) {
@@ -99,7 +100,7 @@ func (w *watch) isNew(pid int) bool {
 	return true
 }
 
-// attack opens what there is of a process for a moment: it may be anything between its fork and its end.
+// attack opens all that a process shows, at any point between its fork and its end.
 func (w *watch) attack(pid int) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	memory := w.openMemory(dir)
@@ -127,7 +128,7 @@ func (w *watch) open(path string, how int) {
 	}
 }
 
-// isAgent tells by the content: what lies beside the guest's root in the sandbox has the device of the guest's own files.
+// isAgent checks the content: files beside the guest's root in the sandbox have the same device as the guest's files.
 func isAgent(fd int, stat syscall.Stat_t) bool {
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < agentBytesMin {
 		return false
@@ -159,7 +160,8 @@ func (w *watch) escaped(how string) {
 	}
 }
 
-// memory is an open /proc/PID/mem and what was mapped just then: it is of one memory for good, whatever the process executes later.
+// memory is an open /proc/PID/mem with its mappings. It stays bound to that memory, whatever the process executes
+// later.
 type memory struct {
 	file *os.File
 	maps string
@@ -175,7 +177,7 @@ func (w *watch) openMemory(dir string) *memory {
 	return &memory{file: file, maps: string(maps)}
 }
 
-// readMemory tells whether the memory is that of a part of the agent.
+// readMemory reports whether the memory contains a part of the agent.
 func (w *watch) readMemory(dir string, m *memory) {
 	if m == nil {
 		return
@@ -194,7 +196,7 @@ func (w *watch) readMemory(dir string, m *memory) {
 	}
 }
 
-// trace takes hold of the process as a debugger does, and looks whose memory it has.
+// trace attaches to the process like a debugger and checks its memory.
 func (w *watch) trace(pid int) {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, seize, uintptr(pid), 0, 0, 0, 0)
 	if errno != 0 {
@@ -205,7 +207,7 @@ func (w *watch) trace(pid int) {
 	if maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)); strings.Contains(string(maps), "/agent") {
 		w.escaped(fmt.Sprintf("process %d is traced while it has the agent's memory", pid))
 	}
-	// A tracee is let go only while it stands still.
+	// A tracee can only be detached while it is stopped.
 	if syscall.Kill(pid, syscall.SIGSTOP) != nil {
 		return
 	}
@@ -223,7 +225,7 @@ func (w *watch) trace(pid int) {
 	}
 }
 
-// ownDevices are the file systems that belong to the guest: what it has mounted, pipes and memory files.
+// ownDevices are the guest's own file systems: its mounts, pipes and memory files.
 func ownDevices() map[uint64]bool {
 	own := map[uint64]bool{}
 	add := func(fd int, err error) {

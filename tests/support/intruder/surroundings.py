@@ -1,4 +1,5 @@
-"""What root of a guest finds around it, printed as JSON. The argument names the files that it tries to leave everywhere."""
+"""Lists as JSON what root of a guest finds around it. The argument names the files that it tries
+to create everywhere."""
 import ctypes
 import json
 import os
@@ -11,7 +12,7 @@ NAME = sys.argv[1]
 
 
 def attempt(action):
-    """None when it succeeds, or the name of its error."""
+    """Returns None on success, else the name of the error."""
     try:
         action()
         return None
