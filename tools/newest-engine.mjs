@@ -27,7 +27,6 @@ console.log(`Patches as they would stand there: ${refreshed}`)
 rmSync(work, { recursive: true, force: true })
 process.exitCode = fit ? 0 : 1
 
-/** Sets the gVisor version in the copy of the recipe. */
 function moveTo(wanted) {
   go('get', `${GVISOR}@${wanted}`)
   go('mod', 'tidy')

@@ -3,7 +3,6 @@ import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 export interface Context {
   /** Created at first use, so that help needs no key. */
   berth(): Berth
-  /** Finds a workspace by key or id. */
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
   /** Arguments after `--`, or after the words of a command that `runs`. */
@@ -12,13 +11,11 @@ export interface Context {
   dashes: boolean
   json: boolean
   profile: string
-  /** Writes data to stdout. */
   print(value: unknown, columns?: readonly string[]): void
   /** Writes messages for people to stderr. */
   say(text: string): void
 }
 
-/** An option of `parseArgs`, with its line in `--help` and in the reference. */
 export interface Flag {
   type: 'string' | 'boolean'
   multiple?: true
@@ -56,7 +53,6 @@ export class CliError extends Error {
   }
 }
 
-/** Parses `NAME=VALUE`, the value of a repeatable flag. */
 export function namedValue(flag: string, pair: string): [name: string, value: string] {
   const at = pair.indexOf('=')
   if (at < 1) throw usageError(`--${flag} takes NAME=VALUE, not ${pair}`)

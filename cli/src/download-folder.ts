@@ -67,7 +67,6 @@ async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSi
       }
       is_whole = true
     } catch {
-      // The stream broke off. Received files are kept.
     } finally {
       await reader.cancel().catch(() => undefined) // it may have broken off already
     }

@@ -12,7 +12,6 @@ export function terminalEnv(): { TERM: string } {
   return { TERM: process.env['TERM'] || 'xterm-256color' }
 }
 
-/** Fields as the API spells them. */
 interface Ended {
   state: string
   exit_code: number | null

@@ -114,7 +114,6 @@ export async function follow(command: Command, from: OutputOptions = {}): Promis
     const signal = leaving.signal
     for await (const { stream, bytes } of command.output({ ...from, signal }))
       await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
-    // The exit code is known only if the command was followed to its end.
     return command.ending === null ? 0 : exitCodeOf(command.ending)
   } finally {
     for (const signal of FORWARDED) process.off(signal, pass)

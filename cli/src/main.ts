@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-// Entry point of the command line.
 import { parseArgs } from 'node:util'
 import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type CliCommand, type Context, type Flag, usageError } from './command.ts'
@@ -45,7 +44,6 @@ interface Given {
   dashes: boolean
 }
 
-/** Separates the arguments of this program from those of the program in the workspace. */
 function divided(argv: readonly string[]): Given {
   const command = found(argv)
   const at = argv.indexOf('--')
@@ -86,7 +84,6 @@ async function run({ command, words, rest, dashes }: Given): Promise<number> {
   return (await command.run(context, positionals)) ?? 0
 }
 
-/** Returns the command with the longest matching name. */
 function found(words: readonly string[]): CliCommand | undefined {
   return COMMANDS.filter(({ name }) => name.split(' ').every((word, at) => words[at] === word)).toSorted(
     (a, b) => b.name.length - a.name.length,
@@ -204,7 +201,6 @@ function told(error: unknown, json: boolean): number {
   return 1
 }
 
-/** The session has several projects or organizations, and none is chosen. */
 function isUnchosen(error: unknown): error is Error & { choice_of: string; named: readonly string[] } {
   return error instanceof Error && 'choice_of' in error && 'named' in error
 }

@@ -5,12 +5,10 @@ export type ToolSet = (typeof TOOL_SETS)[number]
 
 /** Limits of a model. The key determines its project. */
 export interface Bounds {
-  /** Prefix of every workspace key. */
   prefix: string
   tools: readonly ToolSet[]
   template: string
   calls_max: number
-  /** Limit on workspaces that are opened or forked and not yet deleted. */
   workspaces_max: number
 }
 
@@ -44,7 +42,6 @@ export class Budget {
     return this.#keep(name, await this.#berth.open(this.bounds.prefix + name, { template: this.bounds.template }))
   }
 
-  /** Returns an existing workspace. */
   async find(name: string): Promise<Workspace> {
     const ws = this.#opened.get(name) ?? (await this.#berth.find(this.bounds.prefix + name))
     if (ws === null) throw new Refusal(`There is no workspace ${name}: open it first`)
@@ -63,7 +60,6 @@ export class Budget {
     return operation
   }
 
-  /** The deleted workspace no longer counts against the budget. */
   async delete(name: string): Promise<void> {
     await (await this.find(name)).delete()
     this.#opened.delete(name)

@@ -183,7 +183,6 @@ export const EXEC_TOOLS: Tool[] = [
   ),
 ]
 
-/** Reports the result of a command, or that it still runs, with its output so far. */
 async function ending(command: Command, wait_ms: number, from: { stdout_offset?: number; stderr_offset?: number } = {}) {
   const at = { stdout: from.stdout_offset ?? 0, stderr: from.stderr_offset ?? 0 }
   try {

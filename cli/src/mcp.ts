@@ -12,7 +12,6 @@ const CALLS_MAX = 10_000
 const WORKSPACES_MAX = 10
 const BODY_BYTES_MAX = 8 << 20
 
-/** Serves until the client disconnects or a signal arrives. */
 export async function serveMcp(context: Context): Promise<number> {
   const budget = new Budget(context.berth(), boundsOf(context.flags))
   const listen = context.flags['listen']

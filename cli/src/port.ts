@@ -24,7 +24,6 @@ export const port: Run = async ({ workspace, flags, print, say }, [name = '', te
   return 0
 }
 
-/** Starts a local server that forwards requests to the workspace. */
 async function forward(ws: Workspace, port: number, local: number, say: (line: string) => void): Promise<http.Server> {
   const tell = refusalTeller(say)
   let token = await ws.ports.token(port, { ttl_seconds: TOKEN_SECONDS })
@@ -77,7 +76,6 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
   return server
 }
 
-/** Bytes read of a refusal by the service. */
 const REFUSAL_BYTES_MAX = 16_384
 
 /** Prints a refusal by the service, but not the same one repeatedly. */
@@ -98,7 +96,6 @@ function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) =
   }
 }
 
-/** Extracts the message of a refusal, which is JSON for programs and a page for browsers. */
 function messageOf(text: string): string {
   const page = /<p>([^<]*)<\/p>/.exec(text)?.[1]
   if (page !== undefined) return page.replaceAll('&#39;', "'")

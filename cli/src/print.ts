@@ -13,7 +13,6 @@ export function table(rows: readonly object[], columns: readonly string[]): stri
     .join('\n')
 }
 
-/** Formats one object, one field a line. */
 export function fields(value: object): string {
   const shown = Object.entries(value).filter(([, each]) => each !== null && each !== undefined)
   const width = Math.max(0, ...shown.map(([name]) => name.length))

@@ -6,7 +6,6 @@ import { CliError } from './command.ts'
 export interface Profile {
   url: string
   api_key: string
-  /** Set for a person's session. */
   project?: string
   organization?: string
 }

@@ -5,7 +5,6 @@ const BAR_COLUMNS = 24
 
 export interface Progress {
   add(bytes: number): void
-  /** Erases the line. */
   end(): void
 }
 
@@ -45,7 +44,6 @@ export function sizeOf(bytes: number): string {
   return `${at === 0 ? Math.round(bytes) : (bytes / 1024 ** at).toFixed(1)} ${units[at] ?? ''}`
 }
 
-/** Counts the bytes that pass through the stream. */
 export function counted(stream: ReadableStream<Uint8Array>, progress: Progress): ReadableStream<Uint8Array> {
   return stream.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
@@ -57,7 +55,6 @@ export function counted(stream: ReadableStream<Uint8Array>, progress: Progress):
   )
 }
 
-/** Ends the progress line when the work ends. */
 export async function during<T>(progress: Progress, work: (progress: Progress) => Promise<T>): Promise<T> {
   try {
     return await work(progress)

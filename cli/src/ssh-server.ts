@@ -56,7 +56,6 @@ function packedServers(): PackedServers {
   throw new CliError('This command line came without its ssh server', { next: 'npm run build:clients, in the clone' })
 }
 
-/** Read only if the server must be installed. */
 function packedFor({ folder }: PackedServers, machine: string): Buffer {
   const architecture = ARCHITECTURES[machine]
   const file = path.join(folder, `guestssh-${architecture ?? ''}.gz`)

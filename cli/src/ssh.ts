@@ -17,7 +17,6 @@ const SUFFIX = '.berth'
 const WAITING_BYTES_MAX = 2 << 20
 const USER = 'user'
 
-/** Runs the local ssh client. */
 export const ssh: Run = async (context, [name = '']) => {
   const { flags, rest, profile } = context
   const ws = await context.workspace(name)
@@ -58,7 +57,6 @@ export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
 
 interface Files {
   folder: string
-  /** Host keys are derived from it. */
   secret: string
   known: string
 }
@@ -126,7 +124,6 @@ function configOf({ known }: Files, profile: string | undefined): string {
   ].join('\n')
 }
 
-/** Quotes a word for the shell, and percent signs for ssh. */
 function quoted(word: string): string {
   const safe = word.replaceAll('%', '%%')
   return /^[\w./=%-]+$/.test(safe) ? safe : `'${safe.replaceAll("'", String.raw`'\''`)}'`

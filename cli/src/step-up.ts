@@ -28,7 +28,6 @@ function passwordOfStdin(): string {
 const [INTERRUPT, END, BACKSPACE] = ['\u0003', '\u0004', '\u007f']
 const INTERRUPTED = 130
 
-/** Reads the password from the terminal without echo. */
 function askForPassword(): Promise<string> {
   if (!stdin.isTTY) throw usageError('The password is asked for at a terminal', 'berth step-up --password-stdin')
   stderr.write('Password: ')

@@ -9,11 +9,9 @@ export interface Entry {
   has_holes?: boolean
   /** Set for files; absent where no comparison needs it. */
   sha256?: string
-  /** Target of a symbolic link. */
   target?: string
 }
 
-/** Entries by relative path, with `/` as separator. */
 export type Listing = ReadonlyMap<string, Entry>
 
 export interface Plan {
@@ -26,7 +24,6 @@ export interface Plan {
   unchanged: number
   /** Sockets, devices and other special files, which are not copied. */
   left_out: string[]
-  /** Total size of the files in `made`. */
   bytes: number
 }
 
@@ -66,7 +63,6 @@ function isSame(a: Entry, b: Entry): boolean {
   return a.bytes === b.bytes && a.mode === b.mode && a.sha256 !== undefined && a.sha256 === b.sha256
 }
 
-/** Returns '' for a top-level path. */
 export function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')))
 }

@@ -15,7 +15,6 @@ import { during, progressOf } from './progress.ts'
 /** Recipe files, in order of preference. */
 const RECIPES = ['recipe.json', 'Dockerfile']
 
-/** Builds a version from a folder and shows the build log. */
 export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => {
   const { templates } = context.berth()
   const recipe = await recipeOf(context, folder)
@@ -47,7 +46,6 @@ export async function tried({ rest, print }: Context, ws: Workspace): Promise<nu
   }
 }
 
-/** Shows the build log until the build ends. */
 export async function followBuild(context: Context, build_id: string, asked: Publishing): Promise<number> {
   const { templates } = context.berth()
   // With --json the log goes to stderr: stdout has only the build.

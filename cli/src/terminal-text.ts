@@ -1,5 +1,3 @@
-/** Sequences that move a cursor, colour text or name a window. */
-
 const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])/g
 
 const OTHER_CONTROLS = /[\x00-\x08\x0b-\x1f\x7f]/g
@@ -14,7 +12,6 @@ export function terminalText(output: string): string {
     .join('\n')
 }
 
-/** Applies backspaces. */
 function erased(line: string): string {
   if (!line.includes('\b')) return line
   const kept: string[] = []

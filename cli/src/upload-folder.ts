@@ -18,11 +18,9 @@ export const TAR_BYTES_MAX = 64 << 20
 /** A larger file is uploaded alone, in parts that are retried separately. */
 const PACKED_BYTES_MAX = 16 << 20
 
-/** A transfer between a local folder and a folder of a workspace. */
 export interface Carried {
   here: string
   there: string
-  /** Entries of the source. */
   from: Listing
   /** Paths of `from` to transfer, parents before children; '' is the root. */
   paths: readonly string[]
@@ -54,7 +52,6 @@ async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promi
 }
 
 interface Packed extends Omit<Carried, 'from'> {
-  /** Options for the local tar. */
   writes: readonly string[]
 }
 
@@ -80,7 +77,6 @@ async function sendTar(ws: Workspace, { here, there, writes, paths }: Packed, pr
   if (code !== 0) throw new CliError(`tar ended with ${code ?? 'a signal'}`)
 }
 
-/** Streams a tar of these paths. */
 function packed(here: string, writes: readonly string[], paths: readonly string[]) {
   const tar = spawn('tar', [...writes, '-C', here, '--no-recursion', '--null', '-T', '-', '-cf', '-'], {
     stdio: ['pipe', 'pipe', 'inherit'],

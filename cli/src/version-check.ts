@@ -6,7 +6,6 @@ import { oneLine } from './print.ts'
 import { configFolder, writeWhole } from './profile.ts'
 
 export const PACKAGE = '@berth/cli'
-/** Internal command that the background process runs. */
 export const CHECK = 'version-check'
 const DAY_MS = 24 * 60 * 60_000
 const ANSWER_MS = 10_000
@@ -26,19 +25,17 @@ export async function checkInBackground(url: () => string, version: string, say:
     const said = saidOf(known.client, version)
     const age_ms = Date.now() - known.asked_at
     if (age_ms >= 0 && age_ms < DAY_MS) return
-    // Reported once a day, like the check.
     if (said !== null) say(said)
     write({ ...known, asked_at: Date.now() })
-    const { spawn } = await import('node:child_process') // needed only once a day
+    const { spawn } = await import('node:child_process')
     spawn(process.execPath, [...process.execArgv, process.argv[1] ?? '', CHECK, url()], { detached: true, stdio: 'ignore' })
-      .on('error', () => undefined) // the next day retries
+      .on('error', () => undefined)
       .unref()
   } catch {
     // For example, the folder is not writable. The user's command must not fail because of it.
   }
 }
 
-/** Fetches the versions that the service supports and stores them. */
 export async function checkVersion(url: string): Promise<void> {
   const response = await fetch(`${url}/v1/client-versions`, { redirect: 'error', signal: AbortSignal.timeout(ANSWER_MS) })
   const { clients } = (await response.json()) as wire.ClientVersions
@@ -67,7 +64,7 @@ function read(): Known {
   try {
     return JSON.parse(readFileSync(fileOf(), 'utf8')) as Known
   } catch {
-    return { asked_at: 0 } // no check has run yet
+    return { asked_at: 0 }
   }
 }
 

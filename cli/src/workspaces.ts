@@ -4,7 +4,6 @@ import { type CliCommand, type Context, namedValue, type Run, usageError } from 
 const WORKSPACE_COLUMNS = ['key', 'observed_state', 'mode', 'template.slug', 'id']
 const FILE_COLUMNS = ['name', 'type', 'size', 'mode', 'modified_at']
 
-/** A command with one argument, a workspace, that waits for an operation. */
 const lifecycle = (
   name: string,
   does: string,

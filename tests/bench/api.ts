@@ -83,7 +83,6 @@ function batch(request: () => Promise<unknown>) {
     })
 }
 
-/** Creates rows without machines, enough for a list. */
 async function projectWithWorkspaces(service: Service, count: number): Promise<{ api_key: string; project_id: string }> {
   const slug = `bench-${ids.next().slice(-12)}`
   const project_id = (await service.admin('project', 'create', slug, '--organization', 'default')).trim()
@@ -141,7 +140,6 @@ async function withDatabase<T>(service: Service, work: (db: pg.Client) => Promis
   }
 }
 
-/** CPU seconds of the api since its start. */
 function cpuSeconds(service: Service): number {
   const { pid } = JSON.parse(readFileSync(path.join(service.run_dir, 'children', 'api.json'), 'utf8')) as { pid: number }
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -92,7 +92,6 @@ async function serviceBytes(service: Service): Promise<number> {
 const outputUrl = (workspace: OpenedWorkspace, session_id: string) =>
   `${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/${session_id}/output`
 
-/** Reads a response to its end and discards it. */
 async function readThrough(url: string, token?: string): Promise<void> {
   const response = await send(url, token === undefined ? {} : { token })
   let bytes = 0
@@ -100,7 +99,6 @@ async function readThrough(url: string, token?: string): Promise<void> {
   if (response.statusCode !== 200 || bytes < STREAM_BYTES) throw new Error(`${url} answered ${response.statusCode} with ${bytes} bytes`)
 }
 
-/** Starts the reference server in the guest and returns its address. */
 async function referenceServer(service: Service, client: Client, workspace: OpenedWorkspace): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const binary = path.join(folder, 'server')

@@ -110,7 +110,6 @@ async function costRow(service: Service, client: Client): Promise<void> {
   console.log(JSON.stringify({ row: 19, name: 'execution-cost', cost, by_step, median_ms }))
 }
 
-/** Runs one execution when a warm sandbox is ready. */
 function executing(service: Service, client: Client, workspace: OpenedWorkspace): () => Promise<number> {
   return async () => {
     await service.slots_ready()
@@ -139,7 +138,6 @@ async function filled(client: Client, key: string, files: number): Promise<Opene
   return workspace
 }
 
-/** A hundred files in each directory. */
 function namesOf(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `d${Math.floor(i / 10_000)}/e${Math.floor(i / 100)}/f${i}`)
 }

@@ -91,7 +91,6 @@ async function durably(folder: string, name: string, bytes: Buffer): Promise<str
   return digest
 }
 
-/** Runs a bare Go file server in the guest and returns its address. */
 async function staticServer(service: Service, client: Client, workspace: OpenedWorkspace): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const binary = path.join(folder, 'server')

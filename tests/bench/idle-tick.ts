@@ -40,7 +40,6 @@ async function filled(count: number) {
   const log = pino({ level: 'silent' })
   const context = { cell_id, db: database.cell, clock: systemClock, ids, table, log, ask_activity: askActivity, started_at: new Date(0) }
   return {
-    /** Milliseconds per workspace. */
     sample: async () => (await timed(() => look(context))) / count,
     async [Symbol.asyncDispose]() {
       table.close()

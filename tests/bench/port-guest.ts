@@ -2,14 +2,11 @@ import http from 'node:http'
 import { WebSocket } from 'ws'
 import type { Client, OpenedWorkspace } from '../support/client.ts'
 
-/** A workspace with an app on a port. */
 export interface PortGuest {
   workspace: OpenedWorkspace
-  /** Sends a request on a new connection and reads the answer. */
   visit(): Promise<void>
   /** Streams endless bytes. @returns a function that ends the stream */
   stream(take: (bytes: number) => void): Promise<() => void>
-  /** Opens a WebSocket that sends a message each second. */
   talk(): Promise<() => void>
 }
 

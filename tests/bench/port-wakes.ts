@@ -12,7 +12,6 @@ const PARK_MS = 60_000
 const VISITS = 20
 const FROZEN_MS_MAX = 3
 const ONCE = { samples_max: 1, pairs: 9 }
-/** Imports the same modules as the app. */
 const PYTHON = ['python3', '-c', 'import base64, hashlib, http.server, time\nopen("/tmp/ready", "w").close()\ntime.sleep(1e6)']
 
 /** Measures the request to a port that wakes its machine. `port-wakes:frozen` measures one of the three. */

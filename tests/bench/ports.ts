@@ -89,7 +89,6 @@ async function startPortd(folder: string, start: (binary: string, ...args: strin
   throw new Error('portd has ended')
 }
 
-/** Fakes the cell's side of the protocol and grants everything. */
 async function fakeCell(socket: string, app: string): Promise<Server> {
   const [address = '', port = ''] = app.split(':')
   const server = createServer((connection) => {
@@ -105,7 +104,6 @@ async function fakeCell(socket: string, app: string): Promise<Server> {
   return server
 }
 
-/** Returns a function that runs the requests and returns their total time in milliseconds. */
 function loader(child: ChildProcess): (address: string) => Promise<number> {
   const lines = linesOf(child, 'stdout')[Symbol.asyncIterator]()
   child.stderr?.pipe(process.stderr)

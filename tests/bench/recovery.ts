@@ -31,7 +31,6 @@ export async function recoveryRow(): Promise<void> {
   })
 }
 
-/** Writes a tag into the guest's memory, to be checked later. */
 async function tagged(client: Client, workspace: OpenedWorkspace | undefined, n: number): Promise<void> {
   if (workspace === undefined) return
   const { status } = await client.tool(workspace, '/files?path=/dev/shm/tag', { method: 'PUT', bytes: Buffer.from(String(n)) })

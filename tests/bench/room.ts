@@ -107,7 +107,6 @@ async function burstRow(): Promise<void> {
   })
 }
 
-/** Four at a time. */
 async function many<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
   const made: T[] = []
   let next = 0

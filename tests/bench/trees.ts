@@ -78,7 +78,6 @@ async function fill({ client, workspace }: Tree, below: string, names: string[])
   }
 }
 
-/** A hundred files in each directory. */
 function nested(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `d${Math.floor(i / 10_000)}/e${Math.floor(i / 100)}/f${i}`)
 }

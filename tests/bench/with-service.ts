@@ -2,7 +2,6 @@ import { createClient, type Client } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 import { BENCH_SETTINGS } from './settings.ts'
 
-/** Runs one benchmark on its own service and always stops the service. */
 export async function withService(
   settings: Record<string, unknown>,
   work: (service: Service, client: Client) => Promise<void>,

@@ -15,7 +15,6 @@ import {
 import { open, pause, renew, urlOf, type Actor } from './open.ts'
 import { startWitness, testify } from './witness.ts'
 
-/** Weights of the clients' actions. */
 const ACTIONS = {
   write: 40,
   read: 25,
@@ -35,7 +34,6 @@ const QUIET = { share: 0.06, seconds: [2, 12] } as const
 /** Near the end of a quiet time, a client may list files. They are read from the disk, which does not wake the machine. */
 const PEEK = { share: 0.1, last_ms: 1500 }
 
-/** Runs actions in sequence until told to stop. */
 export async function act(actor: Actor, workspaces: Believed[], stopped: () => boolean): Promise<void> {
   while (!stopped()) {
     const next = chosen(actor, workspaces)

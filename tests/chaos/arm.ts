@@ -11,7 +11,6 @@ const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 
 
 /** Marker files of the failpoints of api and cell: a point fires if its file is missing, and creates it. */
 export interface Markers {
-  /** The value of startService's `failpoints`. */
   spec(mode: Mode): string
   file(name: string): string
   close(): void

@@ -16,7 +16,6 @@ export interface Operation {
 
 /** A careful client: it repeats a request with the same idempotency key until it gets an answer. */
 export interface Caller {
-  /** Calls the application API. */
   api<T>(path: string, options?: RequestOptions): Promise<Answer<T>>
   /** Makes a change with a key, and sometimes repeats it, which must name the same operation. */
   change<T>(path: string, options: RequestOptions): Promise<Answer<T>>

@@ -9,7 +9,6 @@ import { createRandom } from './random.ts'
 import { prepare } from './scenario.ts'
 
 export interface CaseContext {
-  /** Started with the markers' spec. */
   service: Service
   markers: Markers
   history: History

@@ -27,7 +27,6 @@ const points = everyPoint(hostd_names).filter(
 )
 const history = openHistory(path.join(mkdtempSync(path.join(process.env[KEPT_VARIABLE] ?? tmpdir(), 'berth-points-')), 'history.jsonl'))
 const results = new Map<string, string>()
-/** Only the parking cases park machines. */
 const GROUPS = [
   { name: 'rest', points: points.filter(({ kind }) => !isParking(kind)), settings: {} },
   { name: 'rest of parking', points: points.filter(({ kind }) => isParking(kind)), settings: PARK_SOON },

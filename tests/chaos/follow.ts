@@ -6,9 +6,7 @@ import type { Mode, Owner } from './points.ts'
 import { saysReady, startSuccessor } from './successor.ts'
 
 export interface Following {
-  /** Minimal time for which a process stays stopped. */
   stop_ms: number
-  /** Whether the requested operation has ended. */
   ended(): boolean
   /** Called when another process serves at this address while the owner is stopped. */
   tookOver(address: string): void

@@ -16,9 +16,7 @@ export interface History {
   accepted: Accepted[]
   note(what: string, about?: object): void
   violate(what: string, about: object): void
-  /** Adds to a counter of the summary. */
   count(what: string, by?: number): void
-  /** Keeps the maximum in the summary. */
   most(what: string, value: number): void
 }
 

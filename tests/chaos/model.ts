@@ -21,7 +21,6 @@ export interface Content extends Record<Place, Map<string, Bounds>> {
   witness: Witness | null
 }
 
-/** A workspace as its clients believe it to be. */
 export interface Believed {
   key: string
   id: string

@@ -27,7 +27,6 @@ const FOLDERS: Record<Place, string> = { disk: '/home/user', memory: '/dev/shm' 
 export const urlOf = (seen: Believed, place: Place, name: string) =>
   `${seen.endpoint}/v1/workspaces/${seen.id}/files?path=${FOLDERS[place]}/${name}`
 
-/** Opens the key and retries until it runs. */
 export async function open({ caller, history }: Actor, seen: Believed): Promise<boolean> {
   let last: unknown = null
   for (const deadline_ms = performance.now() + patience(OPEN_MS); performance.now() < deadline_ms; await pause()) {

@@ -9,7 +9,6 @@ import type { Believed } from './model.ts'
 import type { Parking } from './points.ts'
 import { patience } from '../support/patience.ts'
 
-/** Settings with which idle machines are soon frozen, and then hibernated. */
 export const PARK_SOON = { freeze_after_seconds: 1, hibernate_after_seconds: 2 }
 
 const PARKED_MS = 120_000

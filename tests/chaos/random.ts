@@ -1,12 +1,10 @@
 import { generatorOf } from '../support/seed.ts'
 
-/** A deterministic generator for a seed. */
 export interface Random {
   seed: number
   next(): number
   between(min: number, max: number): number
   pick<T>(list: readonly T[]): T
-  /** Picks a name with probability proportional to its weight. */
   weighed<N extends string>(weights: Record<N, number>): N
 }
 

@@ -34,7 +34,6 @@ interface CheckpointNote {
 
 type MeterNote = Record<string, number | string>
 
-/** Installs the harness's own triggers. */
 export async function startRecord(service: Service): Promise<void> {
   await service.query(RECORD)
 }
@@ -66,7 +65,6 @@ const RECORD = `
     'jsonb_build_object(''workspace_id'', $1.workspace_id, ''hour'', $1.hour, ''cpu_usec'', $1.cpu_usec, ''memory_byte_ms'', $1.memory_byte_ms,
       ''disk_byte_ms'', $1.disk_byte_ms, ''rx_bytes'', $1.rx_bytes, ''tx_bytes'', $1.tx_bytes, ''sampled_ms'', $1.sampled_ms)')`
 
-/** Checks all records against the tables of the contract. */
 export async function judgeRecord(service: Service, elapsed_ms: number, history: History): Promise<void> {
   const read = <T>(what: string) =>
     service.query<Change<T>>(

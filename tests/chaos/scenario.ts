@@ -64,7 +64,6 @@ async function bringTo(service: Service, actor: Actor, seen: Believed, kind: Ope
   }
 }
 
-/** Forks prepared for adoption. */
 const forks = new WeakMap<Believed, string>()
 
 const BODIES: Partial<Record<OperationKind, (seen: Believed) => object>> = {

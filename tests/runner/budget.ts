@@ -7,7 +7,6 @@ import type { FileReport } from './run-file.ts'
 export type Budget = Record<string, number>
 
 export const BUDGET_FILE = path.join(import.meta.dirname, 'budget.json')
-/** Target of all files together. */
 export const AIM_MINUTES = 20
 /** A file may take its seconds times OVER plus OVER_SECONDS: starting a process varies by as much. */
 const OVER = 1.5
@@ -29,7 +28,6 @@ export function isQuiet({ taken }: Measured): boolean {
   return taken <= QUIET_MAX
 }
 
-/** Converts the time to a computer of speed 1. */
 export function secondsOf({ ms }: Pick<FileReport, 'ms'>, { speed }: Measured): number {
   return Math.max(1, Math.ceil((ms / 1000) * Math.min(1, speed)))
 }
@@ -65,7 +63,6 @@ export function predictedMs(budget: Budget, processors: number): number {
   return Math.max(...lanes.map(({ busy_until_ms }) => busy_until_ms)) + waiting.reduce((sum, file) => sum + ms(file), 0)
 }
 
-/** Compares the minutes of each kind of file with their rows. */
 export function budgetText(reports: readonly Pick<FileReport, 'file' | 'ms'>[], budget: Budget): string {
   const rows = [...Map.groupBy(reports, ({ file }): Kind => kindOf(file))].map(([kind, of]) => {
     const took = of.reduce((sum, { ms }) => sum + ms, 0)
@@ -82,7 +79,6 @@ export function recordFile(cache_dir = process.env['BERTH_CACHE_DIR'] ?? '/var/c
   return path.join(cache_dir, 'test-seconds.json')
 }
 
-/** Records the seconds of files that passed on a quiet computer. */
 export function noteSeconds(reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[], measured: Measured, file = recordFile()): void {
   if (!isQuiet(measured)) return
   const noted = readRecord(file)

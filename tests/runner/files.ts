@@ -11,7 +11,6 @@ const PARTS: [name: string, fits: (file: string) => boolean][] = [
   ['acceptance', isOnMachines],
   ['unit', () => true],
 ]
-/** Fast parts come first. */
 const ORDER = ['lint', 'unit', 'go', 'acceptance', 'ledger']
 
 /** Whether the file uses real machines and so depends on the load of the whole computer. */

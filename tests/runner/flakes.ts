@@ -12,7 +12,6 @@ export function filesToRepeat(reports: readonly FileReport[]): string[] {
 }
 
 export interface Judged {
-  /** The report that counts for each file. */
   reports: FileReport[]
   /** First reports of files that failed and then passed. */
   flaky: FileReport[]

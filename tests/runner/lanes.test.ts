@@ -14,7 +14,6 @@ const MACHINES = 'tests/acceptance/exec.test.ts'
 const WAITS = 'tests/acceptance/residency.test.ts'
 const ALONE = 'tests/acceptance/deaths.test.ts'
 
-/** Returns the files that a lane takes, in order. */
 function takenBy(lane: Lane, files: readonly string[]): string[] {
   const waiting = [...files]
   const taken: string[] = []

@@ -1,6 +1,5 @@
 import type { End, RecordedEvent } from './record.ts'
 
-/** Result of one test or suite. */
 export interface Outcome {
   name: string
   /** Titles of the enclosing suites, outermost first. */
@@ -43,7 +42,6 @@ export function outcomesOf(noted: string): Outcome[] {
   return ordered(null, [])
 }
 
-/** Returns the tests' diagnostics. */
 export function saidIn(noted: string): string[] {
   return noted
     .split('\n')

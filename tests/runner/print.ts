@@ -8,7 +8,6 @@ const ONE_LINE_CHARACTERS_MAX = 300
 const ERROR_LINES_MAX = 60
 const SLOWEST = 20
 
-/** Formats the report of one file. */
 export function fileText(report: FileReport, remark = ''): string {
   const lines = [`▶ ${report.file} (${seconds(report.ms)})${remark}`]
   if (report.output.trim() !== '') lines.push(indented(report.output.trimEnd(), '  | '))
@@ -33,14 +32,12 @@ export function failuresText(reports: readonly FileReport[]): string {
   return `\n✖ failing tests of ${failed.length} ${failed.length === 1 ? 'file' : 'files'}:\n\n${texts.join('\n\n')}\n`
 }
 
-/** Formats the slowest files. */
 export function slowestText(reports: readonly FileReport[]): string {
   const slowest = reports.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)
   const lines = slowest.map(({ file, ms }) => `  ${seconds(ms).padStart(8)}  ${file}`)
   return `\nThe ${slowest.length} slowest of ${reports.length} files:\n${lines.join('\n')}\n`
 }
 
-/** Formats the times of parts and lanes. */
 export function lanesText(
   lanes: readonly { name: string; files: number; ms: number }[],
   reports: readonly FileReport[],

@@ -4,7 +4,6 @@ import { closeSync, openSync, writeSync } from 'node:fs'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
 
-/** Names the file. */
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
 /** One line of the file, as JSON: a test or suite was announced, has ended, or reported a message (`t.diagnostic`). */

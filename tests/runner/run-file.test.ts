@@ -13,7 +13,6 @@ const STOP_EARLY = path.join(import.meta.dirname, 'stop-early.ts')
 
 let count = 0
 
-/** Runs a test file with this source. */
 async function ran(source: string, { bound_ms = 60_000, signal = new AbortController().signal } = {}): Promise<FileReport> {
   const file = path.join(folder, `file-${(count += 1)}.test.mjs`)
   writeFileSync(file, `import { describe, test } from 'node:test'\nimport assert from 'node:assert/strict'\n${source}`)

@@ -29,7 +29,6 @@ export interface FileReport {
   ms: number
   outcomes: Outcome[]
   failed: boolean
-  /** The end of its output. */
   output: string
   /** Diagnostics of its tests (`t.diagnostic`). */
   said: string[]
@@ -80,7 +79,6 @@ export function fileFailure(file: string, note: string): Outcome {
   return { name: file, within: [], suite: false, end: 'failed', ms: 0, note }
 }
 
-/** Reports a file that was never started. */
 export function notRun(file: string, folder: string, why: string): FileReport {
   const outcome: Outcome = { ...fileFailure(file, `not run: ${why}`), end: 'cancelled' }
   return { file, ms: 0, outcomes: [outcome], failed: true, output: '', said: [], folder }
@@ -92,7 +90,6 @@ function problemOf(outcomes: readonly Outcome[], ended_as: string, output: strin
   return outcomes.length === 0 ? 'it has no test' : undefined
 }
 
-/** Aborts when the file's time is up. */
 function boundOf(bound_ms: number): { signal: AbortSignal; clear(): void } {
   const [end, goesOn] = [new AbortController(), patiently(bound_ms)]
   const timer = setInterval(() => {

@@ -23,7 +23,6 @@ export interface Plan {
   lanes: readonly Lane[]
   /** The whole suite is run. */
   whole: boolean
-  /** Called for each file that has passed. */
   passed(file: string): void
 }
 
@@ -32,7 +31,6 @@ export interface Run {
   repeats: FileReport[]
   /** Working time of each lane, in the order in which they ended. */
   lanes: { name: string; files: number; ms: number }[]
-  /** The folder of all logs. */
   logs: string
 }
 

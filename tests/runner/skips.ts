@@ -7,7 +7,6 @@ interface AllowedSkip {
   because: string
 }
 
-/** Files that test the Python SDK. */
 const NEED_PYTHON = [
   'tests/sdk/python.test.ts',
   'tests/sdk/operations.test.ts',

@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
-/** Speed of the computer and the load by other work during a run. */
 export interface Weather {
   /** Factor by which the computer is slower than a quiet one of reference speed; at least 1. */
   slowness(): number
@@ -20,7 +19,6 @@ const LOOK_MS = 3000
 const SMOOTHED = 0.4
 /** Beyond this the computer is considered hung. */
 const SLOWNESS_MAX = 20
-/** Clock ticks of /proc a second. */
 const TICKS_PER_SECOND = 100
 
 /** Measures the speed once, then the load every three seconds. Keeps the current slowness in `file`. */

@@ -26,7 +26,6 @@ export async function startApiProcess(w: World, { mail, stripe, killed_at }: Opt
   return startMainProcess('api', { ...CONFIG, ...of }, { config_path: join(w.keys_dir, 'api.json'), env })
 }
 
-/** Default settings of an api in tests. */
 export const API_BOUNDS = {
   edge_requests_per_minute: 0,
   caller_requests_per_minute: 0,

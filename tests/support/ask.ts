@@ -1,7 +1,6 @@
 import http from 'node:http'
 import { patience } from './patience.ts'
 
-/** Whether it answers 200. */
 export function isOk(options: http.RequestOptions): Promise<boolean> {
   return get(options).then(
     ({ status }) => status === 200,
@@ -9,7 +8,6 @@ export function isOk(options: http.RequestOptions): Promise<boolean> {
   )
 }
 
-/** Sends one GET on a new connection and reads the whole response. */
 export function get(options: http.RequestOptions): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const request = http.get({ ...options, agent: false, timeout: patience(30_000) }, (response) => {

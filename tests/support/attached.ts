@@ -26,14 +26,12 @@ export interface Closed {
 /** A client of an attach route. It buffers events until they are read. */
 export interface Attached extends AsyncIterable<AttachEvent> {
   socket: WebSocket
-  /** Headers of the handshake's response. */
   headers: Record<string, string | string[] | undefined>
   say(message: unknown): void
   /** undefined: it was closed, and everything was read. */
   next(): Promise<AttachEvent | undefined>
   /** Reads until the newly printed text matches, and returns that text. Fails with the text after a minute. */
   until(fits: RegExp): Promise<string>
-  /** Reads all remaining events. */
   rest(): Promise<AttachEvent[]>
   closed: Promise<Closed>
 }

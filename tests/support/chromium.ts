@@ -7,7 +7,6 @@ import type { Readable, Writable } from 'node:stream'
 /** A browser on this computer, outside of any workspace. */
 export interface Chromium {
   goto(url: string): Promise<void>
-  /** Evaluates an expression in the page. */
   evaluate(expression: string): Promise<unknown>
   close(): Promise<void>
 }

@@ -12,7 +12,6 @@ const TIMEOUT_MS = 200_000
 export interface Sampled {
   /** Output that the page shows for its samples. */
   prints: string
-  /** Actual output. */
   printed: string
 }
 
@@ -34,7 +33,6 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
 const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' } = process.env
 /** Folder of the packages that the Python SDK needs; undefined if set-up could not install them. */
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
-/** Skip reason of a test that needs them. */
 export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 
 /** Runs all Python samples of a page of docs/ as one program. */

@@ -2,7 +2,6 @@ import http from 'node:http'
 import { isTerminal, type OperationState } from '../../contract/states/operation.ts'
 import { patience } from './patience.ts'
 
-/** One complete response. */
 export interface Answer<T = Record<string, unknown>> {
   status: number
   headers: http.IncomingHttpHeaders
@@ -10,20 +9,17 @@ export interface Answer<T = Record<string, unknown>> {
   bytes: Buffer
 }
 
-/** Error of a failed operation. */
 export interface OperationError {
   code: string
   message: string
   details: Record<string, unknown>
 }
 
-/** Status, code and reason of a refusal. */
 export function refusalOf({ status, body }: Pick<Answer<unknown>, 'status' | 'body'>): [number, string, string | undefined] {
   const { error } = body as { error: { code: string; details?: { reason?: string } } }
   return [status, error.code, error.details?.reason]
 }
 
-/** Details of a refusal. */
 export function detailsOf({ body }: Pick<Answer<unknown>, 'body'>): Record<string, unknown> {
   return (body as { error: { details?: Record<string, unknown> } }).error.details ?? {}
 }
@@ -89,12 +85,10 @@ interface OpenBody {
   tool_token: { token: string } | null
 }
 
-/** The application API and the gateway as one caller uses them. */
 export interface Client {
   base_url: string
   api_key: string
   api<T = Record<string, unknown>>(path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** Opens a key and waits until it runs. */
   open(key: string, body?: Record<string, unknown>): Promise<OpenedWorkspace>
   /** Runs a lifecycle verb and waits until its operation ends. */
   operate(
@@ -122,7 +116,6 @@ export interface OutputEvent {
   [field: string]: unknown
 }
 
-/** Parses an NDJSON stream while it arrives. */
 export async function* ndjson(response: AsyncIterable<Buffer>): AsyncGenerator<OutputEvent> {
   let rest = ''
   for await (const chunk of response) {

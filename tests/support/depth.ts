@@ -3,7 +3,6 @@ export const LONG_VARIABLE = 'BERTH_TEST_LONG'
 
 export const isLong = process.env[LONG_VARIABLE] === '1'
 
-/** Chooses the size of a test for this run. */
 export function depth<T>(sizes: { short: T; long: T }): T {
   return isLong ? sizes.long : sizes.short
 }

@@ -33,7 +33,6 @@ export async function draftState(
   return id
 }
 
-/** Inserts the maximal number of states of a draft. */
 export async function allDraftStates(w: World, workspace_id: string): Promise<void> {
   for (let made = 0; made < LIMITS.template_build.draft_states_max; made++) await draftState(w, workspace_id)
 }

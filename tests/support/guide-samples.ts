@@ -40,7 +40,6 @@ export const RUN_BY: readonly { page: string; languages: readonly string[]; test
   { page: 'template-drafts.md', languages: ['ts', 'python', 'sh'], test: 'acceptance/template-drafts.test.ts' },
 ]
 
-/** Samples that cannot run unchanged, by their beginning. */
 export const NOT_RUN: readonly { page: string; begins: string; because: string }[] = [
   {
     page: 'start.md',

@@ -7,7 +7,6 @@ import { patience } from './patience.ts'
 export const SHORTEST_TIMEOUT_SECONDS = LIMITS.idle.adaptive_seconds_min
 const UNTIL_MS = 120_000
 
-/** A suspend that the service has begun itself. */
 export interface IdleOperation {
   state: string
   created_at: string
@@ -16,7 +15,6 @@ export interface IdleOperation {
   error: { code: string } | null
 }
 
-/** Answer of a workspace's idle route. */
 export interface Idle {
   basis: string
   timeout_seconds: number

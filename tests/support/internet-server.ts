@@ -43,7 +43,6 @@ function trickle(response: ServerResponse, times: number): void {
   response.on('close', () => clearInterval(timer))
 }
 
-/** Runs `git http-backend` as a CGI program. */
 function repository(request: IncomingMessage, response: ServerResponse, url: string): void {
   const [pathname = '', query = ''] = url.replace(/^\/private/, '').split('?')
   const backend = spawn('git', ['http-backend'], {

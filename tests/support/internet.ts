@@ -13,7 +13,6 @@ export const OTHER_ADDRESS = '203.0.113.11'
 export const INTERNET_HOST = 'api.example.com'
 export const OTHER_HOST = 'other.example.com'
 
-/** A request to the test's internet. */
 export interface Visit {
   url: string
   host: string
@@ -27,10 +26,8 @@ export interface Internet {
   /** PEM of the authority that signed the server's certificate. */
   ca: Buffer
   ca_file: string
-  /** Folder of bare repositories. */
   repositories: string
   visits: Visit[]
-  /** Returns when a matching visit arrives. */
   visited(fits: (visit: Visit) => boolean): Promise<Visit>
   close(): Promise<void>
 }

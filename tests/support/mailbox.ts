@@ -7,7 +7,6 @@ import { until } from './processes.ts'
 export interface Mailbox extends AsyncDisposable {
   /** Value of `smtp_url`. */
   url: string
-  /** Received mails in order. */
   mails: Email[]
   /** Waits for the newest mail to an address with a matching subject. */
   mailTo(address: string, subject: RegExp): Promise<Email>

@@ -11,7 +11,6 @@ export interface MainProcess extends AsyncDisposable {
   base: string
   /** Resolves at its end to the signal that ended it. */
   ended: Promise<NodeJS.Signals | null>
-  /** Sends SIGKILL. */
   kill(): Promise<void>
   /** Stops it like the supervisor: it may finish its work. */
   stop(): Promise<void>

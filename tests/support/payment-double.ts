@@ -24,11 +24,8 @@ export interface PaymentDouble extends AsyncDisposable {
   /** Pays a page. @returns the event about it */
   pay(session_id: string): string
   late(session_id: string): string
-  /** Ends a subscription on the portal's page. */
   cancel(subscription_id: string): string
-  /** Changes an invoice. */
   invoice(id: string, status: 'paid' | 'open' | 'void', type: string): string
-  /** Any event, as text. */
   event(type: string, object: object): string
   sign(body: string, at?: Date, secret?: string): string
 }

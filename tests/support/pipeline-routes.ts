@@ -69,7 +69,6 @@ export const cellPost = cellRoute({
   answers: { 200: { description } },
   errors: {},
 })
-/** One route at two paths, one of which has an additional parameter. */
 export const named = appRoute({
   id: 'named.get',
   method: 'GET',
@@ -83,7 +82,6 @@ export const named = appRoute({
 })
 const answers = { 200: { description, schema: Type.Object({ ok: Type.Literal(true) }) } }
 const Project = Type.Object({ project_id: Type.String({ format: 'uuid' }) })
-/** The access rule of sensitive actions. */
 export const sensitive = appRoute({
   id: 'sensitive.post',
   method: 'POST',
@@ -113,7 +111,6 @@ export const signIn = appRoute({
   answers,
   errors: {},
 })
-/** Streams one of two declared types, or an undeclared one. */
 export const typed = cellRoute({
   id: 'typed.get',
   method: 'GET',

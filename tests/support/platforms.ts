@@ -35,7 +35,6 @@ export async function programOf(platform: Platform): Promise<string> {
   return path.join(folder, 'node_modules', program)
 }
 
-/** Runs a file on a platform. @returns its output */
 export async function runOn(platform: Platform, file: string, env: Record<string, string>): Promise<string> {
   const given = { PATH: process.env['PATH'] ?? '', HOME: path.dirname(file), ...env }
   const words = [...PLATFORMS[platform].runs, file]

@@ -3,7 +3,6 @@ import type { Ask, Refused } from '../../service/cell/ports/frames.ts'
 import { hostIdOf } from '../../service/core/ports/host-id.ts'
 import { until } from './processes.ts'
 
-/** Any frame of the cell. */
 export interface Said {
   grant?: { id: number; lease: number; address: string; port: number; workspace_id: string; epoch: number; expires_in_ms: number | null }
   ready?: { lease: number; address: string; epoch: number }
@@ -22,11 +21,9 @@ export interface PortProxy extends Disposable {
   /** Answers settle frames automatically; false: a test sends the answer. */
   settles: boolean
   say(frame: object): void
-  /** Writes raw bytes. */
   write(text: string): void
   /** Asks the cell for a visitor and returns the answer. */
   ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<Said>
-  /** Waits for the first matching frame. */
   heard(what: string, fits: (said: Said) => boolean): Promise<Said>
 }
 

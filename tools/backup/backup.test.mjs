@@ -45,7 +45,6 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Runs a command to its end and returns its exit code and output. */
 function tool(name, ...args) {
   return new Promise((resolve) => {
     execFile(process.execPath, [path.join(TOOLS, name), ...args], { env: environment() }, (error, stdout, stderr) =>

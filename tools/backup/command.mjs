@@ -1,4 +1,3 @@
-// Shared by `npm run backup` and `npm run restore`.
 import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'

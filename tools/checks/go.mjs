@@ -1,4 +1,3 @@
-// Runs Go tests and reports each to node:test.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -110,7 +109,6 @@ function keep(outputs, name, text = '') {
   outputs.set(name, ((outputs.get(name) ?? '') + text).slice(-OUTPUT_CHARACTERS_MAX))
 }
 
-// Compiler errors and panics are not JSON.
 function parse(line) {
   try {
     return JSON.parse(line)

@@ -106,7 +106,6 @@ function removeIfEmpty(folder) {
   }
 }
 
-/** Returns the arguments of `spawn` for a command inside. */
 function inside(folder, command, { env = process.env, stdio, shown = [] }) {
   const own = dirname(process.execPath)
   const places = [...new Set([CLONE, own, ...shown])].filter((place) => place.startsWith('/tmp/') && existsSync(place))
@@ -156,7 +155,7 @@ function childrenOf(pid) {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
   } catch {
-    return [] // the process has ended
+    return []
   }
 }
 

@@ -7,7 +7,6 @@ const MEMORY_MIB = 6144
 const PROCESSORS = 2
 /** Limit of boots, including unplanned ones: an emulated kernel panics now and then. */
 const BOOTS_MAX = 6
-/** A computer that is silent for this long has failed. */
 const SILENT_MS = 20 * 60_000
 const LOOK_MS = 500
 const KVM_PROBE_MS = 15_000

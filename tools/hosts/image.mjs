@@ -60,7 +60,6 @@ async function build({ work, output, run, suite, packages, prepare }) {
   await run('mkfs.ext4', ['-q', '-d', root, join(output, 'disk.img')], { timeout_seconds: 600 })
 }
 
-/** Debian packages that the testing computer needs. */
 export const HOSTS_DEBIAN_PACKAGES = ['debian-archive-keyring', 'mmdebstrap', 'qemu-system-x86', 'e2fsprogs']
 
 export async function copyDisk(from, to) {

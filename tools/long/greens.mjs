@@ -28,7 +28,6 @@ export function nextPart(parts, greens) {
   return parts.reduce((oldest, part) => (at(part) < at(oldest) ? part : oldest))
 }
 
-/** Returns a line for each part with the time, commit and duration of its last green run. */
 export function listOf(parts, greens) {
   const width = Math.max(...parts.map(({ name }) => name.length))
   return parts

@@ -2,7 +2,6 @@
 import { SUITE_PARTS } from './suite.mjs'
 
 export const PART_MINUTES = 75
-/** Names the part of the suite that tests/support/run.ts runs. */
 export const SUITE_PART_VARIABLE = 'BERTH_TEST_PART'
 const CHAOS_MINUTES = 30
 /** The effects of a failpoint, see tests/chaos/points.ts. */

@@ -28,7 +28,6 @@ export async function runParts(parts, { cwd, log, signal, minutes, began = () =>
   return results
 }
 
-/** Formats the results as a table. */
 export function tableOf(results) {
   const width = Math.max(...results.map(({ name }) => name.length))
   const said = ({ ended_as }) => (ended_as === 0 ? 'passed' : ended_as === 'not run' ? 'NOT RUN' : `FAILED (${ended_as})`)

@@ -2,7 +2,6 @@
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Names the progress file for tests/support/run.ts. */
 export const PROGRESS_VARIABLE = 'BERTH_TEST_PROGRESS'
 
 /** Path of a part's progress file. Its first line holds the commit and the seed. */

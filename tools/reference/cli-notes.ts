@@ -1,4 +1,3 @@
-/** An example of each command. */
 export const EXAMPLES: Readonly<Record<string, string>> = {
   exec: "berth exec demo --env NAME=Ada -- bash -c 'echo hello $NAME'",
   shell: 'berth shell demo',

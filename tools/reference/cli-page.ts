@@ -18,7 +18,6 @@ export interface DescribedCommand {
   flags: Record<string, Flag>
 }
 
-/** Returns the output of `berth help --json`. */
 export function describedCommands(): DescribedCommand[] {
   const env = { PATH: process.env['PATH'] ?? '' }
   const words = ['--disable-warning=ExperimentalWarning', MAIN, 'help', '--json']

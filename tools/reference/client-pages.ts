@@ -3,7 +3,6 @@ import path from 'node:path'
 import { cliPage } from './cli-page.ts'
 import { typescriptPage } from './typescript-page.ts'
 
-/** Pages of docs/reference about the clients, generated from their sources. */
 export function clientPages(): Record<string, string> {
   return { 'typescript.md': typescriptPage(), 'python.md': pythonPage(), 'cli.md': cliPage() }
 }

@@ -71,7 +71,6 @@ test('every route has a section, and every internal link has a target', () => {
   }
 })
 
-/** Makes the anchor that GitHub generates for a heading. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()

@@ -5,7 +5,6 @@ import { clausesPage } from './clauses/page.ts'
 import { routePage } from './route-page.ts'
 import { errorsPage, limitsPage, schemasPage, statesPage } from './tables.ts'
 
-/** Every page of docs/reference by name, generated from the contract. */
 export function pages(): Record<string, string> {
   return {
     'application-api.md': routePage(

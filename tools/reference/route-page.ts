@@ -4,7 +4,6 @@ import { ROLES, type Access, type KeyAccess, type PrincipalAccess } from '../../
 import { contentOf, isReadOnly, pathsOf, type Answer, type CellRoute, type Route } from '../../contract/route.ts'
 import { code, PROPERTY_HEADS, propertyRows, table, typeText, type Schema } from './schema-text.ts'
 
-/** Lists all routes of a surface by path. */
 export function routePage(title: string, introduction: string, routes: readonly Route[]): string {
   const list = routes.map((route) => `- [\`${route.method} ${route.path}\`](#${anchor(route)}): ${route.summary}`)
   return [`# ${title}`, introduction, list.join('\n'), ...routes.map(routeText)].join('\n\n') + '\n'
@@ -51,7 +50,6 @@ function conditions(route: Route): string {
 
 const MACHINE = { asked: 'the machine answers; a parked one is woken first', woken: 'a parked machine is woken, and not asked' }
 
-/** Describes how a gateway call uses its workspace. */
 function useText(route: CellRoute): string[] {
   const { modes, machine, streams, reads_disk } = route
   return [
@@ -104,7 +102,6 @@ function bodyText(route: Route): string[] {
   return ['**Body**', ...(required === '' ? [] : [required]), rows.length === 0 ? `${typeText(schema)}.` : table(PROPERTY_HEADS, rows)]
 }
 
-/** Describes the messages of both sides of a WebSocket. */
 function messagesText(route: Route): string[] {
   if (route.websocket === undefined) return []
   const { client, server } = route.websocket

@@ -35,7 +35,6 @@ export function typeText(schema: Schema): string {
   return kind === undefined ? type : `${type} (${kind})`
 }
 
-/** Describes the constraints of a value other than its type. */
 export function boundsText(schema: Schema): string {
   const { minimum, maximum, minLength, maxLength, minItems, maxItems } = schema
   const bounds = [

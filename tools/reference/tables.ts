@@ -59,7 +59,6 @@ function codesTable(surface: Surface, codes: Record<string, CodeRule>, reasons: 
   return table(['Status', 'Code', 'Retryable', 'Reasons'], rows)
 }
 
-/** Lists the fields of `details` for each reason. */
 function detailsTable(surface: Surface): string {
   const declared: Readonly<Record<string, Details>> = DETAILS[surface]
   const rows = Object.entries(declared).flatMap(([refusal, details]) => {
@@ -141,7 +140,6 @@ function outcomeText(outcome: Outcome): string {
   }
 }
 
-/** Lists every titled schema that routes and details use, by title. */
 export function schemasPage(routes: readonly Route[]): string {
   const titled = new Map<string, Schema>()
   for (const route of routes) {

@@ -116,7 +116,6 @@ class Page {
     return signature ? this.checker.getReturnTypeOfSignature(signature) : this.checker.getTypeAtLocation(member)
   }
 
-  /** Formats one line with the signature and the comment. */
   #member(member: ts.Declaration): string {
     this.#wantTypesIn(functionOf(member) ?? member, false)
     const note = noteOf(member).replaceAll('\n', ' ')
@@ -144,7 +143,6 @@ class Page {
     return signature ? this.checker.typeToString(this.checker.getReturnTypeOfSignature(signature)) : 'void'
   }
 
-  /** Adds sections for our types that the node names. */
   #wantTypesIn(node: ts.Node, whole = true): void {
     for (const symbol of this.#namedIn(node, whole)) this.#want(symbol)
   }
@@ -212,7 +210,6 @@ function functionOf(member: ts.Declaration): ts.SignatureDeclaration | null {
   return initializer && ts.isFunctionLike(initializer) ? initializer : null
 }
 
-/** Finds type names in a declaration, in source order. */
 function typesIn(node: ts.Node, whole: boolean): ts.Node[] {
   const found: ts.Node[] = []
   const visit = (each: ts.Node): void => {
@@ -241,7 +238,6 @@ function oneLine(text: string): string {
   return text.replaceAll(/\/\*\*.*?\*\/\s*/gs, '').replaceAll(/\s+/g, ' ')
 }
 
-/** Removes repeated blank lines, and those at both ends. */
 function tidied(lines: readonly string[]): string {
   return lines
     .join('\n')

@@ -26,7 +26,6 @@ export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: stri
   return text
 }
 
-/** Builds all that the SDK's package publishes: its modules and their types. */
 export async function buildSdk(dist: string): Promise<void> {
   await bundleSdk('main', path.join(dist, 'main.js'))
   await bundleSdk('testing/double', path.join(dist, 'testing.js'))
@@ -71,7 +70,6 @@ export function buildGuestSsh(folder: string): void {
 
 interface Library {
   entry: string
-  /** Matches our import paths of the library. */
   named: RegExp
   exports: string
 }

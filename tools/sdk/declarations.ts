@@ -1,4 +1,3 @@
-// Generates the published types of the TypeScript SDK.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'

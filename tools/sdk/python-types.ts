@@ -111,7 +111,6 @@ function pascal(field: string): string {
   return field.replaceAll(/(?:^|[^a-z0-9]+)([a-z0-9])/gi, (_all, first: string) => first.toUpperCase())
 }
 
-/** Wraps the comment into lines. */
 function comment(note: string | undefined, indent = '    '): string {
   if (note === undefined) return ''
   const lines = [`${indent}#:`]

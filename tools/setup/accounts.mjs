@@ -25,7 +25,6 @@ export async function ensureAccounts({ log }) {
   return Object.fromEntries(entries)
 }
 
-/** Returns the `{ uid, gid }` of a local user, or undefined. */
 export function accountOf(name) {
   const entry = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

@@ -1,4 +1,3 @@
-// Builds hostd, agent, portd and supervisor from machine/, once per state of the sources.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'

@@ -78,7 +78,6 @@ export async function run(command, args, { cwd, env = process.env, timeout_secon
   }
 }
 
-/** Runs one step and logs its duration. */
 export async function timed(log, what, step, sign_ms = SIGN_MS) {
   const started = performance.now()
   const seconds = () => (performance.now() - started) / 1000

@@ -60,7 +60,6 @@ async function stopChildren(run_dir, log) {
   }
 }
 
-// Stops dependencies last.
 function order({ name }) {
   return name === 'postgres' ? 2 : name === 'hostd' ? 1 : 0
 }
@@ -101,7 +100,6 @@ async function removeData(settings, log) {
   else log(`${data_dir} keeps what Berth did not make: ${others.join(', ')}`)
 }
 
-/** Lists the kernel resources that this instance still has. */
 export function leftovers(instance) {
   const name = `berth-${instance}`
   const cgroups = ['', ...list('/sys/fs/cgroup')].map((each) => join('/sys/fs/cgroup', each, name)).filter((path) => existsSync(path))

@@ -19,7 +19,6 @@ const SOURCES = [
 ]
 const BUNDLE = join(CLONE, 'tools', 'sdk', 'bundle.ts')
 const DIST = join(CLONE, 'cli', 'dist')
-/** Holds the digest of the sources of the last finished build. */
 const STAMP = join(DIST, '.sources-sha256')
 /** Serializes services that start from one clone at the same time. Those that waited find the stamp. */
 const LOCK = join(DIST, '.lock')

@@ -23,10 +23,8 @@ export function layoutOf(settings) {
     layers: join(data_dir, 'layers'),
     /** Files of file-first workspaces. */
     trees: join(data_dir, 'trees'),
-    /** Uploaded files for template builds. */
     uploads: join(data_dir, 'uploads'),
     pool_image: join(data_dir, 'pool.img'),
-    /** Mail, if no mail server is set. */
     mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
@@ -206,7 +204,6 @@ function processConfig(settings, name) {
   }
 }
 
-/** The file system that PostgreSQL writes to, and the space that stays free on it. */
 function diskOf({ data_dir, data_reserve_gib }) {
   return { folder: data_dir, reserve_bytes: Math.round(data_reserve_gib * GIB) }
 }

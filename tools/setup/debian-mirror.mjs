@@ -30,7 +30,6 @@ export function sourcesFrom(targets, suite) {
   return [line(main[2], suite), line(main[2], `${suite}-updates`), ...(security ? [line(security[2], `${suite}-security`)] : [])]
 }
 
-/** Returns the apt options of the host that a build in a new root also needs. */
 export async function aptOptions() {
   return aptOptionsFrom(await run('apt-config', ['dump', 'Acquire']))
 }

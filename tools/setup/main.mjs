@@ -1,4 +1,3 @@
-// Shared by the commands of tools/.
 import { SettingsError } from './settings.mjs'
 
 /** Runs a command and exits with its result. Shows errors of the caller and failures of the host without a stack. */

@@ -1,4 +1,3 @@
-// Packages of the host, from npm and Debian.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, rename, stat, writeFile } from 'node:fs/promises'
@@ -49,7 +48,6 @@ export async function ensureDebianPackages({ log }) {
   await timed(log, `Debian packages ${missing.join(', ')} are installed`, () => install(missing))
 }
 
-/** Installs the named packages that are missing. */
 export async function ensurePackages(names, { log, run: runs = run }) {
   const missing = []
   for (const name of names) {

@@ -49,7 +49,6 @@ export async function ensureCluster({ bin_dir, data_dir, user, configuration, hb
   return true
 }
 
-/** Writes the three files of this version of Berth, replacing those of an older one. */
 export async function writeClusterFiles({ data_dir, configuration, hba, ident, user }) {
   await writeOwned(join(data_dir, 'berth.conf'), configuration, user)
   await writeOwned(join(data_dir, 'pg_hba.conf'), hba, user)

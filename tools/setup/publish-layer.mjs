@@ -2,7 +2,6 @@ import { chmod, copyFile, link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { exists, timed } from './cached-build.mjs'
 
-/** Puts a template's image where hostd finds it by digest. */
 export async function publishLayer(layers, { digest, image_path }, log) {
   const target = join(layers, `${digest}.erofs`)
   if (await exists(target)) return

@@ -1,4 +1,3 @@
-// Installs the PyPI packages that tests of the Python SDK need.
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

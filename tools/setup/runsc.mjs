@@ -40,7 +40,6 @@ export async function recipeKey({ recipe, go_version, go_platform }) {
   return hash.digest('hex').slice(0, 32)
 }
 
-/** Extracts X from the line `runsc version X`. */
 export function parseVersion(output) {
   return /^runsc version (\S+)$/m.exec(output)?.[1]
 }
@@ -88,7 +87,6 @@ async function go(args, options, start = run) {
   }
 }
 
-/** Copies the sources of a build into an empty folder. */
 export async function copyRecipe(folder) {
   for (const name of await recipeFiles(RECIPE)) {
     await mkdir(dirname(join(folder, name)), { recursive: true })

@@ -298,7 +298,6 @@ function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
     throw new SettingsError(`${missing} is missing: ${given} is set, and neither is of use without the other.`)
 }
 
-/** Returns the settings with secrets hidden. */
 export function withoutSecrets(settings) {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => [name, SETTINGS[name]?.secret && value !== '' ? '(hidden)' : value]),

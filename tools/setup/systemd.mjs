@@ -126,7 +126,6 @@ function identifierOf(unit) {
   return unit.replace('.service', '')
 }
 
-/** Lines that the unit has printed since boot. */
 function journalOf(unit) {
   const { stdout } = spawnSync('journalctl', ['--identifier', identifierOf(unit), '--boot', '--output', 'cat', '--no-pager'], {
     encoding: 'utf8',

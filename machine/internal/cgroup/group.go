@@ -57,7 +57,6 @@ func (g *Group) SetMemory(bytes int64) error {
 	return nil
 }
 
-// Add moves a process and all its threads into the group.
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.v.dirs(g.path) {
 		err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
@@ -77,7 +76,6 @@ func (g *Group) Exists() bool {
 	return err == nil
 }
 
-// Freeze returns when every process is frozen.
 func (g *Group) Freeze() error { return g.setFrozen(true) }
 
 // Thaw returns at once: processes run when they are scheduled.

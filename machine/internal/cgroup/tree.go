@@ -68,7 +68,6 @@ var (
 	instancePattern = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 )
 
-// Open makes or adopts the tree of an instance.
 func Open(instance string) (*Tree, error) {
 	v, err := detect()
 	if err != nil {
@@ -99,7 +98,6 @@ func open(v version, instance string) (*Tree, error) {
 	return t, nil
 }
 
-// Create makes or adopts the group of a slot and sets its limits.
 func (t *Tree) Create(slot string, l Limits) (*Group, error) {
 	if !namePattern.MatchString(slot) {
 		return nil, fmt.Errorf("slot name %q is not allowed in a cgroup's name", slot)
@@ -168,7 +166,6 @@ func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.n
 // SecretProxy is for the process that puts secrets into machines' requests. It outlives hostd.
 func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "secrets")} }
 
-// Service is for everything of Berth that is not a machine.
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
 // Remove kills remaining machines and commands, moves the service's processes (and a spawner's thread) out, and

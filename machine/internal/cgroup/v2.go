@@ -33,7 +33,6 @@ func (v *versionTwo) prepare(group string, parents bool) error {
 	return nil
 }
 
-// delegate enables the controllers for a group's children.
 func (v *versionTwo) delegate(group string) error {
 	for _, controller := range v.needed {
 		if err := write(v.file(group, "cgroup.subtree_control"), "+"+controller); err != nil {
@@ -85,7 +84,7 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 	if !v.has("cpu") {
 		return nil
 	}
-	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent)) // the default is 100
+	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent))
 }
 
 // setLimits disables swap for the machine, and lets an out-of-memory kill end the whole group: half a sandbox is

@@ -46,7 +46,6 @@ func TestOnlyAnAllowlistAllowsNames(t *testing.T) {
 	}
 }
 
-// FuzzMatcher compares the matcher with a simple implementation of the rule.
 func FuzzMatcher(f *testing.F) {
 	for _, seed := range [][2]string{{"*.example.com", "a.b.example.com"}, {"*.example.com", `evil\.example.com.`}, {"example.com", "EXAMPLE.com."},
 		{"*.a.b", ".a.b"}, {"a.b", "a.b.."}, {"*.a.b", "x.a.b"}} {
@@ -79,7 +78,6 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
-// Policies that must be refused.
 func TestAPolicyIsCheckedHereToo(t *testing.T) {
 	good := func(change func(*wire.EgressPolicy)) wire.EgressPolicy {
 		p := wire.EgressPolicy{Revision: "a.B-9_", Mode: wire.EgressAllowlist, Rules: []wire.EgressRule{{Host: "*.example.com", Ports: []int{443, 80}}},

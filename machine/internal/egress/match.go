@@ -41,7 +41,6 @@ func NewMatcher(p wire.EgressPolicy) *Matcher {
 	return m
 }
 
-// IsOpen reports whether the policy refuses nothing.
 func (m *Matcher) IsOpen() bool { return m.Policy.Mode == wire.EgressAllowAll }
 
 // Ports returns the sorted ports that are open at the addresses of a name. None: the name is not allowed.

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// connect starts a server and a client of it. Both end with the test.
 func connect(t *testing.T) *ssh.Client {
 	t.Helper()
 	seed := bytes.Repeat([]byte{7}, ed25519.SeedSize)
@@ -225,7 +224,6 @@ func TestNoAgentAndNoScreenOfTheClientIsReached(t *testing.T) {
 	}
 }
 
-// answerAll hears each connection to its end before it answers.
 func answerAll(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()

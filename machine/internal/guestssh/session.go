@@ -71,7 +71,6 @@ func serveSession(asked ssh.NewChannel) {
 	s.hangUp()
 }
 
-// set handles requests that do not start a command.
 func (s *session) set(request *ssh.Request) bool {
 	switch request.Type {
 	case "pty-req":
@@ -116,7 +115,6 @@ var signals = map[string]syscall.Signal{
 	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 }
 
-// signal is sent to the command's process group.
 func (s *session) signal(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attachment is the network of one slot.
 type Attachment struct {
 	NetnsPath  string
-	Address    netip.Addr // of the machine
+	Address    netip.Addr
 	Gateway    netip.Addr // the router's end of the link
 	Nameserver netip.Addr
 }
@@ -256,7 +255,6 @@ func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	return rx, tx, err
 }
 
-// withSlot runs do on a slot that has an address.
 func (r *Router) withSlot(name string, do func(*slot) error) error {
 	return r.busyWith(name, func(s *slot) error {
 		if s.index == nowhere {

@@ -35,7 +35,6 @@ func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 	})
 }
 
-// replaceOutlet changes the rules and the remembered outlet together.
 func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
 	if !s.connected || last.matcher.IsOpen() && next.matcher.IsOpen() && len(last.matcher.Policy.SecretPorts)+len(next.matcher.Policy.SecretPorts) == 0 {
 		r.remember(s, func() { s.outlet = next })

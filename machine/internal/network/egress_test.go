@@ -134,7 +134,6 @@ func TestRefusalsAreCountedByAddressWithinABound(t *testing.T) {
 	}
 }
 
-// Operators read the rules with nft.
 func TestTheRulesOfAPolicyCanBeReadWithNft(t *testing.T) {
 	w := openPoliced(t, allowlist("r1", []string{third + "/32"}, "api.example.com"))
 	must(t, w.grant("api.example.com", public))

@@ -28,7 +28,7 @@ const (
 type Firewall struct {
 	Name   string
 	State  string
-	Why    string   // the error, if closed
+	Why    string
 	Recipe []string // commands that let machines' packets through, for manual use
 }
 
@@ -105,7 +105,6 @@ func (r *Router) findDoorways(conn *nftables.Conn) ([]doorway, error) {
 	return append(found, legacy...), nil
 }
 
-// pass opens a doorway unless it is open or Config.Firewall is manual.
 func (r *Router) pass(d doorway) Firewall {
 	found := Firewall{Name: d.name(), Recipe: d.recipe()}
 	if r.config.Firewall == FirewallManual {
@@ -148,7 +147,6 @@ func (r *Router) announce(found Firewall, changed bool) {
 	}
 }
 
-// closeFirewalls removes every rule of this instance from other firewalls.
 func (r *Router) closeFirewalls() error {
 	conn, err := nftables.New()
 	if err != nil {

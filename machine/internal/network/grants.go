@@ -26,17 +26,16 @@ const (
 	// A grant that ends this soon is extended while a connection uses it: otherwise a policy change would cut a
 	// connection that is still allowed.
 	keepAhead  = 30 * time.Second
-	grantsEach = 10 * time.Second // interval of the check
+	grantsEach = 10 * time.Second
 	// expiryDoubt allows for a kernel clock that lags behind ours.
 	expiryDoubt = 5 * time.Second
-	// forgetAfter is how long the name of a refused address is remembered.
 	forgetAfter = time.Hour
 
-	grantElementsMax   = 512  // per answer: ports times addresses
-	outletElementsMax  = 8192 // per machine
+	grantElementsMax   = 512 // per answer: ports times addresses
+	outletElementsMax  = 8192
 	outletAddressesMax = 1024
 	outletAddressesMin = 64
-	addressNamesMax    = 64 // per address
+	addressNamesMax    = 64
 	grantsPerSecond    = 50 // per machine; questions that change nothing do not count
 	grantsBurst        = 250
 
@@ -45,7 +44,6 @@ const (
 )
 
 var (
-	// ErrNotAllowed means that the policy forbids the name.
 	ErrNotAllowed = errors.New("the machine's policy does not allow the name")
 	errTooFast    = errors.New("the machine gets new addresses too fast")
 )
@@ -94,7 +92,6 @@ func (r *Router) slotNamed(name string) *slot {
 	return r.slots[name]
 }
 
-// dueAddresses returns addresses whose grant would end before the answer's TTL.
 func (r *Router) dueAddresses(s *slot, name string, addresses []netip.Addr, until time.Time) []netip.Addr {
 	blocked := blockedNetworks(r.config)
 	var due []netip.Addr
@@ -177,7 +174,6 @@ func (g *grant) last() (last time.Time) {
 	return last
 }
 
-// elements returns the content of the machine's address set at a time.
 func (o outlet) elements(now time.Time) []nftables.SetElement {
 	all := map[netip.Addr]bool{}
 	for address := range o.grants {
@@ -241,7 +237,6 @@ func (r *Router) keepGrants(now time.Time) error {
 	return err
 }
 
-// endingGrants returns machines with a grant that ends soon, and their addresses.
 func (r *Router) endingGrants(now time.Time) map[*slot]netip.Addr {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

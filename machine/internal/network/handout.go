@@ -48,7 +48,6 @@ func (r *Router) HandOut(name string) (out *Handout, err error) {
 	return out, err
 }
 
-// handOut works in the calling thread's namespace.
 func handOut(place Place) (*Handout, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {

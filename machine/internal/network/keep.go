@@ -14,7 +14,6 @@ import (
 	"github.com/google/nftables"
 )
 
-// keepEvery is the interval of checks without an event.
 const keepEvery = 30 * time.Second
 
 // KeepHostRules restores the host's rules when another program removes or changes them, as a restart of the host's
@@ -72,7 +71,6 @@ func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	}
 }
 
-// assertHostRules changes the table only if something is missing.
 func (r *Router) assertHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {

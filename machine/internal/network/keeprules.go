@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const rulesEach = time.Second // interval of checks
+const rulesEach = time.Second
 
 var (
 	errForeignChange = errors.New("somebody else changed rules in the machines' router")

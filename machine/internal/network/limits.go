@@ -40,7 +40,7 @@ type limits struct {
 	flows, proxied              map[int]*nftables.Set
 	flowsPace, proxiedPace      map[int]*nftables.Set
 	newFlows, newProxied        *nftables.Chain
-	flowsOfEach                 int // the limit that applies
+	flowsOfEach                 int
 }
 
 func (l *limits) write(conn *nftables.Conn, table *nftables.Table, flowsOfEach int) error {

@@ -105,8 +105,6 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
 }
 
-// Fixed links of the router.
-
 func (r *Router) openHost() (err error) {
 	if r.hostLinks, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return err
@@ -197,7 +195,6 @@ func (r *Router) loopbackUp() error {
 	return r.links.LinkSetUp(link)
 }
 
-// joinUplink sets the router's default route.
 func (r *Router) joinUplink() error {
 	if !r.uplinkIsNamespace() {
 		if err := deleteLink(r.links, r.name("u")); err != nil {

@@ -33,7 +33,6 @@ func padded(name string) []byte {
 func from(link string) words { return linkIs(expr.MetaKeyIIFNAME, padded(link)) }
 func to(link string) words   { return linkIs(expr.MetaKeyOIFNAME, padded(link)) }
 
-// fromAny and toAny match every link whose name starts with the prefix.
 func fromAny(prefix string) words { return linkIs(expr.MetaKeyIIFNAME, []byte(prefix)) }
 func toAny(prefix string) words   { return linkIs(expr.MetaKeyOIFNAME, []byte(prefix)) }
 
@@ -128,7 +127,6 @@ func translated() words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
-// over matches a sender with more than this number of connections.
 func over(set *nftables.Set, connections uint32) words {
 	return words{load(saddrOffset), &expr.Dynset{SrcRegKey: register1, SetName: set.Name, SetID: set.ID, Operation: uint32(unix.NFT_DYNSET_OP_ADD),
 		Exprs: []expr.Any{&expr.Connlimit{Count: connections, Flags: expr.NFT_CONNLIMIT_F_INV}}}}
@@ -160,7 +158,6 @@ func unreachable() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}
 }
 
-// userIs matches packets from sockets of that user.
 func userIs(uid uint32) words {
 	return words{&expr.Meta{Key: expr.MetaKeySKUID, Register: register1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binaryutil.NativeEndian.PutUint32(uid)}}

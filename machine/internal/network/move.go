@@ -73,7 +73,6 @@ func (r *Router) leave(name, owner string) {
 	}
 }
 
-// claim reserves an address for the slot.
 func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +130,6 @@ func (r *Router) indexOf(address netip.Addr) (int, bool) {
 	return index, index >= firstIndex && index < r.indexes() && r.address(index, 2) == address
 }
 
-// end is the router's end of a machine's link.
 func (r *Router) end(index int) *netlink.Addr {
 	return &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(r.address(index, 1), prefixLen))}
 }
@@ -151,7 +149,6 @@ func (r *Router) freeLink(index int) int {
 	return index
 }
 
-// ends returns the addresses of the router's ends, by the index of their links.
 func (r *Router) ends() (map[int][]netip.Addr, error) {
 	var list []netlink.Addr
 	var err error

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// another is a free machine address.
 func another(r *Router) netip.Addr {
 	index, _, _ := r.freeIndex(time.Now())
 	return r.address(index, 2)

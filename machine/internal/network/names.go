@@ -64,7 +64,6 @@ func shareAddress(_, _ string, socket syscall.RawConn) error {
 	return failed
 }
 
-// NamesSetup returns the resolver's setup for this network.
 func (r *Router) NamesSetup() resolver.Setup {
 	setup := resolver.Setup{Resolvers: r.config.Resolvers, Blocked: blockedNetworks(r.config), WithUplink: r.config.Uplink != UplinkNone}
 	setup.HostsOwn = len(setup.Resolvers) == 0 && r.config.Uplink == UplinkHost

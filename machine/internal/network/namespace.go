@@ -94,7 +94,6 @@ func isNamespace(path string) bool {
 	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == nsfsMagic
 }
 
-// openNamespace accepts a path, or a name of `ip netns`.
 func openNamespace(name string) (*os.File, error) {
 	path := name
 	if !strings.Contains(name, "/") {

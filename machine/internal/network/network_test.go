@@ -274,7 +274,6 @@ func BenchmarkAttach(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect measures the time that a start waits, with and without a policy.
 func BenchmarkConnect(b *testing.B) {
 	for name, policy := range map[string]wire.EgressPolicy{"default": egress.Default(), "allowlist": allowlist("r1", []string{"8.8.8.0/24"}, "api.example.com")} {
 		b.Run(name, func(b *testing.B) {

@@ -34,7 +34,6 @@ func mode(revision, mode string) wire.EgressPolicy {
 	return wire.EgressPolicy{Revision: revision, Mode: mode, Rules: []wire.EgressRule{}, CIDRs: []string{}}
 }
 
-// policed is a router with three reachable addresses and a machine that is connected under a policy.
 type policed struct {
 	t      *testing.T
 	c      Config
@@ -178,7 +177,6 @@ func (w policed) ruleset() string {
 	return string(text)
 }
 
-// roundTrips returns the median time of an echo over an open connection.
 func roundTrips(t *testing.T, m machine) time.Duration {
 	t.Helper()
 	conn, err := dial(m.ns, public, 443, arrives)

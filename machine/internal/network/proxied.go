@@ -108,7 +108,6 @@ func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace,
 // TrackedByProxy limits tracked connections of the proxy to half of the machines' share.
 func (r *Router) TrackedByProxy() int { return r.conntrackMax() / conntrackShare / 2 }
 
-// Blocked returns the networks that no machine reaches.
 func (r *Router) Blocked() []netip.Prefix { return blockedNetworks(r.config) }
 
 // WithSecrets returns the machines whose connections are redirected to the proxy.

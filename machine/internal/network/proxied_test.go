@@ -17,7 +17,6 @@ import (
 
 const proxied = "proxied"
 
-// proxy answers on the router's socket with one line and closes.
 func proxy(t *testing.T, r *Router) {
 	t.Helper()
 	listener := listenAsProxy(t, r)
@@ -39,7 +38,6 @@ func (w policed) withSecrets(p wire.EgressPolicy, ports ...int) {
 	w.set(p)
 }
 
-// isProxied reports whether a connection reaches the proxy.
 func (w policed) isProxied(address string, port int) bool {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, port, arrives)
@@ -222,7 +220,6 @@ func holdBack(t *testing.T, namespace *os.File, port uint16) (release func()) {
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// isAccepted reports whether bytes of a new connection reach the listener.
 func (w policed) isAccepted(listener net.Listener, address string) bool {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, 443, arrives)

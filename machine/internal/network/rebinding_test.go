@@ -43,7 +43,6 @@ func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
 	t.Cleanup(func() { udp.Close() })
 }
 
-// servePolicedDNS runs the resolver with grants, as hostd does.
 func servePolicedDNS(t *testing.T, r *Router, policies map[netip.Addr]wire.EgressPolicy) {
 	t.Helper()
 	sockets, err := r.ListenForNames()
@@ -91,7 +90,6 @@ func servePolicedDNS(t *testing.T, r *Router, policies map[netip.Addr]wire.Egres
 	t.Cleanup(func() { cancel(); must(t, <-ended) })
 }
 
-// arrivals counts connections that reach an address.
 func arrivals(t *testing.T, namespace *os.File, address string, port string) *atomic.Int64 {
 	t.Helper()
 	count := &atomic.Int64{}

@@ -21,11 +21,10 @@ const (
 	refusalsMax  = 256 // addresses of one machine; further ones are not counted
 )
 
-// Refusal counts refused packets of a machine to one address and port.
 type Refusal struct {
 	Address  netip.Addr
-	Port     uint16   // 0 if the protocol has none
-	Protocol string   // as in wire.EgressDenial
+	Port     uint16 // 0 if the protocol has none
+	Protocol string
 	Names    []string `json:"-"`
 	Count    int64
 	First    time.Time
@@ -194,7 +193,6 @@ func (r *Router) withNames(s *slot, list []Refusal) []Refusal {
 	return list
 }
 
-// saveRefusals remembers the counts of sets that are about to be removed.
 func (r *Router) saveRefusals(s *slot) {
 	counted, err := r.countedRefusals(s, time.Now())
 	if err != nil && !errors.Is(err, unix.ENOENT) {

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// left attaches and releases a machine of an owner.
 func left(t *testing.T, r *Router, slot, owner string) netip.Addr {
 	t.Helper()
 	a, err := r.Attach(slot)

@@ -44,7 +44,7 @@ type Config struct {
 	conntrackMax     int  // instead of the computer's limit
 	handOver         time.Duration
 	restLeast        time.Duration
-	packetsPerSecond uint64 // of one machine
+	packetsPerSecond uint64
 }
 
 const (
@@ -55,7 +55,7 @@ const (
 	nowhere       = 0       // index of the host link, never of a machine
 	firstIndex    = 2       // index 1 is the uplink
 	machinesMax   = 1 << 16 // five digits in a link's name
-	inside        = "eth0"  // the machine's own end
+	inside        = "eth0"
 	linkMTU       = 1500
 	adoptRetries  = 5 // a dump is interrupted when links change
 )
@@ -72,7 +72,7 @@ type Router struct {
 	config Config
 	mtu    int
 
-	namespace *os.File // of the router
+	namespace *os.File
 	uplink    *os.File // nil unless the uplink is a namespace
 	links     *netlink.Handle
 	hostLinks *netlink.Handle
@@ -285,7 +285,6 @@ func (r *Router) know(s *slot) {
 	r.used[s.index], r.used[s.former] = true, true // index `nowhere` belongs to no slot
 }
 
-// forget removes a slot that has no address.
 func (r *Router) forget(s *slot) {
 	delete(r.slots, s.name)
 	delete(r.usedLinks, s.link)

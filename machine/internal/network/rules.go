@@ -20,7 +20,6 @@ const (
 	dnsPort       = 53
 )
 
-// rules is the router's table with the sets of machines.
 type rules struct {
 	mu        sync.Mutex
 	namespace *os.File
@@ -262,7 +261,6 @@ func (r *Router) passing(special *nftables.Set) []words {
 	return append(list, drop())
 }
 
-// uplinkLink is the router's link towards the uplink, "" if there is none.
 func (r *Router) uplinkLink() string {
 	switch r.config.Uplink {
 	case UplinkNone:
@@ -273,8 +271,6 @@ func (r *Router) uplinkLink() string {
 		return r.name("u")
 	}
 }
-
-// Changes of set elements.
 
 func element(key []byte) []nftables.SetElement { return []nftables.SetElement{{Key: key}} }
 

@@ -32,7 +32,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// testNamespace makes a namespace with these addresses on its loopback link.
 func testNamespace(t *testing.T, addresses ...string) *os.File {
 	t.Helper()
 	pin := filepath.Join(t.TempDir(), "ns")
@@ -97,7 +96,6 @@ func attach(t *testing.T, r *Router, slot string) machine {
 	return machine{a, ns}
 }
 
-// serve accepts on every address of a namespace and reports the caller's address.
 func serve(t *testing.T, namespace *os.File, port int) {
 	t.Helper()
 	var listener net.Listener
@@ -129,7 +127,6 @@ func dial(namespace *os.File, address string, port int, timeout time.Duration) (
 	return conn, err
 }
 
-// call returns the caller's address as the server saw it.
 func call(t *testing.T, namespace *os.File, address string, port int) string {
 	t.Helper()
 	conn, err := dial(namespace, address, port, arrives)
@@ -172,7 +169,6 @@ func refuseAll(t *testing.T, attempts []attempt) {
 	waiting.Wait()
 }
 
-// echoes reports whether the connection still carries bytes both ways.
 func echoes(conn net.Conn, within time.Duration) bool {
 	conn.SetDeadline(time.Now().Add(within))
 	if _, err := conn.Write([]byte("x")); err != nil {

@@ -61,7 +61,6 @@ func (r *Router) countAt(conn *nftables.Conn, name string, hook *nftables.ChainH
 	}
 }
 
-// Traffic returns what the slot's machine exchanged since Attach.
 func (r *Router) Traffic(name string) (found Traffic, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		address := r.address(s.index, 2)

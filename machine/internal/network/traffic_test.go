@@ -11,7 +11,6 @@ import (
 	"github.com/google/nftables"
 )
 
-// exchange sends a number of bytes over a connection and reads them back.
 func exchange(t *testing.T, conn net.Conn, bytes int) {
 	t.Helper()
 	defer conn.Close()
@@ -22,7 +21,6 @@ func exchange(t *testing.T, conn net.Conn, bytes int) {
 	must(t, err)
 }
 
-// near reports whether a counter has these bytes plus the headers of their packets.
 func near(got, bytes int64) bool { return got >= bytes && got <= bytes+bytes/10+5000 }
 
 func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {

@@ -13,11 +13,10 @@ import (
 	"regexp"
 )
 
-// Config is the settings file of portd. Unknown settings are errors.
 type Config struct {
-	Listen      string `json:"listen"`      // address and port
-	PortHost    string `json:"port_host"`   // the domain of all port host names
-	Socket      string `json:"socket"`      // of the cell
+	Listen      string `json:"listen"`
+	PortHost    string `json:"port_host"` // the domain of all port host names
+	Socket      string `json:"socket"`
 	Certificate string `json:"certificate"` // file with a chain for *.<port_host>; "" serves without TLS
 	Key         string `json:"key"`         // file
 	// PublicScheme is the scheme of public URLs: https too if a proxy in front speaks TLS.

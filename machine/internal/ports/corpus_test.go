@@ -95,7 +95,6 @@ func (w *witness) Write(p []byte) (int, error) {
 	return w.seen.Write(p)
 }
 
-// take returns and clears what arrived.
 func (w *witness) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +137,6 @@ var corpus = map[string]struct {
 	bytes  string
 	expect any
 }{
-	// Request lines.
 	"an empty line before a request":          {"\r\n" + get1("/"), served{answers: 2}},
 	"two empty lines before a request":        {"\r\n\r\n" + get1("/"), refused{"400", "bad_request"}},
 	"a bare line feed before a request":       {"\n" + get1("/"), refused{"400", "bad_request"}},
@@ -179,7 +177,6 @@ var corpus = map[string]struct {
 	"a target that is encoded twice stays":    {get1("/%252e%00?%0d%0aX-A:b"), served{answers: 2, has: []string{"GET /%252e%00?%0d%0aX-A:b HTTP/1.1\r\n"}}},
 	"the start of TLS":                        {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", refused{"400", "bad_request"}},
 
-	// Fields.
 	"a line that goes on with a space":    {get1("/", "X-A: b", " c"), refused{"400", "bad_request"}},
 	"a line that goes on with a tab":      {get1("/", "X-A: b", "\tc"), refused{"400", "bad_request"}},
 	"a space before the first field":      {"GET / HTTP/1.1\r\n X-A: b\r\n" + bare + token + "\r\n\r\n", refused{"400", "bad_request"}},
@@ -214,7 +211,6 @@ var corpus = map[string]struct {
 	"a name without an end":     {get1("/", strings.Repeat("a", 1<<20)+": b"), refused{"431", "header_too_large"}},
 	"nothing but carriage ends": {strings.Repeat("\r\n", 1<<16), refused{"400", "bad_request"}},
 
-	// Body lengths.
 	"a body of a length":                 {post("hello", "Content-Length: 5"), served{answers: 2, has: []string{"Content-Length: 5\r\n", "\r\n\r\nhello"}}},
 	"a length with zeros before it":      {post("hello", "Content-Length: 005"), served{answers: 2, has: []string{"Content-Length: 5\r\n", "hello"}}},
 	"a length with an underscore":        {post("hello", "Content-Length: 5_0"), refused{"400", "bad_request"}},
@@ -241,7 +237,6 @@ var corpus = map[string]struct {
 	"a coding with a space before colon": {post("0\r\n\r\n", "Transfer-Encoding : chunked"), refused{"400", "bad_request"}},
 	"chunks in version 1.0":              {requestOf("POST / HTTP/1.0", "Transfer-Encoding: chunked") + "0\r\n\r\n", refused{"400", "bad_request"}},
 
-	// Chunks.
 	"chunks of several sizes":              {chunked("5\r\nhello\r\n00A\r\n0123456789\r\n0\r\n\r\n"), served{answers: 2, has: []string{"Transfer-Encoding: chunked\r\n", "hello", "0123456789"}}},
 	"extensions of chunks go":              {chunked("5;a=b;c=\"d\"\r\nhello\r\n0;e\r\n\r\n"), served{answers: 2, has: []string{"hello"}, lacks: []string{"a=b", ";e"}}},
 	"an extension with a bare line feed":   {chunked("5;a\nb\r\nhello\r\n0\r\n\r\n"), refused{"400", "bad_request"}},

@@ -40,7 +40,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process is portd in its own process.
 type process struct {
 	*exec.Cmd
 	address string
@@ -89,7 +88,6 @@ func get(address string) (*http.Response, error) {
 	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 }
 
-// endless is an app with an endless answer that counts its readers.
 func endless(t *testing.T) netip.AddrPort {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -80,7 +80,6 @@ func newHostLink(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) *host
 	return l
 }
 
-// run reads hostd's messages until the connection or the context ends.
 func (l *hostLink) run(ctx context.Context) {
 	go l.tellDenied(ctx)
 	lines := bufio.NewScanner(l.conn)
@@ -136,7 +135,6 @@ func (l *hostLink) write(message ToHost) error {
 	return err
 }
 
-// policyOf returns nil for a machine that may ask for everything.
 func (l *hostLink) policyOf(machine netip.Addr) *egress.Matcher {
 	if l == nil {
 		return nil

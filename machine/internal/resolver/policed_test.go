@@ -18,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// linkPair returns hostd's end of a connection, and the file for the process.
 func linkPair(t *testing.T) (ours net.Conn, theirs *os.File) {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -32,7 +31,6 @@ func linkPair(t *testing.T) (ours net.Conn, theirs *os.File) {
 	return ours, theirs
 }
 
-// fakeHost answers like hostd.
 type fakeHost struct {
 	t       *testing.T
 	conn    net.Conn
@@ -96,7 +94,6 @@ func (h *fakeHost) send(message FromHost) {
 	}
 }
 
-// set returns when the policy is acknowledged.
 func (h *fakeHost) set(id uint64, machine netip.Addr, p *wire.EgressPolicy) {
 	h.t.Helper()
 	h.send(FromHost{ID: id, Policies: map[netip.Addr]*wire.EgressPolicy{machine: p}})

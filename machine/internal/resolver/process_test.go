@@ -43,7 +43,6 @@ func loopback() error {
 
 const stranger = 54321 // a user that owns nothing
 
-// run starts the process as hostd does, and returns its address.
 func run(t *testing.T, setup Setup) (at string, process *exec.Cmd) {
 	t.Helper()
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

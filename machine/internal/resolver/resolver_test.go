@@ -22,7 +22,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// machine returns a loopback address that stands for a machine.
 func machine(number byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 9, 0, number}) }
 
 // upstream is a resolver that returns `answers`; a name that begins with "silent" gets none until the test ends.

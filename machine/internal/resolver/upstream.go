@@ -70,7 +70,6 @@ func (s *Server) exchange(ctx context.Context, question *dns.Msg, network string
 	return answer, nil
 }
 
-// ParseResolver parses an address or address:port.
 func ParseResolver(text string) (netip.AddrPort, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return netip.AddrPortFrom(address, dnsPort), nil

@@ -72,7 +72,7 @@ type answers struct {
 	next    uint64
 	waiting map[uint64]chan *answer
 	known   map[wire.SecretsOf]*known
-	bytes   int // of all entries
+	bytes   int
 }
 
 // known is the last answer about a machine. Its hosts outlive the values: with them, connections that need no secret
@@ -81,12 +81,11 @@ type known struct {
 	asking sync.Mutex
 	answer *answer
 	at     time.Time
-	failed time.Time // time of the last failure
+	failed time.Time
 	hosts  []host
 	bytes  int // as counted in answers.bytes
 }
 
-// size estimates the memory of one machine's entry.
 func (k *known) size() (size int) {
 	const each = 256
 	for _, one := range k.hosts {
@@ -164,7 +163,6 @@ func (a *answers) listen(conn net.Conn) {
 	a.mu.Unlock()
 }
 
-// of returns the current secrets of a machine.
 func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	came := time.Now()
 	k := a.remember(of)
@@ -312,7 +310,6 @@ func (a *answers) ask(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	}
 }
 
-// awaitCell waits until the cell connects.
 func (a *answers) awaitCell(ctx context.Context) error {
 	a.mu.Lock()
 	joined := a.joined

@@ -113,7 +113,6 @@ func TestAMachineWithLittleGetsRoomFromTheOneWithMost(t *testing.T) {
 	}
 }
 
-// answerNothing accepts connections and never writes.
 func answerNothing(t *testing.T) (at netip.AddrPort, accepted *atomic.Int64) {
 	t.Helper()
 	accepted = new(atomic.Int64)

@@ -129,7 +129,6 @@ func (b *budget) give(f *flow, less load) {
 	}
 }
 
-// leave releases all that a connection holds.
 func (b *budget) leave(f *flow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// authority is the certificate authority that a workspace trusts.
 type authority struct {
 	ID          string `json:"id"`
 	Certificate string `json:"certificate"` // PEM

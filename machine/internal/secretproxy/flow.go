@@ -18,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// flow is one connection of a machine.
 type flow struct {
 	net.Conn
 	machine netip.Addr
@@ -36,7 +35,7 @@ type flow struct {
 
 	mu     sync.Mutex
 	closed bool
-	onward map[net.Conn]struct{} // to the server
+	onward map[net.Conn]struct{}
 }
 
 func (f *flow) Read(p []byte) (int, error) {
@@ -79,7 +78,6 @@ func (f *flow) widen(turns int) {
 	})
 }
 
-// Close also closes the connections to the server.
 func (f *flow) Close() error {
 	f.mu.Lock()
 	if f.closed {
@@ -151,7 +149,6 @@ func copyAll(to io.Writer, from io.Reader) {
 	_, _ = io.CopyBuffer(onlyWriter{to}, onlyReader{from}, buffer) // either end may close; the close tells the other one
 }
 
-// buffers is a pool of relay buffers.
 var buffers = bufferPool{sync.Pool{New: func() any { return new([bufferBytes]byte) }}}
 
 type bufferPool struct{ pool sync.Pool }

@@ -202,7 +202,6 @@ func (p *Proxy) transport(f *flow, protocol int) *http.Transport {
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.connect(ctx, f, protocol) }}
 }
 
-// connect opens a connection to a host of secrets.
 func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, error) {
 	holds := load{onward: 1}
 	if !p.budget.take(f, holds) {

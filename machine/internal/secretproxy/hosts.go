@@ -21,7 +21,6 @@ func anyCovers(hosts []host, name string, port int) bool {
 	return slices.ContainsFunc(hosts, func(h host) bool { return h.covers(name, port) })
 }
 
-// placed is a secret with its position for one host.
 type placed struct {
 	secret secret
 	at     host

@@ -24,7 +24,6 @@ func lastingAnswers() http.Handler {
 	})
 }
 
-// lasts starts such a request with this Authorization header.
 func lasts(w *world, protocol int, authorization string) (lines *bufio.Reader) {
 	if protocol == 0 {
 		conn := w.tlsTo(boundHost)

@@ -15,7 +15,6 @@ const (
 	tlsHandshake  = 0x16
 )
 
-// hello is the beginning of a connection.
 type hello struct {
 	read  []byte // all bytes that were read
 	isTLS bool

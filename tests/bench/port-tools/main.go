@@ -54,7 +54,6 @@ func serve(each func(net.Conn)) {
 	}
 }
 
-// app answers every head with 1 KiB.
 func app(conn net.Conn) {
 	defer conn.Close()
 	whole := []byte(answer + strings.Repeat("x", 1024))

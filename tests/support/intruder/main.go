@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// timeMax ends a watch that is never stopped.
 const timeMax = 5 * time.Minute
 
 func main() {

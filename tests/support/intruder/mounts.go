@@ -11,10 +11,9 @@ import (
 
 // Mount is what the guest could do at one of its mounts.
 type Mount struct {
-	Point string `json:"point"`
-	Type  string `json:"type"`
-	// Done lists the changes that succeeded.
-	Done []string `json:"done"`
+	Point string   `json:"point"`
+	Type  string   `json:"type"`
+	Done  []string `json:"done"`
 }
 
 // tryMounts tries every change at every mount, as it is and after a remount to read-write. It does not clean up.

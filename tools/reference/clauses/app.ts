@@ -1,6 +1,5 @@
 import type { Clause } from './clause.ts'
 
-/** The Application API. */
 export const APP_CLAUSES: readonly Clause[] = [
   {
     name: 'Conventions',

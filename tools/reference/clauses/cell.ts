@@ -1,6 +1,5 @@
 import type { Clause } from './clause.ts'
 
-/** The gateway of a cell, file-first workspaces, and ports. */
 export const CELL_CLAUSES: readonly Clause[] = [
   {
     name: 'Exec session',

@@ -6,7 +6,6 @@ import type { Clause } from './clause.ts'
 
 const ROUTES = new Map([...APP_ROUTES, ...CELL_ROUTES].map((route) => [route.id, `${route.method} ${route.path}`] as const))
 
-/** Documents every clause that code cites. */
 export function clausesPage(): string {
   return (
     [

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// Kind is how a credential was presented.
 type Kind string
 
 const (
@@ -141,7 +140,6 @@ func isSecret(text, prefix string) bool {
 	return true
 }
 
-// cookieValues returns possible cookies of ours, each once.
 func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	for _, field := range fields {
 		if field.Known != httpwire.Cookie || field.Twisted {
@@ -175,7 +173,6 @@ func withoutCookie(value string) string {
 	return strings.Trim(strings.Join(kept, ";"), " \t")
 }
 
-// setsOurCookie detects an app that tries to replace the platform's cookie.
 func setsOurCookie(value string) bool {
 	name, _, _ := strings.Cut(value, "=")
 	name = strings.Trim(name, " \t")

@@ -8,7 +8,7 @@ import (
 )
 
 type Public struct {
-	Scheme string // https or http
+	Scheme string
 	Client netip.Addr
 }
 
@@ -125,7 +125,6 @@ func TargetForApp(target string, credential Credential) string {
 	return path + "?" + strings.Join(kept, "&")
 }
 
-// ForVisitor returns the fields of an app's answer for the visitor.
 func ForVisitor(fields httpwire.Fields) httpwire.Fields {
 	named := namedByConnection(fields)
 	kept := make(httpwire.Fields, 0, len(fields)+1)

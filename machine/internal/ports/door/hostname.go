@@ -22,7 +22,6 @@ const (
 	hostIDLast = "aeimquy4"
 )
 
-// Names parses host names below one domain.
 type Names struct{ suffix string }
 
 // NewNames takes the domain without a port.

@@ -45,7 +45,6 @@ var refusals = map[string]Refusal{
 
 func refuse(reason string) *Refusal { return Refuse(reason) }
 
-// Refuse returns a refusal that portd decides by itself.
 func Refuse(reason string) *Refusal {
 	refusal, known := refusals[reason]
 	if !known {

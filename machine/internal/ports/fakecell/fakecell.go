@@ -23,7 +23,6 @@ type Ask struct {
 	Client    string `json:"client"`
 }
 
-// Frame is a frame that portd sent.
 type Frame map[string]json.RawMessage
 
 // Grant, Refuse and Redirect are answers, without the id of the question.
@@ -65,7 +64,6 @@ type Cell struct {
 	last  uint64
 }
 
-// Start serves until the test ends.
 func Start(t testing.TB, decide func(Ask) any) *Cell {
 	t.Helper()
 	c := &Cell{Socket: filepath.Join(t.TempDir(), "ports"), Frames: make(chan Frame, 100_000), decide: decide}
@@ -98,7 +96,6 @@ func (c *Cell) Listen(t testing.TB) {
 	}()
 }
 
-// Stop closes the connection and the listener.
 func (c *Cell) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,14 +121,12 @@ func (c *Cell) OnLook(look func(lease uint64) []string) {
 	c.look = look
 }
 
-// Asked returns the number of questions so far.
 func (c *Cell) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// NewLease returns a new id for a Grant.
 func (c *Cell) NewLease() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +203,6 @@ func (c *Cell) answer(ask Ask) {
 	}
 }
 
-// Send sends any frame.
 func (c *Cell) Send(frame any) {
 	text, err := json.Marshal(frame)
 	if err != nil {
@@ -221,7 +215,6 @@ func (c *Cell) Send(frame any) {
 	}
 }
 
-// Cut revokes a lease.
 func (c *Cell) Cut(lease uint64, reason string, status int) {
 	c.Send(map[string]any{"cut": map[string]any{"lease": lease, "reason": reason, "status": status}})
 }

@@ -24,7 +24,6 @@ func NewBody(from *bufio.Reader, framing Framing) *Body {
 // Ended reports whether the body was read to its end, including trailers.
 func (b *Body) Ended() bool { return b.ended }
 
-// Trailers returns the fields after the last chunk.
 func (b *Body) Trailers() Fields { return b.trailers }
 
 // Waiting reports whether a read would block: the buffered bytes are not enough.

@@ -12,10 +12,8 @@ type Field struct {
 	Twisted     bool // the name has `_` in the place of `-`, and is a known one only for programs that cannot tell them apart
 }
 
-// Fields are in order of arrival.
 type Fields []Field
 
-// MakeField makes a field of our own.
 func MakeField(name, value string) Field {
 	known, twisted := knowName(name)
 	return Field{name, value, known, twisted}
@@ -57,7 +55,6 @@ func (f Fields) namesTooMany() bool {
 	return names > namedMax
 }
 
-// Bytes returns the size in HTTP/1.1.
 func (f Fields) Bytes() (bytes int) {
 	for i := range f {
 		bytes += len(f[i].Name) + len(f[i].Value) + len(": \r\n")
@@ -74,7 +71,6 @@ func hasToken(list, token string) bool {
 	return false
 }
 
-// Problem is the reason why a head or a body is refused.
 type Problem struct {
 	Status  int
 	Reason  string
@@ -85,7 +81,6 @@ func (p *Problem) Error() string { return p.Message }
 
 func bad(message string) error { return &Problem{400, "bad_request", message} }
 
-// parseField parses a line without its end.
 func parseField(line string) (Field, error) {
 	name, value, found := strings.Cut(line, ":")
 	switch {

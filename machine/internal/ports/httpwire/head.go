@@ -15,7 +15,6 @@ const (
 	trailersMax     = 8 << 10
 )
 
-// errTooLarge means that a head exceeds the limit of bytes or fields.
 var errTooLarge = errors.New("a head is too large")
 
 var heads = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}

@@ -113,7 +113,6 @@ func isTarget(target string) bool {
 	return true
 }
 
-// understand interprets the fields together.
 func (q *Request) understand() error {
 	host, hosts := q.Fields.Only(Host)
 	if hosts != 1 {

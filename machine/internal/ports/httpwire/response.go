@@ -19,7 +19,6 @@ type Response struct {
 	Upgrade string
 }
 
-// ErrBadAnswer means that an app's answer is not valid HTTP/1.
 var ErrBadAnswer = errors.New("what the app answered is not HTTP/1.1")
 
 // ReadResponse reads one head of the answer to a request of that method. It accepts lines without a carriage return,
@@ -47,7 +46,6 @@ func (p *Response) isInterim() bool {
 	return p.Status < http.StatusOK && p.Status != http.StatusSwitchingProtocols
 }
 
-// answerProblem keeps errors of the connection.
 func answerProblem(err error) error {
 	var problem *Problem
 	if errors.Is(err, errTooLarge) || errors.As(err, &problem) {

@@ -26,7 +26,6 @@ type fileVersion struct {
 	at   time.Time
 }
 
-// OpenCertificates loads the pair. An invalid pair is an error.
 func OpenCertificates(certificate, key string, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{certificate: certificate, key: key, log: log}
 	version := c.look()

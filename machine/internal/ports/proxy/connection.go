@@ -20,7 +20,6 @@ import (
 
 const lingerBytes = 8 << 20
 
-// connection is a visitor's connection, with one request after the other.
 type connection struct {
 	server  *Server
 	raw     net.Conn
@@ -30,7 +29,7 @@ type connection struct {
 	address netip.Addr
 	trusted bool // comes from a trusted proxy
 	seat    seat
-	began   atomic.Bool // a request has arrived
+	began   atomic.Bool
 
 	mu      sync.Mutex
 	resting bool // between two requests
@@ -108,7 +107,6 @@ func (c *connection) next() bool {
 	return !c.server.draining.Load()
 }
 
-// handle serves a request of any protocol version.
 func (c *connection) handle(ctx context.Context, request *httpwire.Request, v visitor) *door.Refusal {
 	c.began.Store(true)
 	c.server.lobby.begin(c)
@@ -116,7 +114,6 @@ func (c *connection) handle(ctx context.Context, request *httpwire.Request, v vi
 	return c.server.handle(ctx, request, v, c.public(request))
 }
 
-// awaitRequest returns false if no request comes.
 func (c *connection) awaitRequest() bool {
 	c.mu.Lock()
 	c.resting = true

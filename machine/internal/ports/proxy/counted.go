@@ -2,7 +2,6 @@ package proxy
 
 import "sync"
 
-// counted limits the concurrent number for each key.
 type counted[K comparable] struct {
 	mu   sync.Mutex
 	many map[K]int

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// public configures https URLs, as behind a proxy that speaks TLS.
 func public(o *Options) { o.Scheme = "https" }
 
 func trusting(o *Options) { o.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }

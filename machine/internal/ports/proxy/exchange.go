@@ -12,18 +12,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/question"
 )
 
-// exchange is one request to an app and its answer.
 type exchange struct {
 	server  *Server
 	request *httpwire.Request
 	visitor visitor
 	place   door.Place
 	public  door.Public
-	group   netip.Addr // of the client
+	group   netip.Addr
 	counts  counts
 
-	credential door.Credential // the accepted credential
-	target     string          // the target for the app
+	credential door.Credential
+	target     string
 	use        *question.Use
 	upstream   *upstream
 	sent       bool        // some bytes went to the app
@@ -63,7 +62,6 @@ func (e *exchange) Unproven() *door.Refusal {
 	return nil
 }
 
-// Proven counts the request for its workspace.
 func (e *exchange) Proven() *door.Refusal {
 	if e.counts == ofWorkspace {
 		return nil

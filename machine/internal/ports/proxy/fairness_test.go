@@ -34,7 +34,6 @@ func ended(t testing.TB, conn net.Conn) {
 	}
 }
 
-// connected waits until the server has this number of connections.
 func (w *world) connected(many int) {
 	w.t.Helper()
 	for late := time.Now().Add(testns.Patience(patienceT)); w.server.lobby.many() != many; {

@@ -18,10 +18,8 @@ const (
 	settleTime = 5 * time.Millisecond
 )
 
-// errGone means that the visitor has gone.
 var errGone = errors.New("the visitor has gone")
 
-// forward passes the request to the app and its answer back.
 func (e *exchange) forward(ctx context.Context) *door.Refusal {
 	for mayReuse := true; ; mayReuse = false {
 		if refusal := e.connect(ctx, mayReuse); refusal != nil {
@@ -123,7 +121,6 @@ func (e *exchange) whyNoAnswer(err error) *door.Refusal {
 	return e.cutOr(refusal)
 }
 
-// answer passes an answer back.
 func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
 	if response.Status == http.StatusSwitchingProtocols {
 		return e.splice(response)

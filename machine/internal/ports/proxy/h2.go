@@ -66,7 +66,6 @@ func newH2Side(s *Server) *h2Side {
 	return h
 }
 
-// serve returns when the connection has ended.
 func (h *h2Side) serve(conn *tls.Conn) {
 	select {
 	case h.queue <- conn:
@@ -111,7 +110,6 @@ func (h *h2Side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// h2Request converts a request to HTTP/1.1.
 func h2Request(r *http.Request) (*httpwire.Request, error) {
 	fields := httpwire.Fields{httpwire.MakeField("Host", r.Host)}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// h2Visitor is a visitor on one HTTP/2 stream.
 type h2Visitor struct {
 	w       http.ResponseWriter
 	request *http.Request

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// handle answers a request, or returns the refusal.
 func (s *Server) handle(ctx context.Context, request *httpwire.Request, v visitor, public door.Public) *door.Refusal {
 	place, known := s.options.Names.Place(request.Host)
 	if !known {
@@ -27,7 +26,6 @@ func (s *Server) handle(ctx context.Context, request *httpwire.Request, v visito
 	return e.run(ctx)
 }
 
-// writeRefusal is the only way in which the platform itself answers.
 func (s *Server) writeRefusal(v visitor, request *httpwire.Request, refusal *door.Refusal, closes bool) {
 	s.tally.refuse(refusal.Reason)
 	var random [16]byte

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// await reads frames until one of this kind, and decodes it.
 func await(t testing.TB, cell *fakecell.Cell, word string) (value struct {
 	Lease         uint64 `json:"lease"`
 	Requests      int64  `json:"requests"`
@@ -73,7 +72,6 @@ func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
 	}
 }
 
-// streaming is an app with an endless answer or WebSocket.
 func streaming(t testing.TB) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		r, err := http.ReadRequest(reader)
@@ -92,7 +90,6 @@ func streaming(t testing.TB) *rawApp {
 
 const upgrade = "Upgrade: websocket\r\nConnection: Upgrade"
 
-// open starts a stream and reads its first byte.
 func (w *world) open(fields ...string) (net.Conn, *bufio.Reader) {
 	w.t.Helper()
 	conn := w.dial()

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// followLink exchanges a signed link for a cookie.
 func (e *exchange) followLink(ctx context.Context, credential door.Credential) *door.Refusal {
 	if e.request.Method != http.MethodGet && e.request.Method != http.MethodHead {
 		return &door.Refusal{Status: http.StatusMethodNotAllowed, Reason: "method_not_allowed", Message: "A signed link is opened with GET."}

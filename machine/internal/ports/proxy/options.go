@@ -73,13 +73,11 @@ const (
 	spareFiles      = 256      // of the process itself
 )
 
-// Bytes returns the memory that the limits allow in total.
 func (b Bounds) Bytes() int {
 	exchanges := b.Requests + b.RequestsUnproven
 	return bookBytes + b.Connections*connectionBytes + exchanges*(exchangeBytes+h2ReceiveBytes)
 }
 
-// Files returns the number of open files: each request has a connection to its app.
 func (b Bounds) Files() int {
 	return b.Connections + b.Requests + b.RequestsUnproven + pooledInAll + spareFiles
 }

@@ -133,7 +133,6 @@ func TestABodyOfAnySizePassesInBothDirections(t *testing.T) {
 	}
 }
 
-// echoApp echoes the body while it arrives.
 func echoApp(t testing.TB) net.Listener {
 	return handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(rw)

@@ -54,7 +54,6 @@ func (p *patient) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// readWithin sets the limit of each following read.
 func (p *patient) readWithin(wait time.Duration) {
 	if wait == 0 && p.reading.wait != 0 {
 		_ = p.SetReadDeadline(time.Time{})

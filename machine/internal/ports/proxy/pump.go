@@ -12,7 +12,6 @@ const pieceBytes = 32 << 10
 
 var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
 
-// source is a body being relayed.
 type source interface {
 	io.Reader
 	Ended() bool
@@ -21,7 +20,6 @@ type source interface {
 	Trailers() httpwire.Fields
 }
 
-// sink receives the data of a source.
 type sink interface {
 	io.Writer
 	flush() error

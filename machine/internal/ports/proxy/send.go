@@ -11,13 +11,11 @@ import (
 // bodyAfterAnswer limits the rest of a body after its answer is complete.
 const bodyAfterAnswer = 30 * time.Second
 
-// sending is a body being sent to the app.
 type sending struct {
 	done              chan struct{}
 	readErr, writeErr error
 }
 
-// send writes the head and starts sending the body.
 func (e *exchange) send() {
 	u := e.upstream
 	e.sent = true
@@ -60,7 +58,6 @@ func (e *exchange) awaitAnswer(u *upstream) {
 	}
 }
 
-// answerIsHere removes the time limit after the answer's head.
 func (e *exchange) answerIsHere() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,7 +115,6 @@ func (e *exchange) awaitBody() bool {
 	return e.sending.readErr == nil && e.sending.writeErr == nil
 }
 
-// bodyProblem returns what was wrong with the request's body, or nil.
 func (e *exchange) bodyProblem() *door.Refusal {
 	if e.sending == nil || e.sending.readErr == nil {
 		return nil
@@ -134,7 +130,6 @@ func (e *exchange) bodyProblem() *door.Refusal {
 	}
 }
 
-// counting counts the bytes that pass.
 type counting struct {
 	source
 	count func(int)

@@ -26,7 +26,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// certify writes a pair of files with the serial number.
 func certify(t testing.TB, certificate, key string, serial int64) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -6,7 +6,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/question"
 )
 
-// tally counts local events until the cell is told.
 type tally struct {
 	mu         sync.Mutex
 	refused    map[string]int64

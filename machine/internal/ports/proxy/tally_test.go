@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// tallies sums up reports to the cell until they are enough.
 func (w *world) tallies(enough func(question.Tally) bool) {
 	w.t.Helper()
 	sum := question.Tally{Connections: -1, Refused: map[string]int64{}}

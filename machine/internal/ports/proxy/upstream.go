@@ -26,7 +26,6 @@ const (
 	bufferBytes     = 4 << 10
 )
 
-// upstream is a connection to an app.
 type upstream struct {
 	*patient
 	reader *bufio.Reader
@@ -90,12 +89,10 @@ func (p *Pool) put(u *upstream) {
 	}
 }
 
-// Drop closes all idle connections to a workspace.
 func (p *Pool) Drop(workspaceID string) {
 	p.dropIf(func(u *upstream) bool { return u.target.WorkspaceID == workspaceID })
 }
 
-// Sweep closes connections that were idle too long.
 func (p *Pool) Sweep() {
 	p.dropIf(func(u *upstream) bool { return time.Since(u.idleAt) >= pooledFor })
 }

@@ -11,11 +11,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// visitor is the side that sends a request.
 type visitor interface {
 	sink
 	body() source
-	// interim passes on an interim answer.
 	interim(status int, phrase string, fields httpwire.Fields) error
 	// begin buffers the answer's head. close: no request follows on this connection.
 	begin(head answerHead)
@@ -51,7 +49,6 @@ type answerHead struct {
 // watchAfter is the age of a request at which the visitor's presence is checked.
 const watchAfter = time.Second
 
-// plain is a visitor of one HTTP/1.1 request.
 type plain struct {
 	conn   *patient
 	raw    net.Conn // below TLS

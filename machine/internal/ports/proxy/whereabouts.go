@@ -58,7 +58,6 @@ func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	return nil
 }
 
-// pause returns the wait before the next connection.
 func (w *whereabouts) pause(otherwise time.Duration) time.Duration {
 	if w.since.IsZero() {
 		return otherwise

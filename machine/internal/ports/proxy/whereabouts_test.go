@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// closed is a local address without a listener.
 func closed(t *testing.T) net.Addr {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -38,7 +38,6 @@ var (
 	callback = "sfcb_" + strings.Repeat("b", 43)
 )
 
-// world is a whole proxy with a fake cell and test apps.
 type world struct {
 	t       testing.TB
 	cell    *fakecell.Cell
@@ -132,7 +131,6 @@ func (w *world) ready(lease uint64) any {
 	return map[string]any{"ready": map[string]any{"lease": lease, "address": address.Addr().String(), "epoch": w.epoch}}
 }
 
-// lease returns the latest lease.
 func (w *world) lease() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,8 +139,6 @@ func (w *world) lease() uint64 {
 	}
 	return w.leases[len(w.leases)-1]
 }
-
-// Visitors.
 
 func (w *world) dial() net.Conn {
 	w.t.Helper()
@@ -155,7 +151,6 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-// exchange sends bytes and returns all that arrives until the connection ends.
 func (w *world) exchange(bytes string) string {
 	w.t.Helper()
 	conn := w.dial()
@@ -172,7 +167,6 @@ func request(line string, fields ...string) string {
 	return line + " HTTP/1.1\r\nHost: " + host + "\r\nX-Service-Token: " + token + "\r\nConnection: close\r\n" + strings.Join(append(fields, ""), "\r\n") + "\r\n"
 }
 
-// ask reads one answer on a connection that stays open.
 func ask(t testing.TB, conn net.Conn, reader *bufio.Reader, bytes string) (*http.Response, string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, bytes); err != nil {
@@ -211,8 +205,6 @@ func expectRefusal(t testing.TB, answer string, code int, reason string) {
 		t.Fatalf("not %d %s but %.300q", code, reason, answer)
 	}
 }
-
-// Apps.
 
 // rawApp handles each connection itself, and records every received byte.
 type rawApp struct {

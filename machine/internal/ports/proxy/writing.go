@@ -55,7 +55,6 @@ func (f *framed) Write(p []byte) (int, error) {
 
 func (f *framed) flush() error { return f.Writer.Flush() }
 
-// end writes the last chunk and the trailers.
 func (f *framed) end(trailers httpwire.Fields) error {
 	if f.chunked {
 		_, _ = f.WriteString("0\r\n")

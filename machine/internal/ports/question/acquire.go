@@ -17,7 +17,6 @@ type Visitor interface {
 	Cut(*door.Refusal)
 }
 
-// Acquire waits until the request is granted or refused.
 func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) (*Use, *door.Refusal) {
 	key := leaseKey{question.Place, question.Credential}
 	for at := nowhere; ; {

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// receive handles one frame of the cell. An error ends the connection.
 func (l *Link) receive(frame received) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +57,6 @@ func (l *Link) receiveGrant(grant *grantFrame) error {
 	return nil
 }
 
-// receiveKnown means that the credential is accepted, but the machine does not run yet.
 func (l *Link) receiveKnown(known *knownFrame) {
 	if lease := l.asked[known.ID]; lease != nil {
 		l.prove(lease)
@@ -71,7 +69,6 @@ func (l *Link) prove(lease *Lease) {
 	l.budgets.good.remember(leaseKey{lease.question.Place, lease.question.Credential})
 }
 
-// cutUsers ends the streams to a machine that was replaced.
 func (lease *Lease) cutUsers() {
 	users := lease.users
 	lease.users = map[*Use]struct{}{}
@@ -154,9 +151,6 @@ func (l *Link) receiveCut(cut *cutFrame) {
 	l.cutAll(lease, refusal)
 }
 
-// Signed links.
-
-// Redirect is the answer to a valid signed link.
 type Redirect struct {
 	Path          string
 	Cookie        string
@@ -175,7 +169,6 @@ func (a *linkAnswer) refuse(refusal *door.Refusal) {
 	close(a.done)
 }
 
-// Follow asks the cell for the target of a signed link.
 func (l *Link) Follow(ctx context.Context, question Question, visitor Visitor) (*Redirect, *door.Refusal) {
 	if refusal := visitor.Unproven(); refusal != nil {
 		return nil, refusal

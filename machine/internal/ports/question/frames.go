@@ -72,7 +72,6 @@ type abortFrame struct {
 	ID uint64 `json:"id"`
 }
 
-// received is one frame of the cell.
 type received struct {
 	Grant    *grantFrame    `json:"grant"`
 	Known    *knownFrame    `json:"known"`

@@ -17,7 +17,6 @@ const (
 	leasesMax    = 20_000 // as many as the cell grants: LIMITS.port.leases_max
 )
 
-// Question is a question to the cell.
 type Question struct {
 	Place      door.Place
 	Credential door.Credential
@@ -26,7 +25,6 @@ type Question struct {
 	Client     netip.Addr
 }
 
-// Target is where a granted request goes.
 type Target struct {
 	WorkspaceID string
 	Address     string
@@ -71,7 +69,6 @@ type Lease struct {
 	requests, received, sent atomic.Int64
 }
 
-// Use is one request under a lease.
 type Use struct {
 	lease  *Lease
 	Target Target
@@ -139,7 +136,6 @@ func (l *Link) waitFor(ctx context.Context, lease *Lease) (refusal *door.Refusal
 	return lease.refusal, lease.refusal == nil
 }
 
-// giveUp withdraws a question that no request waits for.
 func (l *Link) giveUp(lease *Lease) {
 	if lease.state != asking || lease.waiting > 0 || len(lease.users) > 0 {
 		return
@@ -149,7 +145,6 @@ func (l *Link) giveUp(lease *Lease) {
 	l.finish(lease, nil)
 }
 
-// finish ends an unused lease.
 func (l *Link) finish(lease *Lease, refusal *door.Refusal) {
 	if lease.state == ended {
 		return
@@ -167,7 +162,6 @@ func (lease *Lease) announce() {
 	lease.changed = make(chan struct{})
 }
 
-// cutAll ends a lease and all its streams.
 func (l *Link) cutAll(lease *Lease, refusal *door.Refusal) {
 	users := lease.users
 	lease.users = map[*Use]struct{}{}

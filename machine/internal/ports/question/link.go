@@ -77,7 +77,6 @@ func NewLink(options Options) *Link {
 	}
 }
 
-// Run keeps the connection until the context ends.
 func (l *Link) Run(ctx context.Context) {
 	go l.tick(ctx)
 	pause := backoffMin

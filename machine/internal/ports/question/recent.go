@@ -18,7 +18,6 @@ func newRecent[K comparable, V any](most int) *recent[K, V] {
 	return &recent[K, V]{most: most, found: map[K]*list.Element{}}
 }
 
-// use returns the value of a key, and makes it if it is missing.
 func (r *recent[K, V]) use(key K, make func() V) V {
 	if element := r.found[key]; element != nil {
 		r.order.MoveToBack(element)
