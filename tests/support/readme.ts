@@ -15,13 +15,11 @@ export interface Printed {
   prints: string
 }
 
-/** The README's tour. */
 export function readTour(): Printed {
   const readme = readFileSync(path.join(REPOSITORY, 'README.md'), 'utf8')
   return printedOf(/^## A tour in five minutes\n(.*?)^## /ms.exec(readme)?.[1] ?? '')
 }
 
-/** A page of docs/guides. */
 export function readGuide(name: string): Printed {
   return printedOf(readFileSync(path.join(REPOSITORY, 'docs', 'guides', name), 'utf8'))
 }
@@ -48,7 +46,6 @@ export async function printedBy({ script }: Printed, service: { base_url: string
 
 /** Preparation of a page: programs and values that a reader gets elsewhere. */
 export interface Stage {
-  /** Bash lines before the first command. */
   begin: string
   /** Bash lines to insert before a line with this beginning, for steps outside of the terminal, such as a mail. */
   before?: Readonly<Record<string, string>>

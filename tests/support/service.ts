@@ -53,9 +53,7 @@ export interface Service {
   /** For attachService in another process. */
   reference: string
   runsc: string
-  /** The template's image. */
   layer: string
-  /** For a login that owns everything. */
   database_url(): string
   /** Stops it and removes everything it made. @returns what `clean --data` left in the data directory */
   stop(): Promise<string[]>
@@ -71,12 +69,9 @@ export interface Service {
   reboot(): Promise<void>
   /** Returns when everything serves; restarts a killed supervisor. */
   ready(): Promise<void>
-  /** Runs an admin command and returns its output. */
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
-  /** hostd's counters of a machine. */
   counters(workspace_id: string): Promise<MachineCounters>
-  /** Queries the database as its owner. */
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
   /** The engine's name of a workspace's sandbox. */
   machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>

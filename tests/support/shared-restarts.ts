@@ -1,7 +1,6 @@
 export interface SharedRestarts<Name, How> {
   /** Resolves when it serves again. */
   restart(name: Name, how: How): Promise<void>
-  /** Restarts in progress. */
   going: ReadonlyMap<Name, Promise<void>>
 }
 

@@ -21,7 +21,6 @@ export interface StartupGuests {
   /** Called at each poll with a name such as `migrate`, `web` or `web.ready`. */
   behave: (name: string, exec: AgentExec) => Course
   values: () => Promise<Record<string, string>>
-  /** Addresses on which the guest listens on a port. */
   listeners: (port: number) => Promise<string[]>
 }
 

@@ -2,7 +2,6 @@
 export interface EntryOptions {
   type?: string
   target?: string
-  /** Replaces the content's size. */
   size?: string | Buffer
   mode?: string
 }

@@ -4,13 +4,11 @@ import type { TemplateBuild } from '../../contract/schemas/template-builds.ts'
 import type { Client } from './client.ts'
 import { until } from './processes.ts'
 
-/** Builds of templates as a client requests them. */
 export interface Builds {
   /** Uploads all bytes. @returns the id of the upload */
   uploaded(bytes: Buffer): Promise<string>
   begin(slug: string, json: object): Promise<TemplateBuild>
   finished(build: TemplateBuild): Promise<TemplateBuild>
-  /** The complete log. */
   log(build_id: string): Promise<string>
 }
 

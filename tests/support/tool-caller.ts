@@ -1,6 +1,5 @@
 import type { ToolCaller } from '../../service/http/call.ts'
 
-/** A caller whose tool token includes no tool. */
 export const tool_caller: ToolCaller = {
   type: 'tool_token',
   principal_type: 'api_key',

@@ -13,7 +13,6 @@ import { treesFolder } from './trees-folder.ts'
 
 const RESOURCES = { cpu_millis: 1000, memory_mib: 512, disk_gib: 1 }
 
-/** Trees of a cell in a test's own folder and database. */
 export interface TreesBed extends AsyncDisposable {
   database: TestDatabase
   folder: string
@@ -88,7 +87,6 @@ export async function treesBed(): Promise<TreesBed> {
   }
 }
 
-/** Entry and content of a small file. */
 export function textFile(text: string, modified_ms = 1): { entry: FileEntry; content: Buffer } {
   const content = Buffer.from(text)
   const sha256 = digestOf(content)

@@ -10,7 +10,6 @@ export interface Testimony {
   count: number
   /** Content of a deleted file that it holds open. */
   unlinked: string
-  /** Content of a file in memory. */
   canary: string
 }
 

@@ -175,7 +175,6 @@ func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	return f, nil
 }
 
-// begin reads the start of a connection and decides how to handle it.
 func (p *Proxy) begin(ctx context.Context, f *flow) {
 	h, err := peek(f.Conn)
 	if err != nil {
@@ -218,7 +217,6 @@ func (p *Proxy) passOn(ctx context.Context, f *flow) {
 // errTooMuch means that the machine has reached a limit of the process or the computer.
 var errTooMuch = errors.New("the machine has too much at a time")
 
-// dial calls `release` when the connection closes or fails.
 func (p *Proxy) dial(ctx context.Context, f *flow, release func()) (net.Conn, error) {
 	if !p.tracked.Take(f.machine) {
 		release()
@@ -236,7 +234,6 @@ func (p *Proxy) dial(ctx context.Context, f *flow, release func()) (net.Conn, er
 	return f.keep(conn, over)
 }
 
-// end terminates the machine's TLS here.
 func (p *Proxy) end(ctx context.Context, f *flow, name string, a authority) {
 	certificate, err := p.certificates.of(a, name)
 	if err != nil || !p.budget.take(f, load{bound: 1}) {

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// seen returns the received request as text.
 func seen(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s|%s|%s|%s|%s", r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), r.Header.Get("X-Key"), r.Proto, body)

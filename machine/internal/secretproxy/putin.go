@@ -10,7 +10,6 @@ import (
 // fieldBytes is the memory of a field, in addition to its text.
 const fieldBytes = 128
 
-// sizeOf returns the size of a head as the machine wrote it.
 func sizeOf(header http.Header, query string) int {
 	size := len(query)
 	for name, values := range header {
@@ -55,7 +54,6 @@ func plainLen(value string) int { return len(value) }
 
 func escapedLen(value string) int { return 3 * len(value) }
 
-// sizeAt returns the size of the value at the host's position.
 func sizeAt(one placed) int {
 	size := len(one.secret.Value)
 	switch at := one.at; {

@@ -116,7 +116,6 @@ func (w *world) serve(name string, handler http.Handler) netip.AddrPort {
 	return netip.MustParseAddrPort(server.Listener.Addr().String())
 }
 
-// answer plays the cell.
 func (w *world) answer() {
 	for lines := bufio.NewScanner(w.cell); lines.Scan(); {
 		var asked question
@@ -138,7 +137,6 @@ func (w *world) set(change func()) {
 	change()
 }
 
-// bind sets the hosts of the one secret.
 func (w *world) bind(hosts ...host) { w.set(func() { w.secrets[0].Hosts = hosts }) }
 
 func (w *world) at() host { return host{Host: boundHost, Ports: []int{int(w.to.Port())}} }
@@ -198,7 +196,6 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// echoes accepts a WebSocket and echoes its bytes.
 func echoes(w http.ResponseWriter) {
 	conn, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {

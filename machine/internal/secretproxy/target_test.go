@@ -125,7 +125,6 @@ func TestAValueGoesInNoRequestOfHTTP2ThatNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// sent returns what arrived of an answered request.
 func sent(arrived <-chan string) string {
 	select {
 	case got := <-arrived:

@@ -63,7 +63,6 @@ func (s *scan) read(text []byte) {
 	}
 }
 
-// scan is the state for one file.
 type scan struct {
 	stop    func() bool
 	stopped bool

@@ -31,7 +31,6 @@ const (
 
 type sample struct{ name, text, rule string }
 
-// secrets are realistic lines with the name of the expected rule.
 func secrets() []sample {
 	token := "t" + "oken"
 	return []sample{
@@ -78,7 +77,6 @@ func secrets() []sample {
 	}
 }
 
-// harmless are ordinary lines that look similar.
 func harmless() []sample {
 	return []sample{
 		{name: "/srv/app/settings.py", text: "SECRET_KEY = os.environ['SECRET_KEY']"},
@@ -175,7 +173,6 @@ func TestASecretInALongLineIsFoundWhereverItLies(t *testing.T) {
 	}
 }
 
-// The file consists of the rules' words, in one line or in many.
 func TestEachWindowIsLookedAtOnceByARule(t *testing.T) {
 	for _, end := range []string{" = ", " = \n", " " + strings.Repeat("x", window-20) + "\n"} {
 		var piece []byte

@@ -1,6 +1,5 @@
 package secretscan
 
-// ruleSet has a bit for each rule.
 type ruleSet uint64
 
 // machine is an Aho-Corasick automaton that finds the words of all rules in one pass, ignoring case.

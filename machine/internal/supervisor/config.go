@@ -25,8 +25,7 @@ type Config struct {
 	Children []Child `json:"children"`
 	// Announcement is a text file for people, printed and removed when everything is ready.
 	Announcement string `json:"announcement"`
-	// ShowLogs also prints what children write to their logs.
-	ShowLogs bool `json:"show_logs,omitempty"`
+	ShowLogs     bool   `json:"show_logs,omitempty"`
 }
 
 // Mount is a read-only bind mount, so that unprivileged children reach a clone below a home that they may not enter.

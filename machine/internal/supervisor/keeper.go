@@ -68,7 +68,6 @@ func pauseAfter(pause, served time.Duration) time.Duration {
 	return min(2*pause, backoffMax)
 }
 
-// next adopts a running child, or starts one.
 func (k *keeper) next() (*process, error) {
 	found, err := adopt(k.config, k.child)
 	if err != nil {
@@ -196,7 +195,6 @@ func (k *keeper) end(found *process) {
 	k.stop(found)
 }
 
-// stop sends the stop signal, waits, and kills. It returns when the process has ended.
 func (k *keeper) stop(current *process) {
 	if err := current.signal(k.child.stopSignal()); err != nil {
 		k.report(fmt.Sprintf("%s cannot be told to end: %v", k.child.Name, err))

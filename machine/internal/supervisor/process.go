@@ -132,7 +132,7 @@ func search(config Config, child Child) (*process, error) {
 		}
 		found, err := open(pid)
 		if err != nil {
-			continue // it has just ended
+			continue
 		}
 		if !isChild(pid, config.Instance, child) { // the pid was reused before the pidfd was opened
 			found.close()
@@ -229,7 +229,6 @@ func startTimeOf(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// wait reports whether the process has ended within the time.
 func (p *process) wait(timeout time.Duration) bool {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -247,12 +246,11 @@ func (p *process) wait(timeout time.Duration) bool {
 func (p *process) signal(signal syscall.Signal) error {
 	err := unix.PidfdSendSignal(p.pidfd, signal, nil, 0)
 	if errors.Is(err, unix.ESRCH) {
-		return nil // it has ended
+		return nil
 	}
 	return err
 }
 
-// ended describes how it ended, for people.
 func (p *process) ended() string {
 	if !p.ours {
 		return "ended"
