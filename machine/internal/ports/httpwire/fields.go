@@ -1,5 +1,5 @@
 // Package httpwire reads and writes HTTP/1.1 for a proxy between two hostile sides. Ambiguous input is refused, and
-// framing is always written anew. The order, case and repetition of fields are kept, unlike in net/http.
+// framing is always written again. The order, case and repetition of fields are kept, unlike in net/http.
 package httpwire
 
 import (

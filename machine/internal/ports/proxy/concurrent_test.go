@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// With many visitors at once, while leases are cut and machines move, nobody gets another visitor's answer and nobody
+// With many visitors at once, while leases are cut and machines move, no visitor gets the answer of another, and no visitor
 // waits forever.
 func TestVisitorsNeverGetAnothersAnswer(t *testing.T) {
 	app := handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {

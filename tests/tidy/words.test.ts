@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { bannedIn, commentsOf } from './words.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+/** Folders whose comments are held to the words. A changed byte of machine/runsc would make another engine. */
+const HELD = /^(service|contract|sdk|cli|tools|machine\/(?!runsc\/)|examples)/
+/** The user of that name, and not an actor. */
+const USER_NOBODY = /0: nobody$|^\/\/ nobody is the uid/
+
+test('comments name their actors, and use the words of the field', () => {
+  const files = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((file) => HELD.test(file) && /\.(ts|mjs|go)$/.test(file) && existsSync(path.join(ROOT, file)))
+  const wrong = files.flatMap((file) =>
+    commentsOf(readFileSync(path.join(ROOT, file), 'utf8'))
+      .filter(({ text }) => !USER_NOBODY.test(text))
+      .flatMap(({ line, text }) => bannedIn(text).map((why) => `${file}:${line}: ${why}`)),
+  )
+  assert.deepEqual(wrong, [])
+})
+
+test('comments are found in whole lines, in blocks and behind code, and nowhere in strings', () => {
+  const source = ['// one', "const url = 'http://host' // two", '/**', ' * three', ' */', 'const text = "// none"'].join('\n')
+  assert.deepEqual(
+    commentsOf(source).map(({ line, text }) => `${line} ${text}`),
+    ['1 // one', '2 // two', '3 /**', '4 * three', '5 */'],
+  )
+})
+
+test('a banned word is told with its replacement, unless it names code', () => {
+  assert.deepEqual(bannedIn('Whoever leaves cancels nothing'), ['"Whoever": name the actor: caller, operation, process, tenant, guest'])
+  assert.deepEqual(bannedIn('It runs as `nobody`'), [])
+})
