@@ -4,9 +4,9 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * Counts once a tick, chains hashes of its counter in memory, appends each to a file and to a deleted open file, and keeps 64 MiB of
- * random bytes. One answer proves memory, processes, disk, open files and timers. It uses so little CPU that the machine is still
- * parked. It is no command of the service, which would keep the machine resident.
+ * Counts once a tick and chains hashes of its counter in memory. It appends each to a file and to a deleted open file, and keeps 64
+ * MiB of random bytes. One answer proves memory, processes, disk, open files and timers. It uses so little CPU that the machine is
+ * still parked. It is no command of the service, which would keep the machine resident.
  */
 const WITNESS = `
 import hashlib, json, os, signal, sys, time

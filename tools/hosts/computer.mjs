@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 const MEMORY_MIB = 6144
 const PROCESSORS = 2
-/** Limit of boots, including unplanned ones: an emulated kernel panics now and then. */
+/** Limit of unplanned ends: an emulated kernel panics now and then. */
 const BOOTS_MAX = 6
 const SILENT_MS = 20 * 60_000
 const LOOK_MS = 500

@@ -23,8 +23,8 @@ const (
 	conntrackMaxUnknown = 65_536
 	// Machines together get a quarter of the computer's connection tracking.
 	conntrackShare = 4
-	// paceShare limits the TCP connections that one machine may begin in a minute. With the minutes until the kernel
-	// forgets them, a machine has at most two and a half times its limit, and all machines less than two thirds of
+	// paceShare limits the TCP connections that one machine may begin in a minute. The kernel tracks them for two
+	// more minutes. So a machine has at most two and a half times its limit, and all machines less than two thirds of
 	// the table.
 	paceShare = 2
 )

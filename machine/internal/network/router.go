@@ -36,7 +36,7 @@ type Config struct {
 	Uplink         string       // UplinkHost, UplinkNone, or the path or name of a network namespace
 	Firewall       string       // FirewallAuto (also "") or FirewallManual: handling of other firewalls of the host
 	RunDir         string       // pins are <RunDir>/netns/<name>
-	Callers        []uint32     // users besides root who may connect to machines; empty: every user may
+	Callers        []uint32     // users in addition to root who may connect to machines; empty: every user may
 	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
 
 	// For tests.

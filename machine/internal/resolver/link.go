@@ -177,7 +177,7 @@ func (l *hostLink) grant(ctx context.Context, g Grant) error {
 	}
 }
 
-// deny counts a refused name until hostd is told. Above the limit, new names are not counted.
+// deny counts a refused name until the next report to hostd. Above the limit, new names are not counted.
 func (l *hostLink) deny(machine netip.Addr, name string) {
 	l.mu.Lock()
 	key := Denied{Machine: machine, Name: name}

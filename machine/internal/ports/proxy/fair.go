@@ -14,7 +14,7 @@ type fair[K comparable] struct {
 	many int
 }
 
-// emptyKept is the number of empty maps that are kept, because most keys return soon.
+// emptyKept is the number of keys up to which empty maps are kept, because most keys return soon.
 const emptyKept = 256
 
 func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
@@ -36,7 +36,7 @@ func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
 	return true
 }
 
-// makeRoom ends an exchange of a key that has more than `have`.
+// makeRoom ends an exchange of the key with the most, if that has at least two more than `have`.
 func (f *fair[K]) makeRoom(have int) bool {
 	var most K
 	for key, those := range f.of {

@@ -14,8 +14,8 @@ import (
 const (
 	lookPause   = 250 * time.Millisecond
 	suspectPoll = 100 * time.Millisecond // retry interval while the app listens elsewhere
-	// settledAfter is how long an app must listen elsewhere before the visitor is told: a starting app may listen on
-	// loopback first.
+	// settledAfter is how long an app must listen elsewhere before the visitor is refused: a starting app may listen
+	// on loopback first.
 	settledAfter = 500 * time.Millisecond
 	addressesMax = 3 // in a message
 )

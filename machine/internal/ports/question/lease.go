@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	idleAfter    = time.Second      // the cell is told of pauses this long, and when they began
+	idleAfter    = time.Second      // a pause this long is reported to the cell, with its beginning
 	releaseAfter = 10 * time.Second // without a request
 	countEvery   = 5 * time.Second
 	leasesMax    = 20_000 // as many as the cell grants: LIMITS.port.leases_max
@@ -60,7 +60,7 @@ type Lease struct {
 	waiting          int
 	users            map[*Use]struct{}
 	idle             bool // the cell knows that it is unused
-	busyAsked        bool // the cell was told that it is used again
+	busyAsked        bool // busy was sent for the current use
 	expires          time.Time
 	usedAt           time.Time
 	countedAt        time.Time
