@@ -7,7 +7,6 @@ export interface Context {
   flags: Readonly<Record<string, string | boolean | undefined>>
   /** Arguments after `--`, or after the words of a command that `runs`. */
   rest: readonly string[]
-  /** Whether `--` came before `rest`. */
   dashes: boolean
   json: boolean
   profile: string
@@ -20,7 +19,6 @@ export interface Flag {
   type: 'string' | 'boolean'
   multiple?: true
   short?: string
-  /** Placeholder of the value in help. */
   value?: string
   says: string
 }
@@ -28,11 +26,9 @@ export interface Flag {
 export interface CliCommand {
   /** The words that call the command, such as `secrets list`. */
   name: string
-  /** Placeholders of the arguments in help. */
   takes?: string
   does: string
   flags?: Readonly<Record<string, Flag>>
-  /** Least and greatest number of arguments. */
   words: readonly [number, number]
   /** The command runs a program in a workspace. The program begins after the last argument; its flags are not parsed here. */
   runs?: true

@@ -6,7 +6,6 @@ const DRAFT_COLUMNS = ['template_slug', 'base.slug', 'base.version', 'stale', 'w
 const STATE_COLUMNS = ['id', 'label', 'created_at', 'size_bytes']
 const INSTANCE_COLUMNS = ['key', 'observed_state', 'id']
 
-/** A draft is named by the slug of its template. */
 const draft = (
   name: string,
   takes: string,

@@ -1,7 +1,6 @@
 import { constants } from 'node:os'
 import { severalLines } from './print.ts'
 
-/** Size of the local terminal. */
 export function sizeOf(): { cols?: number; rows?: number } {
   const { columns, rows } = process.stdout as { columns?: number; rows?: number }
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }

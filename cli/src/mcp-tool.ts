@@ -21,7 +21,6 @@ export interface Tool {
   input: Shape
   /** Absent if the result is an image. */
   output?: Shape
-  /** `reads` changes nothing; `destroys` deletes data. */
   effect: 'reads' | 'changes' | 'destroys'
   run: (budget: Budget, asked: never) => Promise<Result>
 }

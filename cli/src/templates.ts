@@ -12,7 +12,6 @@ import { follow } from './exec.ts'
 import { severalLines } from './print.ts'
 import { during, progressOf } from './progress.ts'
 
-/** Recipe files, in order of preference. */
 const RECIPES = ['recipe.json', 'Dockerfile']
 
 export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => {

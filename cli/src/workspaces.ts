@@ -44,7 +44,6 @@ const SIZE_FLAGS = {
   disk: { type: 'string', value: 'SIZE', says: 'size of the disk, such as 20GiB' },
 } as const
 
-/** Parses sizes such as `--memory 4GiB`, `--cpu 2`, `--disk 20GiB`. */
 function sizesOf(flags: Context['flags']): { memory_mib?: number; cpu_millis?: number; disk_gib?: number } {
   const of = (name: string, factor: number) => (typeof flags[name] === 'string' ? { [name]: sizeOf(name, flags[name], factor) } : {})
   const { memory, cpu, disk } = { ...of('memory', 1), ...of('disk', 1 / 1024), ...of('cpu', 1000) } as Partial<Record<string, number>>

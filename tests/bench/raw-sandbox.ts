@@ -9,7 +9,6 @@ const COMMAND_MS = 120_000
 export interface RawSandbox {
   /** Runs one runsc command; its time includes the program start, as for any user of runsc. */
   runsc(...args: string[]): Promise<void>
-  /** Makes a bundle that runs argv on a fresh overlay of the template. */
   bundle(argv: string[]): string
   directory: string
   close(): void

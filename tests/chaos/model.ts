@@ -8,7 +8,6 @@ export interface Bounds {
 export interface Witness {
   name: string
   pid: number
-  /** Last value that it reported. */
   floor: number
   /** Highest possible value at `at_ms`. A timer may be late but is never early, so it grows by at most one a tick. */
   ceiling: number
@@ -59,7 +58,6 @@ export function copyOf(content: Content): Content {
   return { disk: copy(content.disk), memory: copy(content.memory), witness: content.witness && { ...content.witness } }
 }
 
-/** Highest possible value of a witness now. */
 export function ceilingOf({ ceiling, at_ms }: Witness): number {
   return ceiling + Math.ceil((performance.now() - at_ms) / TICK_MS)
 }

@@ -20,7 +20,6 @@ const row = (state: Workspace['state'], epoch: number, more: Partial<Workspace> 
   deleted: false,
   ...more,
 })
-/** Each change starts from the row before. */
 const life = (...rows: Workspace[]) => rows.map((is, index) => change(rows[index - 1] ?? null, is))
 const operation = (kind: string, state: Operation['state']): Operation => ({ id: kind, kind, state, source: null, reason: null })
 const NOTHING: Recorded = { workspaces: [], operations: [], checkpoints: [], meters: [] }

@@ -15,7 +15,6 @@ export interface RevokedKey {
   revoked_ms: number
 }
 
-/** Creates a key that mints a token, and revokes it. */
 export async function revokeOne(service: Service, { id, endpoint }: Believed): Promise<RevokedKey> {
   const of = ['--organization', 'default', '--project', 'default', '--tools', 'files', '--name', 'revoked', '--quiet']
   const api_key = (await service.admin('key', 'create', ...of)).trim()

@@ -10,6 +10,5 @@ export interface Watched {
   fired(): Promise<boolean>
   /** Resolves to another api that took over from the stopped one. It gets the same request with the same key. */
   elsewhere: Promise<Actor>
-  /** Aborted when another process has taken over. */
   taken_over: AbortSignal
 }

@@ -59,7 +59,6 @@ export function closingLines(reports: readonly FileReport[], duration_ms: number
   return [...counts, ['duration_ms', duration_ms.toFixed(3)] as const].map(([name, value]) => `ℹ ${name} ${value}\n`).join('')
 }
 
-/** Returns an error without its stack, in one line. */
 export function oneLine(note: string): string {
   const message = note.split(/\n\s+at /, 1)[0] ?? ''
   const text = message.replaceAll(/\s+/g, ' ').trim()

@@ -25,7 +25,6 @@ export default async function* record(events: AsyncIterable<TestEvent>): AsyncGe
   yield ''
 }
 
-/** The runner prints its own. */
 const CLOSING_LINE = /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/
 
 function recordedOf({ type, data }: TestEvent): RecordedEvent | undefined {

@@ -74,7 +74,6 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
   return { file, ms: performance.now() - began_ms, outcomes, failed: hasFailed(outcomes), output: text, said: saidIn(noted), folder }
 }
 
-/** A failure of the file itself, not of one of its tests. */
 export function fileFailure(file: string, note: string): Outcome {
   return { name: file, within: [], suite: false, end: 'failed', ms: 0, note }
 }

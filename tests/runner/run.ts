@@ -21,7 +21,6 @@ const LOGS_VARIABLE = 'BERTH_TEST_LOGS'
 export interface Plan {
   files: readonly string[]
   lanes: readonly Lane[]
-  /** The whole suite is run. */
   whole: boolean
   passed(file: string): void
 }

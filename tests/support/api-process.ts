@@ -12,7 +12,6 @@ interface Options {
   /** Absent: mail goes into a folder. */
   mail?: MailConfig
   stripe?: StripeConfig
-  /** Failpoint that kills it with SIGKILL. */
   killed_at?: FailpointName
 }
 

@@ -35,7 +35,6 @@ const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' 
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
 export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 
-/** Runs all Python samples of a page of docs/ as one program. */
 export async function runPythonPage(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'python')
   return { prints, printed: await runPython(blocks.join('\n'), where) }

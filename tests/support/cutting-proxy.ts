@@ -8,7 +8,6 @@ export interface CuttingProxy {
   /** For the failure message: the same seed cuts at the same byte counts. */
   seed: number
   cuts(): number
-  /** Later connections are not cut. */
   stopCutting(): void
   close(): void
 }

@@ -20,7 +20,6 @@ export async function debianPackages(folder: string, names: readonly string[]): 
   return undefined
 }
 
-/** Unpacks them below a local folder. */
 export async function unpack(packages: string, below: string): Promise<void> {
   for (const name of readdirSync(packages)) await run('dpkg-deb', ['-x', path.join(packages, name), below])
 }

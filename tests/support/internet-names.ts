@@ -7,7 +7,6 @@ import { execFileSync } from 'node:child_process'
 import type { Internet } from './internet.ts'
 import { patience } from './patience.ts'
 
-/** Value of the setting `resolvers`. */
 export const NAME_SERVER = '203.0.113.53'
 
 /** Adds names with their addresses, which may be new addresses of the range. */

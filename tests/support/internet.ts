@@ -21,7 +21,6 @@ export interface Visit {
 
 /** A network namespace with one server: pages over HTTP, and Git repositories over HTTPS. */
 export interface Internet {
-  /** Value of the setting `uplink`. */
   uplink: string
   /** PEM of the authority that signed the server's certificate. */
   ca: Buffer

@@ -1,7 +1,6 @@
 import { pathKey } from '../../service/core/layer-lists/path-key.ts'
 import type { Db } from '../../service/db/database.ts'
 
-/** Inserts the list of a layer with empty files of these names. */
 export async function layerList(db: Db, layer: string, names: string[]): Promise<void> {
   await db
     .insertInto('layer_lists')

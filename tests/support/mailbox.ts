@@ -3,9 +3,7 @@ import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { until } from './processes.ts'
 
-/** A real mail server in this process. */
 export interface Mailbox extends AsyncDisposable {
-  /** Value of `smtp_url`. */
   url: string
   mails: Email[]
   /** Waits for the newest mail to an address with a matching subject. */

@@ -42,7 +42,6 @@ class Seen {
   }
 }
 
-// Responses of fetch().
 interface Fetched {
   request: { method: string; path: string }
 }

@@ -5,7 +5,6 @@ import path from 'node:path'
 /** Builds of the engine and the agent that differ only in version or digest. */
 export interface OtherPrograms extends Disposable {
   folder: string
-  /** A copy of this test run's engine. */
   engine(): string
   /** The same code with another version, which gVisor treats as another engine. */
   engineOf(first: string, version: string): string

@@ -18,7 +18,6 @@ export interface PaymentDouble extends AsyncDisposable {
   mood: 'serves' | 'refuses' | 'hangs_up'
   /** Runs before a call, such as `POST checkout/sessions`, is answered. */
   before_answer: (at: string) => Promise<void>
-  /** Forgets idempotency keys, as after a day. */
   forgetKeys(): void
   of(object: string): Thing[]
   /** Pays a page. @returns the event about it */

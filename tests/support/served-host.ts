@@ -4,7 +4,6 @@ import type { FakeHost } from '../../service/cell/links/fake/host.ts'
 import { HostFailure, type Inventory, type Machine } from '../../service/cell/links/hostd.ts'
 import type { Subject } from '../../service/cell/links/subject.ts'
 
-/** Address and key of a machine's guest. */
 export interface GuestPlace {
   address: string
   agent_key: string

@@ -50,7 +50,6 @@ export interface Service {
   instance: string
   data_dir: string
   run_dir: string
-  /** For attachService in another process. */
   reference: string
   runsc: string
   layer: string
@@ -61,7 +60,6 @@ export interface Service {
   stopProcesses(): Promise<void>
   /** Restarts the processes, optionally with other settings; machines keep running. */
   restart(settings?: Record<string, unknown>): Promise<void>
-  /** Pid of the current or last process. */
   pid(child: ChildName): number
   /** Kills one process and returns when it is dead. The supervisor restarts every child but not itself. */
   kill9(child: ChildName): Promise<void>
@@ -75,7 +73,6 @@ export interface Service {
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
   /** The engine's name of a workspace's sandbox. */
   machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>
-  /** Kills the sandbox of a workspace from outside. */
   kill_machine(workspace_id: string): Promise<void>
   /** Returns when the warm pool is as full as the settings ask. */
   slots_ready(): Promise<void>
@@ -271,7 +268,6 @@ async function defaults() {
     data_reserve_gib: 0.25, // independent of the computer's disk
     slots: 1,
     shells: 1,
-    // Only tests of parking freeze machines.
     freeze_after_seconds: 0,
     hibernate_after_seconds: 0,
   }

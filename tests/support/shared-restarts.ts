@@ -1,5 +1,4 @@
 export interface SharedRestarts<Name, How> {
-  /** Resolves when it serves again. */
   restart(name: Name, how: How): Promise<void>
   going: ReadonlyMap<Name, Promise<void>>
 }

@@ -34,11 +34,9 @@ const MAY = [
 export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
   /** Slug of an organization that only this file uses, and of its one project. */
   organization: string
-  /** Key of that project, with all tools. */
   api_key: string
   /** Machines and workspaces of this organization only. */
   inventory: Service['inventory']
-  /** Kills the sandbox of one of this organization's workspaces from outside. */
   kill_machine: Service['kill_machine']
   /** The single file of the pool that matches a pattern, below the folder of one of this organization's workspaces. */
   pool_file(workspace_id: string, pattern: string): ReturnType<Service['pool_file']>
@@ -48,7 +46,6 @@ export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
   stop(): Promise<void>
 }
 
-/** Starts the shared installations of a run. `env` is for the processes of the files. */
 export async function startSharedServices(count = SERVICES): Promise<{ env: Record<string, string>; stop(): Promise<void> }> {
   const started = await Promise.allSettled(Array.from({ length: count }, () => startService({ settings: SETTINGS })))
   const services = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))

@@ -85,7 +85,6 @@ function nameOf({ session_id }: AgentExec): string {
   return session_id.split('.').slice(1, -1).join('.')
 }
 
-/** Only the body of an answer is read. */
 function answerOf(body: Buffer[]): IncomingMessage {
   const answer: unknown = Readable.from(body)
   return answer as IncomingMessage

@@ -30,7 +30,6 @@ export async function sweepServices(): Promise<void> {
   }
 }
 
-/** Removes the folders of database servers that ended with a killed test. */
 export async function sweepServers(): Promise<void> {
   for await (const folder of glob('/tmp/berth-test-pg-*')) {
     if (Date.now() - statSync(folder).ctimeMs < STARTING_MS || isRunning(serverPid(folder))) continue

@@ -115,7 +115,6 @@ test('a restore gives files to the users of the processes on the new computer', 
   for (const name of Object.values(files).flat()) {
     mkdirSync(path.join(data, path.dirname(name)), { recursive: true })
     writeFileSync(path.join(data, name), name)
-    // Another computer has other user ids.
     for (let each = name; !['.', 'keys'].includes(each); each = path.dirname(each)) chownSync(path.join(data, each), 4242, 4242)
   }
   await backedUp()

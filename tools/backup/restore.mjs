@@ -57,7 +57,6 @@ async function bringBack(name, { source, layout, settings, signal }) {
   await run('fallocate', ['--length', `${size}`, layout.pool_image], { timeout_seconds: ALLOCATE_SECONDS, signal })
 }
 
-/** User ids differ between computers. */
 async function giveAway(layout, accounts) {
   const owned = [{ path: layout.postgres_data, mode: 0o700, owner: accounts.postgres }, ...ownedFolders(layout, accounts)]
   for (const { path, mode, owner } of owned) {

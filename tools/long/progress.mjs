@@ -16,7 +16,6 @@ export function seedOfProgress(file, commit) {
   return of === commit && !commit.endsWith('+') ? Number(seed) : undefined
 }
 
-/** Resets the file unless it has this commit and seed. */
 export function beginProgress(file, commit, seed) {
   if (seedOfProgress(file, commit) === seed) return
   mkdirSync(dirname(file), { recursive: true })

@@ -7,7 +7,6 @@ import { dataNames } from './cleaning.mjs'
 const ROOT = join(import.meta.dirname, '../..')
 const names = dataNames({ data_dir: '/data', run_dir: '/run/berth/0000' })
 
-/** Names that Go programs join to the data directory. */
 function namesInGo() {
   const files = readdirSync(join(ROOT, 'machine'), { recursive: true }).filter((file) => file.endsWith('.go') && !file.endsWith('_test.go'))
   const found = files.flatMap((file) => [

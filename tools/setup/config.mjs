@@ -21,7 +21,6 @@ export function layoutOf(settings) {
     cell_keys: join(data_dir, 'keys', 'cell'),
     first_key: join(data_dir, 'keys', 'first-api-key'),
     layers: join(data_dir, 'layers'),
-    /** Files of file-first workspaces. */
     trees: join(data_dir, 'trees'),
     uploads: join(data_dir, 'uploads'),
     pool_image: join(data_dir, 'pool.img'),
@@ -96,7 +95,6 @@ export function hostdConfig(settings, { accounts, binaries, runsc, host }) {
   }
 }
 
-/** Memory of all machines together, in MiB. */
 function machinesMemory({ memory_reserve_mib }, { memory_mib }) {
   return Math.max(1, Math.floor(memory_mib) - memory_reserve_mib)
 }
@@ -305,7 +303,6 @@ export function addressText({ host, port }) {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** Short digest of some content, for `versions`. */
 export function versionOf(...contents) {
   const hash = createHash('sha256')
   for (const content of contents) hash.update(`${content.length}\0`).update(content)

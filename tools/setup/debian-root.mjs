@@ -4,7 +4,6 @@ import { aptOptions, sourcesFor } from './debian-mirror.mjs'
 // Own mount namespace: mounts of the build disappear with its last process, even if it is killed.
 export const ISOLATION = ['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc']
 
-/** Flags of mmdebstrap for every root. `variant` is minbase, standard, … */
 export function rootFlags(variant) {
   return ['--mode=root', `--variant=${variant}`, '--format=directory', '--quiet']
 }

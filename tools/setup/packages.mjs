@@ -58,7 +58,6 @@ export async function ensurePackages(names, { log, run: runs = run }) {
   await timed(log, `Debian packages ${missing.join(', ')} are installed`, () => install(missing, runs))
 }
 
-/** Returns the path of a program in root's usual folders, or undefined. */
 export function hasProgram(name) {
   return PROGRAM_FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }

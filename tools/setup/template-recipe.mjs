@@ -55,7 +55,6 @@ const DEFAULTS = {
   idle_policy: [isIdlePolicy, `adaptive, never, or fixed:<${IDLE_SECONDS.min}..${IDLE_SECONDS.max}>`],
 }
 
-/** Returns the name of the recipe that `json` extends, or undefined. */
 export function extendedBy(json) {
   const { extends: name } = JSON.parse(json)
   if (name !== undefined && !RECIPE.name[0](name)) throw new Error('The recipe is not valid:\n- extends must be a slug')

@@ -11,7 +11,6 @@ import { extendedBy, parseRecipe } from './template-recipe.mjs'
 
 const TEMPLATES = fileURLToPath(new URL('../../templates/', import.meta.url))
 
-/** Debian packages that the host needs to build a template. */
 export const TEMPLATE_DEBIAN_PACKAGES = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap']
 
 const MMDEBSTRAP_FLAGS = rootFlags('minbase')
@@ -80,7 +79,6 @@ async function customizing(names) {
   return scripts.filter((_, at) => are_there[at])
 }
 
-/** Files of the recipe's folder `root`, which the template has at the same paths. */
 async function filesOf(name) {
   const folder = join(TEMPLATES, name, 'root')
   if (!(await exists(folder))) return []

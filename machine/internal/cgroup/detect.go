@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Controllers that machines require.
 var (
 	neededV1 = []string{"cpu", "memory", "pids", "freezer"}
 	neededV2 = []string{"cpu", "memory", "pids"}

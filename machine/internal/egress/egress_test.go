@@ -17,7 +17,6 @@ func allowlist(hosts ...string) wire.EgressPolicy {
 	return p
 }
 
-// A wildcard matches exactly one label.
 func TestAWildcardStandsForOneLabel(t *testing.T) {
 	m := NewMatcher(allowlist("*.example.com", "api.example.com", "example.org"))
 	for name, want := range map[string][]uint16{

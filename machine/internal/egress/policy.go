@@ -29,7 +29,6 @@ var (
 	numberPattern   = regexp.MustCompile(`^([0-9]+|0x[0-9a-f]*)$`)
 )
 
-// Default is the policy of a machine without its own.
 func Default() wire.EgressPolicy {
 	return wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressAllowAll, Rules: []wire.EgressRule{}, CIDRs: []string{}}
 }

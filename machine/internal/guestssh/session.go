@@ -278,7 +278,6 @@ func (s *session) ended(err error) {
 	}
 }
 
-// codeOf returns the exit code as shells do.
 func codeOf(ended *exec.ExitError) int {
 	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

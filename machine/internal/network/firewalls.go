@@ -124,7 +124,6 @@ func (r *Router) pass(d doorway) Firewall {
 	return found
 }
 
-// announce logs a change of state once.
 func (r *Router) announce(found Firewall, changed bool) {
 	r.firewalls.mu.Lock()
 	defer r.firewalls.mu.Unlock()

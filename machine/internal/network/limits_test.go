@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// flow sends a datagram from each of count ports.
 func flow(t *testing.T, m machine, first, count int) {
 	t.Helper()
 	must(t, inNamespace(m.ns, func() error {

@@ -39,7 +39,6 @@ func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) m
 	return machine{&attachment, m.ns}
 }
 
-// servingAt attaches a machine at a released address and serves there.
 func servingAt(t *testing.T, r *Router, slot string, address netip.Addr) machine {
 	t.Helper()
 	attachment, err := r.AttachAt(slot, Wish{Address: address})

@@ -128,7 +128,6 @@ func protocolName(number byte) string {
 	return wire.DeniedOther
 }
 
-// mergeRefusals adds the counts of removed sets and limits the total.
 func mergeRefusals(counted, past []Refusal, now time.Time) []Refusal {
 	merged := map[refusalKey]Refusal{}
 	for _, one := range slices.Concat(counted, past) {

@@ -278,7 +278,6 @@ func (t *rules) add(set *nftables.Set, key []byte) error {
 	return t.change(func() error { return t.conn.SetAddElements(set, element(key)) })
 }
 
-// remove succeeds if the element does not exist.
 func (t *rules) remove(set *nftables.Set, key []byte) error {
 	err := t.change(func() error { return t.conn.SetDeleteElements(set, element(key)) })
 	if errors.Is(err, unix.ENOENT) {

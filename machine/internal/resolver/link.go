@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// LineBytesMax limits one message, which is one line of JSON.
 const LineBytesMax = 1 << 20
 
 // FromHost is a message of hostd: new policies, which are acknowledged by their number, or an answer to a Grant.

@@ -12,8 +12,7 @@ import (
 
 const (
 	// usableMax caps the TTL of an answer under an allowlist. hostd keeps the addresses open for longer.
-	usableMax = 30 * time.Minute
-	// addressesMax is the number of addresses of one answer that are granted and returned.
+	usableMax    = 30 * time.Minute
 	addressesMax = 64
 	// recordsMax is the number of records read of an answer under an allowlist; the rest is dropped. The machine
 	// chooses the name, so it may control the answer.

@@ -26,7 +26,6 @@ type placed struct {
 	at     host
 }
 
-// placedAt returns the secrets of a host, each once.
 func (a *answer) placedAt(name string, port int) (list []placed) {
 	for _, one := range a.Secrets {
 		if i := slices.IndexFunc(one.Hosts, func(h host) bool { return h.covers(name, port) }); i >= 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// LineBytesMax limits one message of hostd, which is one line of JSON.
 const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second

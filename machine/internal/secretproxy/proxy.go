@@ -92,7 +92,6 @@ func flowControl() *http.HTTP2Config {
 
 type flowKey struct{}
 
-// serve returns when the context or one of the listeners ends.
 func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link net.Conn) error {
 	ended := make(chan error, 3)
 	go every(ctx, answerForgotten, p.answers.letGo)
@@ -214,7 +213,6 @@ func (p *Proxy) passOn(ctx context.Context, f *flow) {
 	f.pass(onward)
 }
 
-// errTooMuch means that the machine has reached a limit of the process or the computer.
 var errTooMuch = errors.New("the machine has too much at a time")
 
 func (p *Proxy) dial(ctx context.Context, f *flow, release func()) (net.Conn, error) {

@@ -16,7 +16,6 @@ type Finding struct {
 }
 
 const (
-	// BytesMax is the scanned length of a file.
 	BytesMax = 4 << 20
 	// A longer line is scanned in overlapping windows of half-window steps, so that one window contains each match
 	// completely.
@@ -127,7 +126,6 @@ func (s *scan) look(line []byte, start, end int, by ruleSet) {
 	}
 }
 
-// sameName maps each rule to all rules with the same name.
 var sameName = func() (same [64]ruleSet) {
 	for i := range rules {
 		for j := range rules {

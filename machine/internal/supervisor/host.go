@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning means that another supervisor holds the data directory.
 var ErrRunning = errors.New("Berth is already running on this data directory")
 
 // Lock makes this the only supervisor of a data directory until the process ends, even if it is killed. The lock is

@@ -70,7 +70,6 @@ func tell(state string, report func(string)) {
 	}
 }
 
-// tree holds the running children by stage.
 type tree struct {
 	config Config
 	report func(string)

@@ -225,7 +225,6 @@ func TestAChildThatIgnoresTheSignalIsKilled(t *testing.T) {
 	}
 }
 
-// killedSupervisor leaves a child that no supervisor watches.
 func killedSupervisor(t *testing.T, config Config) int {
 	text, err := json.Marshal(config)
 	if err != nil {

@@ -76,7 +76,6 @@ func skipHead(reader *bufio.Reader) error {
 	}
 }
 
-// relay copies bytes without parsing HTTP.
 func relay(conn net.Conn, to string) {
 	defer conn.Close()
 	other, err := net.Dial("tcp", to)
@@ -91,7 +90,6 @@ func relay(conn net.Conn, to string) {
 	_, _ = io.Copy(conn, other)
 }
 
-// load sends requests in sequence on each connection.
 func load(address, host, token string, connections, requests int) float64 {
 	request := []byte("GET /some/path?with=a&query HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer " + token +
 		"\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nUser-Agent: load/1\r\nAccept-Language: en\r\n\r\n")

@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// Watched is the result for all processes that appeared.
 type Watched struct {
 	Processes int `json:"processes"` // new processes seen
 	Opened    int `json:"opened"`    // files that could be opened

@@ -6,6 +6,5 @@ export interface Clause {
   readonly says: string | readonly string[]
   /** Ids of the routes where callers meet the clause. Empty if it holds for every route of the surface, or for none. */
   readonly routes?: readonly string[]
-  /** Test files that verify the clause. */
   readonly tests: readonly string[]
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// The service writes these names; this package must read exactly those.
 func TestHostIDsAreThoseThatTheServiceWrites(t *testing.T) {
 	text, err := os.ReadFile("../../../../contract/port-hosts.json")
 	if err != nil {

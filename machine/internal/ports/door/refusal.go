@@ -53,7 +53,6 @@ func Refuse(reason string) *Refusal {
 	return &refusal
 }
 
-// codes are those of the error envelope.
 var codes = map[int]struct {
 	code      string
 	retryable bool
@@ -105,5 +104,4 @@ func (r *Refusal) html(requestID string) string {
 		"</small></p></body></html>\n"
 }
 
-// WantsHTML reports whether a browser asks: programs do not accept HTML.
 func WantsHTML(accept string) bool { return strings.Contains(accept, "text/html") }

@@ -84,7 +84,6 @@ func unexpected(err error) error {
 
 const chunkLineMax = 256
 
-// nextChunk reads the end of the current chunk and the next chunk's line, or the trailers.
 func (b *Body) nextChunk() error {
 	if b.inChunk {
 		if err := b.expectLineEnd(); err != nil {

@@ -19,7 +19,6 @@ func MakeField(name, value string) Field {
 	return Field{name, value, known, twisted}
 }
 
-// Only returns the first value of a field and the number of such fields.
 func (f Fields) Only(known Known) (value string, count int) {
 	for i := range f {
 		if f[i].Known == known && !f[i].Twisted {

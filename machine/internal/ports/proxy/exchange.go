@@ -229,7 +229,6 @@ func (e *exchange) release() bool {
 	return e.cutBy == nil
 }
 
-// cutOr returns the reason of the cut, else the given refusal.
 func (e *exchange) cutOr(refusal *door.Refusal) *door.Refusal {
 	e.mu.Lock()
 	defer e.mu.Unlock()

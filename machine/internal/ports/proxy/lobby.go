@@ -99,7 +99,6 @@ func (l *lobby) remove(c *connection) {
 	}
 }
 
-// begin and end surround each request of a connection.
 func (l *lobby) begin(c *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,6 @@ type Options struct {
 	Bounds       Bounds
 }
 
-// Times limit every wait.
 type Times struct {
 	Head      time.Duration // from a head's first byte to its last, and for a TLS handshake
 	First     time.Duration // from the start of a connection to its first request

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// bodyAfterAnswer limits the rest of a body after its answer is complete.
 const bodyAfterAnswer = 30 * time.Second
 
 type sending struct {
@@ -49,7 +48,6 @@ func (e *exchange) writeHead() {
 	_, _ = u.writer.WriteString("\r\n")
 }
 
-// awaitAnswer starts the app's time limit.
 func (e *exchange) awaitAnswer(u *upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -27,7 +27,6 @@ type visitor interface {
 	kill()
 	// watch calls gone when the visitor disconnects, until stop has returned.
 	watch(gone func()) (stop func())
-	// patience limits each read of the request's body.
 	patience(each time.Duration)
 	// hurry ends reads of the request's body, until calm is called.
 	hurry()

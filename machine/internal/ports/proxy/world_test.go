@@ -162,7 +162,6 @@ func (w *world) exchange(bytes string) string {
 	return string(answer)
 }
 
-// request is a complete head with a token and `Connection: close`.
 func request(line string, fields ...string) string {
 	return line + " HTTP/1.1\r\nHost: " + host + "\r\nX-Service-Token: " + token + "\r\nConnection: close\r\n" + strings.Join(append(fields, ""), "\r\n") + "\r\n"
 }
@@ -269,7 +268,6 @@ func answering(t testing.TB, answer string) *rawApp {
 	})
 }
 
-// once is an app that answers one request and closes the connection.
 func once(t testing.TB, answer string) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		if readHeadOf(reader) == nil {

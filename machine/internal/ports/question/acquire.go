@@ -74,7 +74,6 @@ func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credenti
 	return ordered
 }
 
-// waitingPlace is the limit that a waiting request counts for.
 type waitingPlace uint8
 
 const (

@@ -117,7 +117,6 @@ func (l *Link) receiveRefusal(refuse *refuseFrame) {
 	l.cutAll(lease, &refusal)
 }
 
-// cutMessage returns the default for a frame without a message.
 func cutMessage(reason string) string {
 	if message, known := cutMessages[reason]; known {
 		return message

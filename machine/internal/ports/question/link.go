@@ -31,7 +31,6 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-// UnconfirmedMax is the service's value of Unconfirmed.
 const UnconfirmedMax = 30 * time.Second
 
 // Link is the single connection to the cell, reopened when it ends.

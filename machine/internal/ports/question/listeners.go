@@ -39,7 +39,6 @@ func (u *Use) Listeners(ctx context.Context) []netip.Addr {
 	return nil
 }
 
-// lookAt starts a look, or returns a recent one.
 func (l *Link) lookAt(u *Use) *look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +82,6 @@ func parseAddresses(texts []string) []netip.Addr {
 	return addresses
 }
 
-// forgetLooks ends unanswered looks, and forgets those too old to share.
 func (l *Link) forgetLooks(now time.Time) {
 	for id, each := range l.looking {
 		if now.Sub(each.began) > lookMax {
