@@ -31,7 +31,7 @@ async function checkAccepted(service: Service, history: History): Promise<void> 
   }
 }
 
-/** I10: capacity is granted exactly to running workspaces, and each of them has a machine on the host. */
+/** I10: capacity is granted exactly to running workspaces, and each resident one has a machine on the host. */
 async function checkRoom(service: Service, history: History): Promise<void> {
   await rests(history, 'I10: rows, room and machines do not agree', async () => {
     const rows = await service.query<{ id: string; runs: boolean; resident: boolean; granted: boolean }>(ROOM)

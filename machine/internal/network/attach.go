@@ -19,7 +19,8 @@ type Attachment struct {
 }
 
 // Attach makes the slot's namespace, link and address, or adopts existing ones. Until Connect, the host can reach the
-// machine, and the machine reaches nothing but its nameserver. ErrNoAddress: the machine network is full.
+// machine, and the machine reaches nothing; its DNS questions are rejected. ErrNoAddress: the machine network is
+// full.
 func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
 // AttachAt is Attach at a given address, if it is free. If all other addresses rest, it waits for one of them.

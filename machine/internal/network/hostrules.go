@@ -62,9 +62,9 @@ type hostChain struct {
 	rules []words
 }
 
-// hostChains protect the host's own and neighbouring addresses, also public ones. They keep users of the host and
-// outsiders from routing to machines. Packets that the host redirects, such as to a published container port, are not
-// affected.
+// hostChains protect the host's own and neighbouring addresses, also public ones. They drop machines' packets that
+// the host redirects, such as to a published container port. They keep users of the host and outsiders from routing
+// to machines.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)

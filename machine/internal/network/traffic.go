@@ -45,7 +45,7 @@ func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	}
 	out, in := count(outwards, t.sent), count(inwards, t.received)
 	r.countAt(conn, "passing", nftables.ChainHookForward,
-		rule(sender, translated(), out), rule(receiver, translated(), in), // to or from the host, translated for another address
+		rule(sender, translated(), out), rule(receiver, translated(), in), // redirected connections count, even if one end is the host's address
 		rule(sender, daddrIs(r.hostAddress()), accept()), rule(receiver, saddrIs(r.hostAddress()), accept()),
 		rule(sender, out), rule(receiver, in))
 	r.countAt(conn, "arriving", nftables.ChainHookInput, rule(sender, translated(), out))
