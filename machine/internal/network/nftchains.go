@@ -76,8 +76,8 @@ func (c nftChain) recipe() []string {
 	return []string{insert + fmt.Sprintf("iifname %q accept", link), insert + fmt.Sprintf("oifname %q ct state established,related accept", link)}
 }
 
-// matters reports whether the chain drops by policy or at its end. A chain of iptables matters if it drops anything,
-// since its rules cannot all be read here.
+// matters reports whether the chain drops by policy or at its end. A chain of iptables matters if it has any foreign
+// rule, since its rules cannot all be read here.
 func (c nftChain) matters() (bool, error) {
 	if c.chain.Policy != nil && *c.chain.Policy == nftables.ChainPolicyDrop {
 		return true, nil
