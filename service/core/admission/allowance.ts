@@ -3,7 +3,7 @@ import { Value } from 'typebox/value'
 import type { DetailsOf } from '../../../contract/details.ts'
 import { METER_UNITS, type Allowance } from '../../../contract/schemas/spend.ts'
 
-/** App, "Reasons" of 402 allowance_exhausted: what an organization has an allowance of, and how its meter counts it. */
+/** Allowances that a plan can include, with the meter that counts each (App, "Reasons" of 402 allowance_exhausted). */
 export const ALLOWANCES = {
   cpu_hours: { meter: 'cpu_seconds', unit: 'hours' },
   ram_gib_hours: { meter: 'memory_gib_seconds', unit: 'gib_hours' },
@@ -17,7 +17,7 @@ const SpendCap = Type.Object({
   currency: Type.String(),
 })
 
-/** `organizations.allowance`: what is used up, and until when. */
+/** Content of the column `organizations.allowance`. */
 export const AllowanceState = Type.Object({
   exhausted: Type.Array(
     Type.Object({
@@ -29,20 +29,20 @@ export const AllowanceState = Type.Object({
   ),
   resets_at: Type.Union([Type.String(), Type.Null()]),
   spend_cap: Type.Union([SpendCap, Type.Null()]),
-  /** Found by the meters, and taken back by them. What an operator says stands until an operator says otherwise. */
+  /** Set by the meters, which also clear it. A state that an operator sets stays until an operator changes it. */
   judged: Type.Optional(Type.Literal(true)),
 })
 export type AllowanceState = Static<typeof AllowanceState>
 
 const NOTHING: AllowanceState['exhausted'][number] = { allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }
-/** What a refusal says where the row says nothing that can be read: nothing is included, and nothing is left. */
+/** Fallback for a row that cannot be parsed: nothing included, nothing left. */
 const UNMETERED: AllowanceState = {
   exhausted: [NOTHING],
   resets_at: null,
   spend_cap: null,
 }
 
-/** `details` of 402 allowance_exhausted, all but the reason: the first of what is used up, then each. */
+/** Returns `details` of 402 allowance_exhausted without the reason: the first exhausted allowance, then all of them. */
 export function allowanceDetails(state: object | null, plan: string): DetailsOf<'allowance_exhausted', null> {
   const { exhausted, resets_at, spend_cap } = Value.Check(AllowanceState, state) ? state : UNMETERED
   const each = exhausted.map(usedUp)

@@ -24,11 +24,11 @@ export async function readPlan(db: Db, organization_id: string): Promise<Plan> {
     .executeTakeFirstOrThrow()
 }
 
-/** That `startRefusal` has nothing to say, within a statement that has organizations as g and their plans as p. */
+/** SQL equivalent of `startRefusal(plan) === null`, for a query that has organizations as g and their plans as p. */
 export const startsAreAllowed = sql<boolean>`(coalesce(g.refuses_starts, g.payment_refuses_starts, p.refuses_starts) is null
   and cardinality(p.missing_limits) = 0 and g.allowance_exhausted is null)`
 
-/** Refuses a start that the organization's plan does not allow. Starts that count are judged one after another. */
+/** Refuses a start that the plan does not allow. Starts under a concurrency limit are serialised by a lock. */
 export async function admitStart(tx: Tx, organization_id: string, workspace_id: string): Promise<Plan> {
   const plan = await readPlan(tx, organization_id)
   const refused =
@@ -37,7 +37,7 @@ export async function admitStart(tx: Tx, organization_id: string, workspace_id: 
   return plan
 }
 
-/** The same of a workspace without a machine, which counts for no limit of machines (Cell, "File-first workspace"). */
+/** Admits a workspace without a machine, which counts for no machine limit (Cell, "File-first workspace"). */
 export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> {
   const plan = await readPlan(tx, organization_id)
   const refused = startRefusal(plan)
@@ -45,11 +45,11 @@ export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> 
   return plan
 }
 
-/** The same of a build of a template: how many there may be at once is a limit of its own. */
+/** Admits a template build. The limit of concurrent builds is checked elsewhere. */
 export const admitBuild = admitTree
 
 async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {
-  // Until the end of the transaction: two starts that both count would both find room for one.
+  // Held until the transaction ends: two starts that count at once would both take the last permit.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`admission:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx
     .selectFrom('workspaces as w')
@@ -60,7 +60,7 @@ async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id
     .where('w.deleted_at', 'is', null)
     .where('w.desired_state', '=', 'running')
     .where('w.mode', '=', 'processful')
-    // A failed one counts again as soon as an operation starts it.
+    // A failed workspace counts again as soon as an operation starts it.
     .where((e) => e.or([e('w.observed_state', '<>', 'failed'), e('h.operation_id', 'is not', null)]))
     .executeTakeFirstOrThrow()
   return concurrencyRefusal(plan, running)

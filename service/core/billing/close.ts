@@ -16,23 +16,21 @@ import { invoiceLines, spansOf } from './terms.ts'
 const BATCH = 100
 const HOUR_MS = 3600_000
 
-/** Billing periods that ended by this are final: what was used in their last hour is in the ledger. Pure. */
+/** Returns the time before which billing periods are final: the usage of their last hour is in the ledger. Pure. */
 export function finalThrough(now: Date): Date {
   return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
 }
 
-/** What closing came to. */
 export interface Closing {
-  /** Periods that were closed. */
   closed: number
   invoices: number
-  /** Organizations of which a period could not be closed: the others do not wait for them. */
+  /** Organizations of which a period could not be closed. The others are closed all the same. */
   failed: { organization_id: string; error: unknown }[]
 }
 
 /**
- * Closes every billing period that is final and not closed: an invoice for each currency in which an organization owes something. One
- * organization and period at a time, in a transaction of its own that holds nothing which a workspace needs. Any number of processes may do it.
+ * Closes every final, unclosed billing period, with one invoice per currency in which the organization owes something. Each organization
+ * and period has its own transaction, which locks nothing that a workspace needs. Several processes may run it at once.
  */
 export async function closePeriods(db: Db, by: By): Promise<Closing> {
   const through = finalThrough(by.now)
@@ -56,7 +54,7 @@ async function closeAll(db: Db, by: By, organization_id: string, through: Date, 
   }
 }
 
-/** Closes the first period of an organization that is not closed. @returns how many invoices that made; null: there is none to close. */
+/** Closes the first unclosed period of an organization. @returns the number of invoices; null: no period to close. */
 async function closeNext(db: Db, by: By, organization_id: string, through: Date): Promise<number | null> {
   const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
   const period = before === undefined ? null : nextPeriod(before, through)
@@ -76,13 +74,13 @@ async function closeNext(db: Db, by: By, organization_id: string, through: Date)
   return closed?.length ?? null
 }
 
-/** What nobody has closed begins with the last period that is over: what was before it was never to be paid. */
+/** Starts with the last period that is over where none was closed: earlier periods are never billed. */
 function nextPeriod({ billed_through }: Billed, through: Date): Period | null {
   const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
   return period.ends_at <= through ? period : null
 }
 
-/** Credits for what was used after the last reading of the period. */
+/** Draws credits for usage after the last meter reading of the period. */
 async function drawRest(db: Db, organization_id: string, { terms, charged }: Billed, period: Period): Promise<void> {
   const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
   const { at_end } = spansOf(terms, changes, period, charged)
@@ -90,7 +88,7 @@ async function drawRest(db: Db, organization_id: string, { terms, charged }: Bil
   await drawGrants(db, organization_id, { included: at_end, used, period, at: rangeOf(period).to })
 }
 
-/** @returns the invoices; null: somebody else was faster. */
+/** @returns the invoices; null: another process has closed the period. */
 async function close(tx: ChangeTx, { ids, now }: By, organization_id: string, period: Period) {
   const row = await lockBilled(tx, organization_id)
   if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null

@@ -6,12 +6,12 @@ import { findToJudge, firstDue, type ToJudge, writePaymentStanding } from './sto
 
 const BATCH = 1000
 
-/** Writes what an organization's open invoices come to. @returns whether something else is true now. */
+/** Writes the effect of an organization's open invoices. @returns whether it changed. */
 export async function judgePayment(tx: ChangeTx, organization_id: string, now: Date): Promise<boolean> {
   return writePaymentStanding(tx, organization_id, paymentStanding(await firstDue(tx, organization_id), now))
 }
 
-/** Invoices become due and grace ends without anybody asking. @returns the organizations of which something else is true now. */
+/** Updates organizations whose invoices became due or whose grace ended. @returns those that changed. */
 export async function judgePayments(db: Db, by: By): Promise<string[]> {
   const changed: string[] = []
   for (let after: string | null = null; ;) {
@@ -22,7 +22,7 @@ export async function judgePayments(db: Db, by: By): Promise<string[]> {
   }
 }
 
-/** Most organizations that owe something have been judged long ago: they cost no transaction. */
+/** Skips the transaction for organizations whose standing is already right: most that owe something. */
 function isOther({ due_at, payment_refuses_starts, payment_grace_until }: ToJudge, now: Date): boolean {
   const found = paymentStanding(due_at, now)
   return found.payment_refuses_starts !== payment_refuses_starts || found.payment_grace_until?.getTime() !== payment_grace_until?.getTime()

@@ -11,7 +11,7 @@ export type InvoiceRow = Selectable<Database['invoices']>
 
 const TERMS = ['p.currency', 'p.price_minor', 'p.cpu_hours', 'p.ram_gib_hours', 'p.cpu_hour_minor', 'p.ram_gib_hour_minor'] as const
 
-/** Keeps what a plan was before it is changed for an organization, or for all that have it. */
+/** Records the current terms before they change, for one organization or for all that have the plan. */
 export async function keepTerms(tx: ChangeTx, of: { organization_id: string } | { plan_id: string }, changed_at: Date): Promise<void> {
   const whose = 'organization_id' in of ? sql`g.id = ${of.organization_id}` : sql`p.id = ${of.plan_id}`
   await sql`
@@ -21,7 +21,7 @@ export async function keepTerms(tx: ChangeTx, of: { organization_id: string } | 
     from organizations g join plans p on p.id = g.plan_id where ${whose}`.execute(tx)
 }
 
-/** Organizations that may owe something for a period that has ended, after one in their order. One that is deleted owes nothing for what comes after. */
+/** Lists organizations that may owe something for an ended period, by id, after `after`. A deleted one owes nothing for later periods. */
 export async function findUnbilled(db: Db, through: Date, after: string | null, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select g.id from organizations g join plans p on p.id = g.plan_id
@@ -39,7 +39,7 @@ export interface Billed {
   terms: Terms
 }
 
-/** The organization as it is, held against whoever closes a period of it. Its workspaces are not held up. */
+/** Locks the organization against other processes that close its periods. Its workspaces do not wait for this lock. */
 export async function lockBilled(tx: Tx, id: string): Promise<Billed | undefined> {
   const row = await tx
     .selectFrom('organizations as g')
@@ -63,7 +63,7 @@ export function listTermsBefore(tx: Tx, organization_id: string, after: Date): P
     .execute()
 }
 
-/** What was decided about overage in a period: by a change in it, or by what held at its beginning. */
+/** Returns the overage policy of a period: a change within it, or the policy at its beginning. */
 export async function readOverage(tx: Tx, organization_id: string, period: Period): Promise<Overage> {
   const in_period = await tx
     .selectFrom('overage_periods')
@@ -85,14 +85,14 @@ export async function markBilled(tx: ChangeTx, id: string, billed_through: Date)
   await tx.updateTable('organizations').set({ billed_through }).where('id', '=', id).execute()
 }
 
-/** @returns the invoice as it was, held; undefined: there is none. */
+/** @returns the locked invoice; undefined: there is none. */
 export function lockInvoice(tx: Tx, id: string): Promise<InvoiceRow | undefined> {
   return tx.selectFrom('invoices').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
 
 export async function endInvoice(tx: ChangeTx, id: string, change: { state: 'paid'; paid_at: Date } | { state: 'void'; voided_at: Date }) {
   await tx.updateTable('invoices').set(change).where('id', '=', id).where('state', '=', 'open').execute()
-  // Where a payment service has it, it is told at once. Another number of tries tells a process that pushes it meanwhile.
+  // Tells the payment service at once. The changed `tries` tells a process that pushes the invoice now.
   const at = 'paid_at' in change ? change.paid_at : change.voided_at
   await tx
     .updateTable('payment_invoices')
@@ -127,7 +127,7 @@ export function listSubscriptions(db: Db) {
     .execute()
 }
 
-/** When the first of the open invoices was due. Whoever changes one holds the organization. */
+/** Returns the earliest due time of the open invoices. Locks the organization, as every change of an invoice does. */
 export async function firstDue(tx: Tx, organization_id: string): Promise<Date | null> {
   await tx.selectFrom('organizations').select('id').where('id', '=', organization_id).forNoKeyUpdate().execute()
   const { due_at } = await tx
@@ -139,7 +139,7 @@ export async function firstDue(tx: Tx, organization_id: string): Promise<Date | 
   return due_at
 }
 
-/** @returns whether something else is true now. */
+/** @returns whether the row changed. */
 export async function writePaymentStanding(tx: ChangeTx, id: string, standing: PaymentStanding): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('organizations')
@@ -155,15 +155,14 @@ export async function writePaymentStanding(tx: ChangeTx, id: string, standing: P
   return numUpdatedRows > 0n
 }
 
-/** Organizations whose open invoices may say something else than what is written. */
-/** What an organization's invoices come to, as it is known and as it may be by now. */
+/** The standing of an organization as it is written, with the facts to check it. */
 export interface ToJudge extends PaymentStanding {
   id: string
-  /** Of the open invoice that was due first. */
+  /** Earliest due time of the open invoices; null: none is open. */
   due_at: Date | null
 }
 
-/** Organizations with an open invoice that is due, or that something is refused for one, after one in their order. */
+/** Lists organizations with a due open invoice, or with a refusal for one, by id, after `after`. */
 export async function findToJudge(db: Db, due_before: Date, after: string | null, limit: number): Promise<ToJudge[]> {
   const { rows } = await sql<ToJudge>`
     select g.id, g.payment_refuses_starts, g.payment_grace_until,

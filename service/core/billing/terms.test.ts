@@ -43,20 +43,20 @@ function amounts(
   return [...lines].map(([currency, all]) => [currency, ...all.map(({ kind, plan, amount_minor }) => `${kind} ${plan} ${amount_minor}`)])
 }
 
-test('a plan that stays costs its price, and one that is changed costs its part of the month by time', () => {
+test('a plan costs its full price for a whole month, and a share by time when it changes', () => {
   const [small, large] = [terms('small', 3000), terms('large', 9001)]
   assert.deepEqual(amounts(small, []), [['EUR', 'plan small 3000']])
   assert.deepEqual(amounts(large, [until(11, small)]), [['EUR', 'plan small 1000', 'plan large 6001']])
   assert.deepEqual(amounts(small, [], { created_at: day(16) }), [['EUR', 'plan small 1500']])
-  // Changes before the period and after it change nothing of it; what was changed after it was not so at its end.
+  // Changes before or after the period do not affect it; a later change does not alter the plan at its end.
   assert.deepEqual(amounts(large, [until(-5, small)]), [['EUR', 'plan large 9001']])
   assert.deepEqual(amounts(large, [until(31 + 5, small)]), [['EUR', 'plan small 3000']])
-  // A change of something else is no line of its own.
+  // A change of an allowance makes no line of its own.
   assert.deepEqual(amounts(terms('small', 3000, { cpu_hours: 20 }), [until(11, small)]), [['EUR', 'plan small 3000']])
   assert.deepEqual(amounts(terms('free', null), [until(16, small)]), [['EUR', 'plan small 1500']])
 })
 
-test('an organization that was deleted costs its part of that month, with what it used, and nothing of a month after', () => {
+test('a deleted organization pays its share of the month and its usage, and nothing for later months', () => {
   const [small, large] = [terms('small', 3000), terms('large', 9000)]
   assert.deepEqual(amounts(small, [], { deleted_at: day(11) }), [['EUR', 'plan small 1000']])
   assert.deepEqual(amounts(large, [until(6, small)], { deleted_at: day(11) }), [['EUR', 'plan small 500', 'plan large 1500']])
@@ -67,7 +67,7 @@ test('an organization that was deleted costs its part of that month, with what i
   assert.deepEqual(amounts(small, [], { used, overage: ON, deleted_at: PERIOD.starts_at }), [])
 })
 
-test('currencies are never mixed: each has its own lines', () => {
+test('each currency has its own invoice lines', () => {
   const dollars = terms('us', 3000, { currency: 'USD' })
   assert.deepEqual(amounts(dollars, [until(16, terms('eu', 2000))]), [
     ['EUR', 'plan eu 1000'],
@@ -75,7 +75,7 @@ test('currencies are never mixed: each has its own lines', () => {
   ])
 })
 
-test('overage is charged by what held at the end of the period, whole hours, and never above the cap', () => {
+test('overage is charged by the terms at the end of the period, in whole hours, up to the cap', () => {
   const used = (hours: number) => ({ ...NOTHING, cpu_seconds: hours * 3600 })
   const plan = terms('p', 5000)
   assert.deepEqual(amounts(plan, [], { used: used(15.9), overage: ON }), [['EUR', 'plan p 5000', 'overage p 500']])
@@ -86,7 +86,7 @@ test('overage is charged by what held at the end of the period, whole hours, and
   ])
 })
 
-test('however a month is cut: the parts of one price are the price, to the unit, and none is negative', () => {
+test('the parts of a month add up to the price exactly, and none is negative', () => {
   const cuts = fc.array(fc.integer({ min: 0, max: 30 * 24 * 3600_000 }), { maxLength: 12 })
   fc.assert(
     fc.property(fc.nat(2 ** 31 - 1), cuts, (price, cuts) => {
@@ -102,7 +102,7 @@ test('however a month is cut: the parts of one price are the price, to the unit,
   )
 })
 
-test('an invoice is past due from its day, with grace, and unpaid after it', () => {
+test('an invoice is past due from its due date, and unpaid after the grace time', () => {
   const due_at = day(1)
   const said = (at: Date) => {
     const { payment_refuses_starts, payment_grace_until } = paymentStanding(due_at, at)

@@ -4,12 +4,12 @@ import type { Granted } from '../usage/allowances.ts'
 import type { Period } from '../usage/period.ts'
 import type { Units } from '../../../contract/schemas/usage.ts'
 
-/** A plan as far as it costs something, at a time. */
+/** The plan and its prices at one time. */
 export interface Terms extends Prices {
   plan: string
 }
 
-/** What held until a moment. */
+/** Terms that were in force until `changed_at`. */
 export interface TermsBefore extends Terms {
   changed_at: Date
 }
@@ -20,15 +20,15 @@ export interface Span {
   ends_at: Date
 }
 
-/** From when on an organization is charged for its plan, and until when: it was deleted then. null: it goes on. */
+/** The time in which an organization is charged for its plan. `until`: its deletion; null: not deleted. */
 export interface Charged {
   from: Date
   until: Date | null
 }
 
 /**
- * What an organization had in each part of a period, and at its end: none where it was not charged for any part of it. Pure.
- * @param changes the oldest first.
+ * Splits a period into spans of equal terms, and returns the terms at its end. No spans where nothing was charged. Pure.
+ * @param changes oldest first.
  */
 export function spansOf(
   current: Terms,
@@ -50,20 +50,20 @@ export function spansOf(
   return { spans, at_end: current }
 }
 
-/** The price of a plan for a part of a period. Parts that follow each other have the price of the whole together, to the unit. Pure. */
+/** Returns the price for a part of a period. The parts of a period add up exactly to the whole price. Pure. */
 export function partOf(price_minor: number, { starts_at, ends_at }: Period, period: Period): number {
   const whole = BigInt(period.ends_at.getTime() - period.starts_at.getTime())
   const until = (at: Date) => (BigInt(price_minor) * BigInt(at.getTime() - period.starts_at.getTime())) / whole
   return Number(until(ends_at) - until(starts_at))
 }
 
-/** What an organization had decided in the period that is closed. */
+/** The organization's overage policy for the period. */
 export interface Overage {
   was_on: boolean
   spend_cap_minor: number | null
 }
 
-/** Lines by currency: what is in one currency is never added to what is in another. Pure. */
+/** Returns invoice lines by currency. Amounts of different currencies are never added. Pure. */
 export function invoiceLines(
   { spans, at_end }: { spans: readonly Span[]; at_end: Terms },
   { used, granted, period, overage }: { used: Units; granted: Granted; period: Period; overage: Overage },
@@ -101,7 +101,7 @@ function overageLines(
     : [...lines, { kind: 'cap', plan, ...times, allowance: null, units: null, unit_minor: null, amount_minor: -above }]
 }
 
-/** Parts of one price are one line: a change of something else is none of the price. */
+/** Joins neighbouring spans of one plan and price into one line: only an allowance changed between them. */
 function joined(spans: readonly Span[]): Span[] {
   const all: Span[] = []
   for (const span of spans) {

@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { makeAuthority, makeServerCertificate } from './certificate.ts'
 
-test("an authority's certificate is one that signs certificates, with the key that is kept beside it", () => {
+test("an authority's certificate is a CA certificate and matches the returned private key", () => {
   for (const now of ['2026-11-24T10:00:00Z', '2019-12-31T23:59:59Z'].map((text) => new Date(text))) {
     const { certificate, private_key } = makeAuthority('Berth authority 1', now)
     const read = new X509Certificate(certificate)
@@ -17,7 +17,7 @@ test("an authority's certificate is one that signs certificates, with the key th
   }
 })
 
-test('no two authorities have one serial number or one key', () => {
+test('two authorities never share a serial number or a key', () => {
   const [one, other] = [makeAuthority('a', new Date()), makeAuthority('a', new Date())].map(
     ({ certificate }) => new X509Certificate(certificate),
   )
@@ -25,7 +25,7 @@ test('no two authorities have one serial number or one key', () => {
   assert.notEqual(one?.fingerprint256, other?.fingerprint256)
 })
 
-test("a server's certificate is by its authority, for its names and no others, and signs none itself", () => {
+test('a server certificate is signed by its authority, is valid only for its names, and is no CA', () => {
   const now = new Date()
   const authority = makeAuthority('Berth ports', now)
   const { certificate, private_key } = makeServerCertificate(authority, ['*.ports.localhost', 'ports.localhost'], now)

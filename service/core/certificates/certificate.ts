@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto'
 
-/** A certificate and its private key (PKCS #8, DER). A server's has the same shape: makeServerCertificate returns one, too. */
+/** A certificate and its private key (PKCS #8, DER), of an authority or of a server. */
 export interface Authority {
   /** PEM */
   certificate: string
@@ -8,15 +8,15 @@ export interface Authority {
 }
 
 const DAY_MS = 86_400_000
-/** A guest's clock may be behind. */
+/** Backdates certificates: a guest's clock may be behind. */
 const BEFORE_DAYS = 30
 const YEARS = 30
-/** Longer ones are not trusted everywhere. */
+/** Longer validity is not trusted everywhere. */
 const SERVER_DAYS = 397
 const SERIAL_BYTES = 16
 const PEM_COLUMNS = 64
 
-/** An authority of its own: P-256, for certificates of hosts and nothing else. */
+/** Creates a self-signed authority (P-256) that may sign only host certificates. */
 export function makeAuthority(name: string, now: Date): Authority {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const until = new Date(now)
@@ -26,7 +26,7 @@ export function makeAuthority(name: string, now: Date): Authority {
   return { certificate: pem(certificate), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
 }
 
-/** The certificate of a server with these names, which may begin with `*.`, by an authority. */
+/** Creates a server certificate signed by the authority. A name may begin with `*.`. */
 export function makeServerCertificate(
   { certificate, private_key }: Authority,
   names: readonly [string, ...string[]],
@@ -57,7 +57,7 @@ const nameOf = (common: string) => sequence(set(sequence(oid('2.5.4.3'), der(0x0
 function certificateOf({ subject, issuer, key, signer, now, until, extensions }: Content): Buffer {
   const algorithm = sequence(oid('1.2.840.10045.4.3.2')) // ecdsa-with-SHA256
   const serial = randomBytes(SERIAL_BYTES)
-  serial.writeUInt8((serial.readUInt8(0) & 0x3f) | 0x40, 0) // positive, and of its full length
+  serial.writeUInt8((serial.readUInt8(0) & 0x3f) | 0x40, 0) // positive, and never shortened
   const content = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))), // version 3
     der(0x02, serial),
@@ -72,7 +72,7 @@ function certificateOf({ subject, issuer, key, signer, now, until, extensions }:
 }
 
 function basicConstraints(): Buffer {
-  const value = sequence(der(0x01, Buffer.from([0xff])), der(0x02, Buffer.from([0]))) // an authority, of no further authorities
+  const value = sequence(der(0x01, Buffer.from([0xff])), der(0x02, Buffer.from([0]))) // CA, path length 0
   return sequence(oid('2.5.29.19'), der(0x01, Buffer.from([0xff])), der(0x04, value))
 }
 
@@ -118,7 +118,7 @@ function oid(text: string): Buffer {
   return der(0x06, Buffer.from(bytes))
 }
 
-/** UTCTime until 2049, GeneralizedTime from then on. */
+/** Encodes UTCTime until 2049, GeneralizedTime after it (RFC 5280, 4.1.2.5). */
 function time(at: Date): Buffer {
   const text = at.toISOString().replaceAll(/[-:T]|\.\d{3}/g, '')
   return at.getUTCFullYear() < 2050 ? der(0x17, Buffer.from(text.slice(2))) : der(0x18, Buffer.from(text))

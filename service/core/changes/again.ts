@@ -1,2 +1,2 @@
-/** Thrown inside a change: what it had seen is no longer so. The whole transaction is tried again. */
+/** Thrown inside a change whose reads are out of date. `mutate` retries the whole transaction. */
 export class Again extends Error {}

@@ -2,17 +2,16 @@ import type { ActorFacts } from '../../db/schema-audit.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AuditEvent } from './store.ts'
 
-/** Who changes something. */
 export type Actor =
   | { kind: 'api_key' | 'user'; id: string }
-  /** `name`: whose token it is, `api_key:<id>` or `user:<id>`; the agent session may be gone one day. */
+  /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. The agent session may be deleted later. */
   | { kind: 'tool_token'; id: string; name: string }
-  /** On the command line of the computer: the name of the account. */
+  /** An operator on the command line; `name` is the account. */
   | { kind: 'operator'; name: string }
-  /** The service itself, where somebody may ask who did it. */
+  /** The service itself, where a reader may ask who made the change. */
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
 
-/** As records of changes and operations keep an actor. */
+/** Returns the form in which records of changes and operations store an actor. */
 export function actorFacts(actor: Actor): ActorFacts {
   return { kind: actor.kind, id: 'id' in actor ? actor.id : null, name: 'name' in actor ? actor.name : null }
 }
@@ -42,35 +41,35 @@ export type SubjectKind =
   | 'template_build'
   | 'workspace'
 
-/** The action of calls of tools: one record for who used which tool of which workspace in which minute. */
+/** Action of tool calls: one record per caller, tool, workspace and minute. */
 export const TOOL_CALLS = 'tools.use'
 
-/** What is changed, and whose it is. Nulls: the organization's, or the installation's. */
+/** The changed object and its owner. null: it belongs to the organization, or to the installation. */
 export interface Subject {
   kind: SubjectKind
   id: string
   organization_id: string | null
   project_id: string | null
-  /** What a reader of the record needs beside it. Never a secret: no token, no value of a key, no input of a workspace. */
+  /** Further facts for a reader. Never a secret: no token, no key value, no input of a workspace. */
   details?: Readonly<Record<string, string | number | boolean | null | readonly string[]>>
 }
 
-/** From whom a change comes, and by which request. */
+/** Origin of a change: the actor and the request. */
 export interface By {
   actor: Actor
   ids: Ids
   now: Date
   request_id: string | null
-  /** The other end of the connection; behind a proxy it is the proxy. */
+  /** The peer of the connection; behind a proxy, the proxy. */
   source_address: string | null
 }
 
-/** The service's own changes have no request. */
+/** Attributes a change to the service itself, without a request. */
 export function byService(name: 'setup' | 'cell' | 'api', { ids, now }: { ids: Ids; now: Date }): By {
   return { actor: { kind: 'service', name }, ids, now, request_id: null, source_address: null }
 }
 
-/** @param action `<noun>.<verb>`: the id of a route, or of one that would do the same. */
+/** @param action `<noun>.<verb>`: the id of a route, or of an equivalent operator command. */
 export function auditEvent(by: By, action: string, subject: Subject): AuditEvent {
   const { ids, now, request_id, source_address } = by
   const actor = actorFacts(by.actor)

@@ -7,9 +7,9 @@ const ROWS_MAX = 1000
 const CHAINS_MAX = 200
 
 /**
- * Gives every record that is committed its place in the chain of its organization. Records wait for it a moment, so that a change waits
- * for no other change. Any number of processes may: a chain is one's at a time.
- * @returns how many were linked.
+ * Links every committed record into the hash chain of its organization. Linking runs after the commit, so that changes do not wait for
+ * each other. Several processes may run it: a row lock gives each chain to one at a time.
+ * @returns the number of linked records.
  */
 export async function linkEvents(db: Db, stopped: () => boolean = () => false): Promise<number> {
   let linked = 0
@@ -25,7 +25,7 @@ export async function linkEvents(db: Db, stopped: () => boolean = () => false): 
 }
 
 async function waitingChains(db: Db): Promise<string[]> {
-  // A skip over the index: one look for each organization that has something, however much it has.
+  // A skip scan over the index: one probe for each organization with unlinked records, however many it has.
   const { rows } = await sql<{ chain_id: string | null }>`with recursive o as (
     (select organization_id, 1 as n from audit_events where sequence is null and organization_id is not null order by organization_id limit 1)
     union all
@@ -58,7 +58,7 @@ async function linkChain(tx: Tx, chain_id: string): Promise<number> {
   return rows.length
 }
 
-/** Where it ends; null: another process is at it. */
+/** Locks a chain and returns its last link; null: another process has it. */
 async function takeChain(tx: Tx, chain_id: string): Promise<Link | null> {
   const { sequence, sha256 } = CHAIN_START
   const start = { chain_id, sequence, sha256, dropped_sequence: sequence, dropped_sha256: sha256 }
@@ -73,7 +73,7 @@ async function takeChain(tx: Tx, chain_id: string): Promise<Link | null> {
   return row ?? null
 }
 
-/** The oldest records of each chain, as long as they are too old. In small transactions. @returns how many went. */
+/** Deletes records older than `created_before` from the start of each chain, in small transactions. @returns the number deleted. */
 export async function dropEvents(db: Db, created_before: Date): Promise<number> {
   const { rows } = await sql<{ chain_id: string }>`select distinct coalesce(organization_id, ${INSTALLATION_CHAIN}::uuid) as chain_id from
     (select organization_id from audit_events where created_at < ${created_before} and sequence is not null order by created_at limit 5000) old`.execute(
@@ -106,10 +106,10 @@ async function dropOfChain(tx: Tx, chain_id: string, created_before: Date): Prom
 
 export interface Chain {
   chain_id: string
-  /** Of its organization; null: the installation's, or of one that is gone. */
+  /** null: the installation's chain, or an organization that is gone. */
   slug: string | null
   end: Link
-  /** What went because it was too old. */
+  /** Last link that was deleted for its age. */
   dropped: Link
 }
 
@@ -128,7 +128,7 @@ export async function listChains(db: Db): Promise<Chain[]> {
   }))
 }
 
-/** Linked records behind a place, in their order. */
+/** Returns linked records after a sequence number, in order. */
 export function eventsAfter(db: Db, chain_id: string, sequence: number, limit: number): Promise<EventRow[]> {
   return db
     .selectFrom('audit_events')

@@ -5,25 +5,25 @@ import type { Database } from '../../db/schema.ts'
 export type EventRow = Selectable<Database['audit_events']>
 type Told = Omit<EventRow, 'sequence' | 'sha256'>
 
-/** Before the first record. */
+/** The link before the first record. */
 export const CHAIN_START: Link = { sequence: 0, sha256: Buffer.alloc(32) }
-/** The chain of what is no organization's. */
+/** The chain of records that belong to no organization. */
 export const INSTALLATION_CHAIN = '00000000-0000-0000-0000-000000000000'
 
-/** A place in a chain: how many records there are until it, and what all of them came to. */
+/** A position in a chain: the number of records up to it, and the hash over all of them. */
 export interface Link {
   sequence: number
   sha256: Buffer
 }
 
-/** The link of the record that comes behind another one. Pure. docs/operating/people.md says how anybody computes it. */
+/** Returns the link of the record after `before`. Pure. docs/operating/people.md describes the computation for auditors. */
 export function linkAfter(before: Link, row: Told): Link {
   const sequence = before.sequence + 1
   const text = [before.sha256.toString('hex'), String(sequence), factsOf(row)].join('\n')
   return { sequence, sha256: createHash('sha256').update(text).digest() }
 }
 
-/** One line of JSON: what is recorded, in this order, and the details with their names in order. */
+/** Serialises a record as one line of JSON: fixed field order, details sorted by name. */
 function factsOf(row: Told): string {
   return JSON.stringify([
     row.id,
@@ -44,7 +44,7 @@ function factsOf(row: Told): string {
 
 export type Broken = { sequence: number; id: string | null; why: string }
 
-/** The first record that does not follow from the one before; null where all do. Pure. */
+/** Returns the first record that does not follow from the one before it; else the last link. Pure. */
 export function firstBroken(before: Link, rows: readonly EventRow[]): Broken | Link {
   let link = before
   for (const row of rows) {

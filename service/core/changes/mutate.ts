@@ -9,12 +9,12 @@ import { insertAuditEventLast } from './store.ts'
 declare const recorded: unique symbol
 
 /**
- * The transaction of a change. Whatever writes what a tenant or an operator can change takes one, and mutate alone hands it out: no
- * change is without its record.
+ * The transaction of a change. Only `mutate` creates one, and every write of tenant or operator state requires one: no change is without
+ * its audit record.
  */
 export type ChangeTx = Tx & { readonly [recorded]: true }
 
-/** Who changes something in a transaction, for what keeps it beside the record of the change. */
+/** The actor of each open change, for rows that store it as well. */
 const actors = new WeakMap<ChangeTx, Actor>()
 
 export function actorOf(tx: ChangeTx): Actor {
@@ -25,13 +25,13 @@ export function actorOf(tx: ChangeTx): Actor {
 
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
-/** Something was to be made in an organization that is being deleted (migration 0042). */
+/** Raised by the database on an insert into an organization that is being deleted (migration 0042). */
 const ENDING = 'BE404'
 
 /**
- * Does the work and records it in one transaction: both are there, or neither. Tried again where the work throws Again, and after a
- * deadlock; in the end refused as a conflict that is to be tried again.
- * @param subject what was changed, as far as it is known only afterwards by the work's result; null: nothing was, and nothing is recorded.
+ * Runs the work and writes its audit record in one transaction. Retries where the work throws `Again`, and after a deadlock; after the
+ * last try it throws a retryable conflict.
+ * @param subject the changed object, or a function of the result that returns it; null: nothing changed, and nothing is recorded.
  */
 export async function mutate<Result>(
   db: Db,

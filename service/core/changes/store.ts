@@ -3,10 +3,10 @@ import { sayLast } from '../../db/last-statement.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
-/** As it is written: its place in the chain is given to it when it is committed. */
+/** A new record. `linkEvents` sets its position in the chain after the commit. */
 export type AuditEvent = Required<Omit<Insertable<Database['audit_events']>, 'sequence' | 'sha256'>>
 
-/** Columns with the types of their parameters, in the order of auditValues. */
+/** Columns with their parameter types, in the order of `auditValues`. */
 const COLUMNS = {
   id: 'uuid',
   created_at: 'timestamptz',
@@ -30,16 +30,16 @@ export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void>
   await tx.executeQuery(CompiledQuery.raw(INSERT, auditValues(event)))
 }
 
-/** As the last statement of the change: it goes with the commit, so that a record costs a change no wait of its own (decision 242). */
+/** Sends the insert together with the commit, so that the record costs no round trip of its own (decision 242). */
 export function insertAuditEventLast(tx: Tx, event: AuditEvent): Promise<void> {
   return sayLast(tx, INSERT, auditValues(event))
 }
 
 /**
- * The part of a larger statement that writes the record of what the statement does: a change that is one statement needs no transaction
- * of several. Nothing is recorded where the values are those of null.
+ * Returns the SQL that records a change within the same statement, which then needs no transaction. With the values of null it records
+ * nothing.
  * @param from a query of the statement: one record for each of its rows.
- * @param first the number of the first of its parameters.
+ * @param first the number of the first parameter.
  */
 export function auditText(from: string, first: number): string {
   const values = Object.values(COLUMNS).map((type, at) => `$${first + at}::${type}`)

@@ -3,14 +3,14 @@ import { intersection } from '../../../contract/egress/intersect.ts'
 import { ALLOW_ALL, withinLimits, type EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { EnforcementState } from '../../../contract/schemas/egress.ts'
 
-/** The newest version of a scope; its policy is null where an override was taken back. */
+/** The newest version of a scope's policy. policy null: the override was removed. */
 export interface Versioned {
   version: number
   policy: EgressPolicy | null
   created_at: Date
 }
 
-/** What the host has said last of the workspace's machine. */
+/** The last acknowledgement of the host for the workspace's machine. */
 export interface Acknowledged {
   epoch: number
   revision: string
@@ -18,34 +18,34 @@ export interface Acknowledged {
   acknowledged_at: Date
 }
 
-/** All that says what a workspace may reach. */
+/** Inputs of a workspace's effective egress policy. */
 export interface EgressFacts {
   workspace_id: string
   ownership_epoch: number
   observed_state: string
-  /** null: none was ever set. */
+  /** null: never set. */
   override: Versioned | null
   project: Versioned | null
-  /** Of its template version; null: none. */
+  /** Of the template version; null: none. */
   ceiling: EgressPolicy | null
   acknowledged: Acknowledged | null
-  /** Ports of the hosts into whose requests bound secrets are put. */
+  /** Ports of the hosts for which requests get bound secrets injected. */
   secret_ports: number[]
 }
 
 export interface Effective {
-  /** As it was set, before the ceiling. */
+  /** The configured policy, before the ceiling. */
   policy: EgressPolicy
   source: 'workspace' | 'project' | 'platform'
-  /** What the host enforces. */
+  /** The policy that the host enforces. */
   effective: EgressPolicy
-  /** Ports to which connections are led through the proxy that puts secrets in, in order. */
+  /** Ports whose connections are redirected to the secret proxy, ascending. */
   secret_ports: number[]
-  /** What an acknowledgement names: the same for the same policy and ports. */
+  /** Hash of policy and ports: an acknowledgement names it. */
   revision: string
 }
 
-/** App, "Egress policy": workspace override > project policy > platform default, and never wider than the template's ceiling. */
+/** Resolves workspace override > project policy > platform default, capped by the template's ceiling (App, "Egress policy"). */
 export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'ceiling' | 'secret_ports'>): Effective {
   const { override, project, ceiling, secret_ports } = facts
   const set = (versioned: Versioned | null) => versioned?.policy ?? null
@@ -55,7 +55,7 @@ export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'c
   return { policy, source, effective, secret_ports, revision: revisionOf(effective, secret_ports) }
 }
 
-/** The revision of a machine that was given no policy; machine/internal/wire has the same word. */
+/** The revision of a machine without a policy. machine/internal/wire has the same constant. */
 export const DEFAULT_REVISION = 'default'
 const REVISION_CHARACTERS = 40
 
@@ -66,10 +66,10 @@ export function revisionOf(effective: EgressPolicy, secret_ports: readonly numbe
   return createHash('sha256').update(text).digest('hex').slice(0, REVISION_CHARACTERS)
 }
 
-/** States in which a workspace has a machine, running or asleep. */
+/** States in which a workspace has a machine, running or suspending. */
 const WITH_MACHINE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
-/** App, "Other state-bearing records". A word about another epoch says nothing about this one. */
+/** Returns the enforcement state (App, "Other state-bearing records"). Ignores an acknowledgement of another epoch. */
 export function enforcementOf(facts: EgressFacts, { revision }: Pick<Effective, 'revision'>): EnforcementState {
   const { acknowledged, ownership_epoch, observed_state } = facts
   if (!WITH_MACHINE.has(observed_state) || acknowledged?.epoch !== ownership_epoch) return 'not_enforced'

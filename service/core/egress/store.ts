@@ -48,7 +48,7 @@ interface FactsRow {
   secret_ports: number[]
 }
 
-/** Of workspaces that are there, in any order. */
+/** Reads the facts of existing workspaces, in any order. */
 export async function readEgressFacts(reads: Reader, workspace_ids: string[]): Promise<EgressFacts[]> {
   return (await reads.rows<FactsRow>('egress.facts', `${FACTS_TEXT} where w.id = any($1)`, [workspace_ids])).map(factsOf)
 }
@@ -79,7 +79,7 @@ function versioned(
   return { version, created_at, policy: mode === null ? null : { mode, rules: rules ?? [], cidrs: cidrs ?? [] } }
 }
 
-/** The newest of a project; null: nobody has set one. */
+/** Returns the newest policy of a project; null: none was ever set. */
 export async function readProjectPolicy(reads: Reader, project_id: string): Promise<Versioned | null> {
   const [row] = await reads.rows<VersionRow>(
     'egress.of_project',

@@ -22,7 +22,7 @@ for (const [n, secret] of SECRETS.entries()) {
   })
 }
 
-test('what stands behind a word that says it is secret goes, and the word stays', () => {
+test('a value after a word like "password" is redacted, and the word stays', () => {
   assert.equal(redact('Authorization: Bearer abcdefgh'), `Authorization: ${REDACTED} ${REDACTED}`)
   assert.equal(redact('password=hunter2 and more'), `password=${REDACTED} and more`)
   assert.equal(redact('"api_key": "short1"'), `"api_key": "${REDACTED}"`)
@@ -30,14 +30,14 @@ test('what stands behind a word that says it is secret goes, and the word stays'
   assert.equal(redact('git clone https://ada:hunter2@git.test/x.git'), `git clone https://ada:${REDACTED}@git.test/x.git`)
 })
 
-test('what feedback is about stays', () => {
+test('ordinary feedback text is kept unchanged', () => {
   const text =
     'POST /v1/workspaces/01920000-0000-7000-8000-000000000001/exec answered 409 conflict/operation_in_progress, the token expired in /home/user/projects/analytical-engine/src/main.ts'
   assert.equal(redact(text), text)
   assert.equal(redact('my password was refused: why?'), 'my password was refused: why?')
 })
 
-test('a text that is made to be slow is not', () => {
+test('redaction stays fast on texts made to be slow', () => {
   for (const text of ['-----BEGIN '.repeat(700), 'token='.repeat(1300), 'a'.repeat(8000), 'eyJ'.repeat(2600), '://:'.repeat(2000)]) {
     const began = performance.now()
     redact(text)

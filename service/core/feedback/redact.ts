@@ -1,10 +1,9 @@
-/** What stands where a secret stood. */
 export const REDACTED = '[redacted]'
 
-/** Shapes of keys and tokens that say by themselves what they are. Whole: nothing of them is kept. */
+/** Shapes of known keys and tokens: the whole match is redacted. */
 const WHOLE: readonly RegExp[] = [
-  /-----BEGIN [A-Z0-9 ]{0,60}-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,60}-----|$)/g, // PEM, cut off or not
-  /\bsf(?:k|u|p|cb)_[A-Za-z0-9_-]{4,}/g, // our own
+  /-----BEGIN [A-Z0-9 ]{0,60}-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,60}-----|$)/g, // PEM, complete or truncated
+  /\bsf(?:k|u|p|cb)_[A-Za-z0-9_-]{4,}/g, // Berth's
   /\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?/g, // JWT
   /\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_[A-Za-z0-9_]{16,}|\bglpat-[A-Za-z0-9_-]{16,}/g,
   /\bxox[a-z]-[A-Za-z0-9-]{8,}|\bnpm_[A-Za-z0-9]{16,}|\bhf_[A-Za-z0-9]{16,}|\bpypi-[A-Za-z0-9_-]{16,}/g,
@@ -12,7 +11,7 @@ const WHOLE: readonly RegExp[] = [
   /\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[0-9A-Za-z_-]{30,}/g,
 ]
 
-/** What comes behind a word that says that it is secret: the word stays. */
+/** Values after a word that marks them as secret: the word is kept. */
 const BEHIND: readonly RegExp[] = [
   /(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}/gi,
   /(\b[a-z][a-z0-9+.-]*:\/\/[^\s:/@]{0,200}:)[^\s@/]{1,200}(?=@)/gi,
@@ -23,17 +22,17 @@ const BEHIND: readonly RegExp[] = [
 const LONG = /[A-Za-z0-9+/_=-]{32,}/g
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** A text without what is shaped like a key, a token or a private key. Twice is the same as once. Pure. */
+/** Returns the text with keys, tokens and private keys redacted. Idempotent. Pure. */
 export function redact(text: string): string {
   const known = WHOLE.reduce((rest, shape) => rest.replace(shape, REDACTED), text)
   const behind = BEHIND.reduce((rest, shape) => rest.replace(shape, `$1${REDACTED}`), known)
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Whether a word looks random: hexadecimal, or capitals, small letters and digits. Ids and paths are kept: feedback is about them. */
+/** Whether a word looks random: hexadecimal, or mixed case with digits. UUIDs and paths are kept, since feedback refers to them. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
-  const letters_min = word.startsWith('/') ? 24 : 16 // a path may have long names
+  const letters_min = word.startsWith('/') ? 24 : 16 // a path may contain long names
   return word.split('/').some((part) => {
     if (/^[0-9a-f]{32,}$/i.test(part)) return true
     return part.length >= letters_min && /[a-z]/.test(part) && /[A-Z]/.test(part) && /\d/.test(part)

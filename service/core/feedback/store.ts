@@ -10,7 +10,7 @@ export async function insertFeedback(tx: ChangeTx, row: Insertable<Database['fee
   await tx.insertInto('feedback').values(row).execute()
 }
 
-/** Newest first, without repeats. */
+/** Newest first, without duplicates. */
 export function listFeedback(db: Db, since: Date, limit: number): Promise<FeedbackRow[]> {
   return db
     .selectFrom('feedback')

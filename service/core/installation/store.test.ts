@@ -7,7 +7,7 @@ import { isUuid } from '../../lib/ids.ts'
 import { freshDatabase } from '../../../tests/support/postgres.ts'
 import { readInstallationId } from './store.ts'
 
-test('a database has one installation id, which both processes read and neither changes; one that is made anew has another', async () => {
+test('a database has one installation id, read-only to both processes; a recreated database has another', async () => {
   await using database = await freshDatabase()
   const id = await readInstallationId(readerOf(database.api))
   assert.ok(isUuid(id))

@@ -1,8 +1,8 @@
 import type { Reader } from '../../db/reader.ts'
 
 /**
- * The id of the installation that the database is of: made once, by the migration that made its table. Whoever keeps anything outside of
- * the database keeps this id beside it, and acts on no other installation's word.
+ * Returns the id of the installation, which the migration creates once. Data outside the database is stored with this id and ignores
+ * commands of any other installation.
  */
 export async function readInstallationId(reads: Reader): Promise<string> {
   const [row] = await reads.rows<{ id: string }>('installation.id', 'select id from installation', [])

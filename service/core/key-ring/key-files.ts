@@ -5,8 +5,8 @@ import { join } from 'node:path'
 const PRIVATE = 0o600
 
 /**
- * The content of a private file, made on first use. Two processes that start at once end up with the same: a link to a name
- * that exists fails, and the file is complete and synced before it has its name.
+ * Reads a private file, creating it on first use. Processes that start at once get the same content: the file is complete and synced
+ * before `link`, which fails where the name exists.
  */
 export async function readOrCreate(directory: string, name: string, make: () => Promise<Buffer> | Buffer): Promise<Buffer> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
@@ -18,14 +18,14 @@ export async function readOrCreate(directory: string, name: string, make: () => 
   try {
     await link(temporary, path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // somebody else was first: theirs is read below
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process was first: its file is read below
   } finally {
     await unlink(temporary)
   }
   return readFile(path)
 }
 
-/** Another content under the same name, whole at every moment. */
+/** Replaces a file atomically. */
 export async function replaceFile(directory: string, name: string, content: Buffer): Promise<void> {
   const path = join(directory, name)
   const temporary = temporaryName(path)
@@ -33,14 +33,14 @@ export async function replaceFile(directory: string, name: string, content: Buff
   await rename(temporary, path)
 }
 
-/** Names of the files of a folder, with the moments at which they were written; none where there is no folder. */
+/** Lists the files of a folder with their modification times. Creates the folder. */
 export async function filesIn(directory: string): Promise<{ name: string; written_at: Date }[]> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const names = await readdir(directory)
   return Promise.all(names.map(async (name) => ({ name, written_at: (await stat(join(directory, name))).mtime })))
 }
 
-/** Gone, or never there. */
+/** Deletes a file; no error where it is absent. */
 export async function dropFile(directory: string, name: string): Promise<void> {
   await rm(join(directory, name), { force: true })
 }
@@ -49,7 +49,7 @@ function temporaryName(path: string): string {
   return `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
 }
 
-/** null: there is none. */
+/** null: there is no such file. */
 export async function readExisting(path: string): Promise<Buffer | null> {
   try {
     return await readFile(path)

@@ -8,11 +8,11 @@ import { dropFile, filesIn, readExisting, readOrCreate } from './key-files.ts'
 import { announceKey, listKeys, writeCheck, type KeyRow } from './key-ring-store.ts'
 import { activeOf, FIRST_KEY_ID, PURPOSES, type Purpose } from './purposes.ts'
 
-/** Signs for this service alone: whoever has no key of the ring can make nothing that it takes for its own. */
+/** Authenticates data that only this service may create, by HMAC. */
 export interface KeyRing {
-  /** By the active key: its id, and so many bytes of the HMAC. */
+  /** Returns the id of the active key, followed by `bytes` bytes of the HMAC. */
   sign(bytes: number, ...parts: (string | Buffer)[]): Buffer
-  /** Whether any key of the ring has signed it so. What names no key was signed by the first. */
+  /** Whether a key of the ring made this signature. Without a key id, the first key is tried. */
   verifies(signed: Buffer, bytes: number, ...parts: (string | Buffer)[]): boolean
 }
 
@@ -21,7 +21,7 @@ export interface KeyRings extends Record<Purpose, KeyRing> {
 }
 
 export interface KeyRingDeps {
-  /** A folder that only this process's user can enter. All processes of the api share it. */
+  /** A folder that only the api's user can enter. All api processes share it. */
   directory: string
   db: Db
   listener: Pick<Listener, 'on'>
@@ -37,17 +37,17 @@ interface RingKey {
 
 const SECRET_BYTES = 32
 const KEY_ID_BYTES = 4
-/** The one secret of installations that had no ring: it becomes the first key of each purpose. */
+/** The single secret of installations older than the key ring: the first key of each purpose derives from it. */
 const UNVERSIONED_FILE = 'service-secret'
 const FILE = /^(cursor|idempotency)\.([0-9a-f]{8})\.key$/
 const RETRY_MS = 1000
 
-/** Reads all keys that are named in the database, makes those that nobody has made yet, and goes on to do so as they are announced. */
+/** Reads all announced keys, creates the missing ones, and reads again on each announcement. */
 export async function openKeyRings(deps: KeyRingDeps): Promise<KeyRings> {
   await announceFiles(deps)
   const rings = new Map<Purpose, RingKey[]>()
   for (const purpose of PURPOSES) rings.set(purpose, await readRing(deps, purpose))
-  await dropFile(deps.directory, UNVERSIONED_FILE) // what it was stands in the first keys
+  await dropFile(deps.directory, UNVERSIONED_FILE) // the first keys derive from it
   let reading: Promise<void> = Promise.resolve()
   let retry: NodeJS.Timeout | undefined
   const readAgain = () => {
@@ -61,7 +61,7 @@ export async function openKeyRings(deps: KeyRingDeps): Promise<KeyRings> {
     })
   }
   const unsubscribe = deps.listener.on('berth_service_key', readAgain)
-  readAgain() // one may have been announced between the first reading and the subscription
+  readAgain() // a key may have been announced between the first read and the subscription
   const keysOf = (purpose: Purpose) => rings.get(purpose) ?? []
   return {
     cursor: ringOf(() => keysOf('cursor'), deps.clock),
@@ -96,7 +96,7 @@ function macOf(secret: Buffer, bytes: number, parts: (string | Buffer)[]): Buffe
   return mac.digest().subarray(0, bytes)
 }
 
-/** Every purpose has a key, and every key that lies in the folder has a name in the database, though the database be an older one. */
+/** Announces every key file of the folder, as the database may be restored from an older backup, and a first key per purpose. */
 async function announceFiles({ directory, db, clock }: KeyRingDeps): Promise<void> {
   for (const { name, written_at } of await filesIn(directory)) {
     const [, purpose, key_id] = FILE.exec(name) ?? []
@@ -120,7 +120,7 @@ async function readRing(deps: KeyRingDeps, purpose: Purpose): Promise<RingKey[]>
   return readRing(deps, purpose)
 }
 
-/** null: retired, or lost. What a lost key has signed is refused: another secret under its name would not bring it back. */
+/** Returns null for a retired or lost key. Signatures of a lost key are refused; a new secret under its id would not restore them. */
 async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Promise<Buffer | null> {
   const { purpose, key_id, check_sha256, retired_at } = row
   const name = `${purpose}.${key_id}.key`
@@ -141,7 +141,7 @@ async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Pr
   return secret
 }
 
-/** A random one; the first key of an installation without a ring is what it signed with before. */
+/** Returns a random secret; for the first key, one derived from the secret before the ring, if there is one. */
 async function firstSecret(directory: string, purpose: Purpose, key_id: string): Promise<Buffer> {
   const before = key_id === FIRST_KEY_ID ? await readExisting(join(directory, UNVERSIONED_FILE)) : null
   return before === null ? randomBytes(SECRET_BYTES) : createHmac('sha256', before).update(purpose).digest()

@@ -11,7 +11,7 @@ after(() => rmSync(directory, { recursive: true }))
 const SUBJECT = { purpose: 'secret', row: 'secret_versions/a/1' }
 const VALUE = Buffer.from('geheim')
 
-test('what was sealed by the public half is opened by the private one, which lies in a file of mode 0600', async () => {
+test('a value sealed by the public key is opened by the private key, which is stored with mode 0600', async () => {
   const [one, again] = await Promise.all([openSealingKey(directory, 'first'), openSealingKey(directory, 'first')])
   assert.equal(one.key_id, again.key_id)
   assert.deepEqual(readdirSync(directory), ['first.jwk.json'])
@@ -26,7 +26,7 @@ test('what was sealed by the public half is opened by the private one, which lie
   assert.deepEqual(await openerOf([one]).open(SUBJECT, await sealer.seal(SUBJECT, large)), large)
 })
 
-test('a value is of its purpose and its row, and of no other', async () => {
+test('a sealed value opens only for its purpose and its row', async () => {
   const key = await openSealingKey(directory, 'first')
   const value = await (await sealerFor(key.public_jwk)).seal(SUBJECT, VALUE)
   for (const subject of [
@@ -58,7 +58,7 @@ test('a value that was changed anywhere, its header included, is not opened', as
   for (const part of [2, 3, 4]) await assert.rejects(openerOf([key]).open(SUBJECT, changed(part)), { code: 'ERR_JWE_DECRYPTION_FAILED' })
 })
 
-test('the key of before opens what it was sealed for, a key that is not here nothing; a sealer takes no private half', async () => {
+test('an older key still opens its values, an absent key opens nothing, and a sealer refuses a private key', async () => {
   const [before, now] = [await openSealingKey(directory, 'first'), await openSealingKey(directory, 'second')]
   const value = await (await sealerFor(before.public_jwk)).seal(SUBJECT, VALUE)
   assert.deepEqual(await openerOf([now, before]).open(SUBJECT, value), VALUE)

@@ -10,52 +10,51 @@ import {
 } from 'jose'
 import { readOrCreate } from './key-files.ts'
 
-/** Of what a value is. Opening it as anything else fails: nobody who can write rows can put one row's value into another. */
+/** The identity of a value. Opening it under another identity fails, so a value cannot be copied into another row. */
 export interface SealedSubject {
-  /** 'secret' */
   purpose: string
-  /** The row: table and primary key, as 'secret_versions/<uuid>/3'. */
+  /** Table and primary key, as 'secret_versions/<uuid>/3'. */
   row: string
 }
 
-/** Seals values for those who run machines, and cannot open one: it has the public half alone. */
+/** Seals values for the cells. Holds only the public key, so it cannot open them. */
 export interface Sealer {
   seal(subject: SealedSubject, value: Buffer): Promise<SealedValue>
 }
 
-/** Opens what was sealed for it. Throws where the value is of another subject, was changed, or was sealed for a key that is not here. */
+/** Opens sealed values. Throws where the subject differs, the value was changed, or its key is absent. */
 export interface Opener {
   open(subject: SealedSubject, value: SealedValue): Promise<Buffer>
 }
 
-/** `key_id` is a column of its own, beside the value: rows that need a key are counted by it. */
+/** `key_id` is also a column of its own: rows that need a key are counted by it. */
 export interface SealedValue {
   key_id: string
   /** A compact JWE. */
   sealed: string
 }
 
-/** A key pair whose private half never leaves its folder. */
+/** A key pair. The private key never leaves its folder. */
 export interface SealingKey {
   key_id: string
   public_jwk: JWK
   private_key: CryptoKey
 }
 
-/** One-time agreement with the public half, and AES-256-GCM by what was agreed on (RFC 7518, 4.6 and 5.3). */
+/** Ephemeral key agreement with the public key, then AES-256-GCM (RFC 7518, 4.6 and 5.3). */
 const AGREEMENT = 'ECDH-ES'
 const CIPHER = 'A256GCM'
 const CURVE = 'P-256'
-/** Of the protected header, which the cipher authenticates. */
+/** Name in the protected header, which the cipher authenticates. */
 const SUBJECT = 'berth_subject'
 
-/** The pair of this name in a folder of the opener's user, made on first use. */
+/** Reads the key pair of this name from a folder of the opener's user, creating it on first use. */
 export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {
   const file = `${name}.jwk.json`
   return sealingKeyOf(file, await readOrCreate(directory, file, newKeyText))
 }
 
-/** The pair that a file holds. */
+/** Parses a key file. */
 export async function sealingKeyOf(file: string, content: Buffer): Promise<SealingKey> {
   const jwk = JSON.parse(content.toString('utf8')) as JWK
   const private_key = await importJWK(jwk, AGREEMENT)
@@ -64,7 +63,7 @@ export async function sealingKeyOf(file: string, content: Buffer): Promise<Seali
   return { key_id: await calculateJwkThumbprint(jwk), public_jwk: { kty, crv, x, y }, private_key }
 }
 
-/** A new pair, as its file has it. */
+/** Returns a new key pair in the format of its file. */
 export async function newKeyText(): Promise<Buffer> {
   const { privateKey } = await generateKeyPair(AGREEMENT, { crv: CURVE, extractable: true })
   return Buffer.from(`${JSON.stringify(await exportJWK(privateKey))}\n`)
@@ -82,7 +81,7 @@ export async function sealerFor(public_jwk: JWK): Promise<Sealer> {
   }
 }
 
-/** @param keys the one that is sealed for now, and those before it. */
+/** @param keys the current key, and older ones. */
 export function openerOf(keys: readonly SealingKey[]): Opener {
   return {
     async open(subject, { key_id, sealed }) {
@@ -96,7 +95,7 @@ export function openerOf(keys: readonly SealingKey[]): Opener {
   }
 }
 
-/** No two subjects have one text. */
+/** Encodes a subject unambiguously. */
 function subjectText({ purpose, row }: SealedSubject): string {
   return JSON.stringify([purpose, row])
 }

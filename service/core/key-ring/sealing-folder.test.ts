@@ -23,7 +23,7 @@ const script = async (text: string) => {
   return path
 }
 
-test('a key that a program wraps opens what was sealed for it, and its file has nothing of the private half', async () => {
+test('a wrapped key opens its values, and its file does not contain the private key', async () => {
   const folder = sealingFolder(join(scratch, 'wrapped'), wrappingBy(program))
   const made = await folder.make('first')
   const key = await made.open()
@@ -36,7 +36,7 @@ test('a key that a program wraps opens what was sealed for it, and its file has 
   assert.doesNotMatch(text + Buffer.from((JSON.parse(text) as { wrapped: string }).wrapped, 'base64').toString(), /"d"|crv/)
 })
 
-test('files that are wrapped and files that are not lie in one folder; which keys are there is seen without the program', async () => {
+test('wrapped and plain key files share a folder, and listing them does not run the program', async () => {
   const directory = join(scratch, 'both')
   const plain = await sealingFolder(directory, null).make('plain')
   const wrapped = await sealingFolder(directory, wrappingBy(program)).make('wrapped')
@@ -47,7 +47,7 @@ test('files that are wrapped and files that are not lie in one folder; which key
   await assert.rejects(async () => closed?.open(), /secret_keys_command/)
 })
 
-test('a file of another key than it says, and one that is changed, is an error; one that is no file of a key stops no other', async () => {
+test('a swapped or changed key file is an error, and an invalid one does not affect the others', async () => {
   const directory = join(scratch, 'spoilt')
   const folder = (spoilt?: (name: string) => void) => sealingFolder(directory, wrappingBy(program), spoilt)
   const [one, two] = [await folder().make('one'), await folder().make('two')]
@@ -66,7 +66,7 @@ test('a file of another key than it says, and one that is changed, is an error; 
   assert.equal((await found.find(({ file }) => file === one.file)?.open())?.key_id, one.key_id)
 })
 
-test('a program that fails, answers nothing, too much or too late makes no key, and says why', async () => {
+test('a program that fails, answers nothing, too much or too late creates no key and reports why', async () => {
   const directory = join(scratch, 'failing')
   const refused = (path: string, answer_ms = 20_000) => sealingFolder(directory, wrappingBy(path, answer_ms)).make('key')
   await assert.rejects(refused(join(scratch, 'is-not-there')), /ENOENT/)
@@ -78,7 +78,7 @@ test('a program that fails, answers nothing, too much or too late makes no key, 
   assert.deepEqual(await readdir(directory), [])
 })
 
-test('a program has nothing of the environment of the service', async () => {
+test('the wrapping program gets no environment of the service', async () => {
   process.env['BERTH_CANARY'] = 'canary'
   const seen = await wrappingBy(await script('env')).wrap(Buffer.alloc(0))
   assert.match(seen.toString(), /PATH=/)

@@ -10,7 +10,7 @@ const PLAIN = '.jwk.json'
 const WRAPPED = '.wrapped.json'
 const WrappedFile = Type.Object({ key_id: Type.String({ minLength: 1 }), wrapped: Type.String({ minLength: 1 }) })
 
-/** A file with a key pair. Of one that is wrapped the private half is asked for when the pair is opened, and not before. */
+/** A file with a key pair. A wrapped private key is unwrapped only when the pair is opened. */
 export interface KeyFile {
   file: string
   key_id: string
@@ -18,13 +18,13 @@ export interface KeyFile {
 }
 
 export interface SealingFolder {
-  /** What lies there. A file that holds no key is told, and stops nobody from using the others. */
+  /** Lists the key files. An invalid file is reported through `spoilt` and skipped. */
   files(): Promise<KeyFile[]>
-  /** The pair of this name, made on first use: wrapped, where there is something that wraps. */
+  /** Returns the key pair of this name, created on first use, and wrapped where a `Wrapping` is set. */
   make(name: string): Promise<KeyFile>
 }
 
-/** A folder of the opener's user with the key pairs that secrets are sealed for. */
+/** Opens a folder with the key pairs for which secrets are sealed. */
 export function sealingFolder(
   directory: string,
   wrapping: Wrapping | null,
@@ -55,7 +55,7 @@ async function newWrapped(file: string, wrapping: Wrapping): Promise<Buffer> {
   const text = await newKeyText()
   const { key_id } = await sealingKeyOf(file, text)
   const wrapped = await wrapping.wrap(text)
-  // A program that cannot open what it has closed would lose every secret with the next start.
+  // A program that cannot unwrap its own output would lose every secret at the next start.
   if (!(await wrapping.unwrap(wrapped)).equals(text)) throw new Error('What was wrapped is unwrapped as something else')
   return Buffer.from(`${JSON.stringify({ key_id, wrapped: wrapped.toString('base64') })}\n`)
 }
@@ -78,7 +78,7 @@ async function keyFileOf(file: string, content: Buffer, wrapping: Wrapping | nul
   }
 }
 
-/** None where there is no folder, or none that may be read: the doctor looks, and makes nothing. */
+/** Returns nothing where the folder is absent or unreadable: the doctor only reads, and creates nothing. */
 async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** Keeps private keys for a folder that others may read: what lies there is of use only to whoever may ask it. */
+/** Wraps private keys with a key service: a copy of the folder is useless without that service. */
 export interface Wrapping {
   wrap(key: Buffer): Promise<Buffer>
   unwrap(wrapped: Buffer): Promise<Buffer>
@@ -10,12 +10,12 @@ export interface Wrapping {
 const ANSWER_MS = 20_000
 const ANSWER_BYTES_MAX = 64 * 1024
 const COMPLAINT_CHARACTERS_MAX = 500
-/** It gets nothing else of ours: the environment of a process of the service has the password of the database. */
+/** The only environment of the program: the service's own environment contains the database password. */
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
 
 /**
- * A program that does it, as the client of a key service: started with `wrap` or `unwrap`, it reads what is to be wrapped or unwrapped
- * from its standard input, and writes the result to its standard output.
+ * Wraps through a program, such as the client of a key service. It is started with `wrap` or `unwrap`, reads the input from stdin, and
+ * writes the result to stdout.
  */
 export function wrappingBy(program: string, answer_ms: number = ANSWER_MS): Wrapping {
   const run = (verb: 'wrap' | 'unwrap') => (given: Buffer) => answerOf(program, verb, given, answer_ms)
@@ -24,13 +24,13 @@ export function wrappingBy(program: string, answer_ms: number = ANSWER_MS): Wrap
 
 async function answerOf(program: string, verb: string, given: Buffer, answer_ms: number): Promise<Buffer> {
   const failed = (why: string) => new Error(`${program} ${verb}: ${why}`)
-  // A group of its own: what it starts in turn ends with it.
+  // Starts a process group, so that the program's children are killed with it.
   const child = spawn(program, [verb], { env: ENVIRONMENT, detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
   const end = () => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
     } catch {
-      // it has ended by itself
+      // the program has already exited
     }
   }
   const deadline = setTimeout(end, answer_ms)
@@ -44,7 +44,7 @@ async function answerOf(program: string, verb: string, given: Buffer, answer_ms:
     child.stderr.setEncoding('utf8').on('data', (part: string) => {
       if (complaint.length < COMPLAINT_CHARACTERS_MAX) complaint += part
     })
-    child.stdin.on('error', () => undefined) // it reads no more: its exit says why
+    child.stdin.on('error', () => undefined) // the program stopped reading: its exit code says why
     child.stdin.end(given)
     const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
     const said = complaint.trim().slice(0, COMPLAINT_CHARACTERS_MAX)

@@ -34,7 +34,7 @@ export function listApiKeys(db: Db) {
     .execute()
 }
 
-/** @returns the key, where it was in force until now. */
+/** @returns the revoked key; undefined: it was not in force. */
 export function revokeApiKey(tx: ChangeTx, key_id: string, now: Date) {
   return tx
     .updateTable('api_keys')

@@ -1,4 +1,4 @@
-/** What a layer has under one name: machine/internal/wire/layer.go. A whiteout says that there is nothing, whatever the layers below have. */
+/** An entry of a layer (machine/internal/wire/layer.go). A whiteout hides the name in all layers below. */
 export interface LayerEntry {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
@@ -8,8 +8,8 @@ export interface LayerEntry {
   gid: number
   sha256?: string
   target?: string
-  /** What the layers below have in this directory is not seen. */
+  /** Hides the content of this directory in the layers below. */
   opaque?: boolean
-  /** The layers below have this directory under another name, or path. */
+  /** Path of this directory in the layers below, where it differs. */
   redirect?: string
 }

@@ -6,12 +6,12 @@ import type { ChangeTx } from '../changes/mutate.ts'
 
 export type Mail = Selectable<Database['mails']>
 
-/** A mail that is to be sent: to an address, to a person, or of an invitation. */
+/** A mail to send, to an address, a person or an invitation. */
 export type NewMail = { kind: MailKind; email: string } & Partial<
   Pick<Insertable<Database['mails']>, 'person_id' | 'invitation_id' | 'spend_alert_id'>
 >
 
-/** It is sent soon after the change that asks for it is committed, and not at all where the change is not. */
+/** Queues a mail. It is sent soon after the commit of the change, and never where the change rolls back. */
 export async function insertMail(tx: ChangeTx, { ids, now }: { ids: Ids; now: Date }, mail: NewMail): Promise<void> {
   const { person_id = null, invitation_id = null, spend_alert_id = null } = mail
   const times = { created_at: now, next_try_at: now, sent_at: null, given_up_at: null }

@@ -3,7 +3,7 @@ import type { Role } from '../../../contract/access.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Every decision that depends on who the members are holds this lock: two owners who remove each other come one after the other. */
+/** Locks the organization. Every decision about its members takes this lock, so that two owners cannot remove each other at once. */
 export async function lockOrganization(tx: ChangeTx, id: string): Promise<Selectable<Database['organizations']> | undefined> {
   return tx.selectFrom('organizations').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
@@ -28,7 +28,7 @@ export async function countOwners(tx: ChangeTx, organization_id: string): Promis
   return count
 }
 
-/** How many organizations a person owns. The person is locked, so that organizations that are made at once do not exceed the limit. */
+/** Counts the organizations that a person owns. Locks the person, so that concurrent creations cannot exceed the limit. */
 export async function countOwned(tx: ChangeTx, person_id: string): Promise<number> {
   await tx.selectFrom('people').select('id').where('id', '=', person_id).forUpdate().execute()
   const { count } = await tx
@@ -40,7 +40,7 @@ export async function countOwned(tx: ChangeTx, person_id: string): Promise<numbe
   return count
 }
 
-/** @returns false: they are a member already, and stay what they are. */
+/** @returns false: the person is a member already, and keeps their role. */
 export async function insertMembership(tx: ChangeTx, membership: Insertable<Database['memberships']>): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await tx
     .insertInto('memberships')

@@ -4,10 +4,10 @@ import type { Ids } from '../../lib/ids.ts'
 import { writeDesiredState } from '../workspaces/state-store.ts'
 import { aboutWorkspace, insertOperation } from './store.ts'
 
-/** What the table of commands says where a command means an operation. */
+/** A decision of the command table to start an operation. */
 export type Operate = Extract<Decision, { kind: 'operate' }>
 
-/** A workspace that the transaction has locked. */
+/** The row of a workspace that the transaction has locked. */
 export interface Locked {
   id: string
   organization_id: string
@@ -16,9 +16,9 @@ export interface Locked {
 }
 
 /**
- * Records the operation that a command means for a workspace that nothing holds. Whoever begins one has asked the table of commands, and,
- * where it starts a machine, admission (`core/admission`). Throws Again where another operation holds the workspace.
- * @returns its id.
+ * Records an operation on a workspace that no other operation locks. The caller has checked the command table and, for a start, admission
+ * (`core/admission`). Throws Again where another operation locks the workspace.
+ * @returns the operation's id.
  */
 export async function beginOperation(
   { ids }: { ids: Ids },

@@ -7,20 +7,20 @@ import type { Database } from '../../db/schema.ts'
 import { Again } from '../changes/again.ts'
 import { actorFacts } from '../changes/audit.ts'
 
-/** An operation to be. `workspace_id` is what the API shows: null for one that is about no workspace. */
+/** A new operation. `workspace_id` is the one that the API shows; null: the operation concerns no workspace. */
 export interface NewOperation {
   id: string
   kind: OperationKind
   subject: { kind: OperationSubject; id: string }
   organization_id: string
-  /** null: of one that is about an organization. */
+  /** null: the operation concerns an organization. */
   project_id: string | null
   workspace_id: string | null
-  /** Of a fork. */
+  /** Only for a fork. */
   source_workspace_id?: string
-  /** Of a fork whose source is being captured for another one: it waits for that capture, and does not hold its source. */
+  /** Only for a fork: it waits for a capture that another fork of its source makes, and does not lock the source. */
   joins?: boolean
-  /** The cell that is to do it; null: any. */
+  /** The cell that must run it; null: any cell. */
   cell_id: string | null
   input: Record<string, unknown>
   now: Date
@@ -28,31 +28,28 @@ export interface NewOperation {
 
 type About = Pick<NewOperation, 'subject' | 'organization_id' | 'project_id' | 'workspace_id'>
 
-/** What an operation of a workspace is about, and whose it is. */
 export function aboutWorkspace({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
   return { subject: { kind: 'workspace', id }, organization_id, project_id, workspace_id: id }
 }
 
-/** Whose an operation of a volume is. */
 export function aboutVolume({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
   return { subject: { kind: 'volume', id }, organization_id, project_id, workspace_id: null }
 }
 
-/** Whose a build's operation is. */
 export function aboutBuild({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
   return { subject: { kind: 'template_build', id }, organization_id, project_id, workspace_id: null }
 }
 
 /**
- * The step of a fork that waits for the capture which another fork of its source is about (decision 256). Where that one ends without
- * a capture, the database hands the source to the first of these (trigger hold_passes).
+ * The step of a fork that waits for another fork's capture of its source (decision 256). Where that fork ends without a capture, the
+ * trigger hold_passes gives the source's lock to the first waiting fork.
  */
 export const JOINED = 'joined'
 
-/** Which operations wait for room, and for how long (App, "Capacity wait"). */
+/** Operations that wait for capacity until a deadline (App, "Capacity wait"). */
 const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
-/** The row of an operation that nobody has begun: every one begins as this. Whoever makes the change is who asked. */
+/** Returns the row of a queued operation, requested by the actor of the change. */
 export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
   const { subject, source_workspace_id = null, joins = false, input, now, ...columns } = operation
   return {
@@ -75,16 +72,16 @@ export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<
   }
 }
 
-/** Workspaces that an operation holds, and what tool calls meet meanwhile. */
+/** Workspaces that an operation locks, and the `tool_gate` of their tool calls while it runs. */
 export interface Hold {
   workspace_ids: readonly string[]
   gate: 'open' | 'closed' | 'read_only'
 }
 
 /**
- * Records an operation with what it holds. Throws Again where another operation holds one of these workspaces. One statement: a caller
- * waits, and each way to the database takes its time.
- * @param hold null where the operation keeps no workspace from other operations.
+ * Inserts an operation and its workspace locks in one statement, to save a round trip. Throws Again where another operation locks one of
+ * the workspaces.
+ * @param hold null: the operation locks no workspace.
  */
 export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: Hold | null): Promise<void> {
   if (hold === null) return void (await tx.insertInto('operations').values(operationRow(tx, operation)).execute())
@@ -105,7 +102,7 @@ export function refuseUnlessHeld(held: bigint | undefined, { workspace_ids }: Ho
   if (held !== BigInt(workspace_ids.length)) throw new Again('another operation holds the workspace')
 }
 
-/** A deletion that has been made already: nothing is left to do, only to be told. */
+/** Inserts a delete operation that has already succeeded, only for the caller to read. */
 export async function insertFinishedDelete(tx: ChangeTx, { id, now, ...about }: About & Pick<NewOperation, 'id' | 'now'>): Promise<void> {
   const row = operationRow(tx, { ...about, id, kind: 'delete', cell_id: null, input: {}, now })
   await tx
@@ -118,7 +115,7 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
 }
 
-/** Forks that wait for a capture of this workspace, and are nobody's yet. */
+/** Locks and returns the forks that wait for a capture of this workspace and belong to no process yet. */
 export async function readJoined(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
     select id, workspace_id from operations
@@ -127,12 +124,12 @@ export async function readJoined(tx: ChangeTx, source_workspace_id: string): Pro
   return rows
 }
 
-/** Takes a workspace from an operation that holds it beside its own, and goes on. */
+/** Releases one workspace lock of an operation, which continues. */
 export async function letGoOf(tx: ChangeTx, operation_id: string, workspace_id: string): Promise<void> {
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Ends an operation that a delete or its caller overtakes, and lets go of everything that it holds. */
+/** Cancels an operation, for a delete or at the caller's request, and releases all its workspace locks. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,

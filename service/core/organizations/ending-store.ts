@@ -1,8 +1,8 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
 /**
- * From here on nothing new is made in it: its keys and invitations are good no more, its ports are closed, and it has no members, so every
- * caller is told that it is not there. Its workspaces end later, one by one.
+ * Blocks new work in an organization: revokes its keys and invitations, closes its ports, and removes its members. To every caller it no
+ * longer exists. Its workspaces are deleted later, one by one.
  */
 export async function beginEnding(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
@@ -21,7 +21,7 @@ export async function beginEnding(tx: ChangeTx, id: string, now: Date): Promise<
   await tx.deleteFrom('memberships').where('organization_id', '=', id).execute()
 }
 
-/** Its slug stays, so that nobody else is taken for it. */
+/** Marks the organization deleted. Keeps its slug, so that no other organization can take it. */
 export async function markEnded(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx
     .updateTable('organizations')
@@ -30,7 +30,7 @@ export async function markEnded(tx: ChangeTx, id: string, now: Date): Promise<vo
     .execute()
 }
 
-/** Templates of it open nothing any more. */
+/** Archives all templates, so that no workspace opens from them. */
 export async function archiveTemplates(tx: ChangeTx, organization_id: string, now: Date): Promise<number> {
   const { numUpdatedRows } = await tx
     .updateTable('templates')

@@ -27,7 +27,7 @@ export async function insertOrganization(tx: ChangeTx, organization: Insertable<
   await tx.insertInto('organizations').values(organization).execute()
 }
 
-/** Its name, its plan, and whether it may start anything. `allowance` is JSON. */
+/** `allowance` is JSON. */
 export type OrganizationChange = Partial<
   Pick<Insertable<Database['organizations']>, 'name' | 'plan_id' | 'refuses_starts' | 'grace_until' | 'allowance_exhausted' | 'allowance'>
 >

@@ -5,7 +5,7 @@ import type { ChangeTx } from '../changes/mutate.ts'
 export type Credentials = Selectable<Database['person_credentials']>
 export type CredentialsChange = Partial<Omit<Credentials, 'person_id'>>
 
-/** The row, locked: whatever else is about a person's credentials waits. It is made where there is none. */
+/** Locks the row, and creates it where absent. Every other change of the person's credentials waits. */
 export async function lockCredentials(tx: ChangeTx, person_id: string): Promise<Credentials> {
   await tx
     .insertInto('person_credentials')
@@ -19,7 +19,7 @@ export async function writeCredentials(tx: ChangeTx, person_id: string, change: 
   await tx.updateTable('person_credentials').set(change).where('person_id', '=', person_id).execute()
 }
 
-/** Whether the password is still the one that was checked: it may have been replaced since, and then the check says nothing. */
+/** Whether the checked password is still current; locks it. It may have been replaced since the check. */
 export async function holdPassword(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
   const row = await tx
     .selectFrom('person_credentials')
@@ -37,7 +37,7 @@ export async function replaceRecoveryCodes(tx: ChangeTx, person_id: string, dige
   if (rows.length > 0) await tx.insertInto('recovery_codes').values(rows).execute()
 }
 
-/** @returns whether it was there and unused. */
+/** @returns whether the code existed unused. */
 export async function takeRecoveryCode(tx: ChangeTx, person_id: string, code_sha256: Buffer, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('recovery_codes')
@@ -49,7 +49,7 @@ export async function takeRecoveryCode(tx: ChangeTx, person_id: string, code_sha
   return numUpdatedRows > 0n
 }
 
-/** @returns whether there is a person of this address already, who then stays as they are. */
+/** @returns false: the address already belongs to a person, who stays unchanged. */
 export async function insertPerson(
   tx: ChangeTx,
   person: { id: string; email: string; email_verified: boolean; display_name: string | null; created_at: Date },

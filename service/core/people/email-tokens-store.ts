@@ -4,7 +4,7 @@ import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Those of the same purpose before it are good no more. A mail that is tried again has the same token. */
+/** Inserts a token and invalidates earlier ones of the purpose. A retried mail inserts the same token again. */
 export async function insertEmailToken(tx: Tx, token: Omit<Insertable<Database['email_tokens']>, 'used_at'>): Promise<void> {
   await tx
     .deleteFrom('email_tokens')
@@ -20,7 +20,7 @@ export async function insertEmailToken(tx: Tx, token: Omit<Insertable<Database['
     .execute()
 }
 
-/** Uses a token up: of many who come with it at once, one has it. @param person_id where only that person may use it. */
+/** Uses a token once; a concurrent second use gets undefined. @param person_id restricts the token to this person. */
 export function takeEmailToken(
   tx: ChangeTx,
   { token_sha256, purpose, person_id, now }: { token_sha256: Buffer; purpose: EmailTokenPurpose; person_id?: string; now: Date },

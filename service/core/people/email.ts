@@ -5,11 +5,11 @@ const LOCAL = /^[^\s"(),:;<>[\]\\@\p{C}]{1,64}$/u
 const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
 
 /**
- * The one way in which an address is written, whatever case, composition or width it comes in; null where it is none. What is kept is also
- * what mail is sent to, so that an account belongs to whoever has the mailbox. Pure.
+ * Normalises case, composition and width of an address; null: it is no address. Mail goes to the normalised address, so the account
+ * belongs to the owner of that mailbox. Pure.
  */
 export function normalizeEmail(text: string): string | null {
-  // Upper case first: some letters have two small forms.
+  // Upper case first: some letters have two lower-case forms.
   const [local = '', domain = '', ...others] = text.trim().normalize('NFKC').toUpperCase().toLowerCase().split('@')
   const host = domainToASCII(domain)
   const email = `${local}@${host}`

@@ -7,17 +7,17 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** What the api alone can read of people, by a key in its own folder: whoever has the database alone has neither secrets nor links. */
+/** Protects people's secrets with a key outside the database: a copy of the database reveals neither secrets nor links. */
 export interface PersonSecrets {
-  /** For the second factor of a person. */
+  /** Seals the second factor of a person. */
   seal(person_id: string, value: Buffer): Buffer
-  /** null: it was sealed by another key, or for somebody else. */
+  /** null: sealed by another key, or for another person. */
   open(person_id: string, sealed: Buffer): Buffer | null
-  /** The token of a mail's link: the same whenever the mail is tried again. */
+  /** Returns the token of a mail's link: the same each time the mail is retried. */
   tokenOf(mail_id: string): string
 }
 
-/** @param directory of the api's user; all processes of the api share it. */
+/** @param directory of the api's user, shared by all api processes. */
 export async function openPersonSecrets(directory: string): Promise<PersonSecrets> {
   const secret = await readOrCreate(directory, FILE, () => randomBytes(KEY_BYTES))
   if (secret.length !== KEY_BYTES) throw new Error(`${FILE} in ${directory} is no key: put it back from a backup`)
@@ -39,14 +39,14 @@ export async function openPersonSecrets(directory: string): Promise<PersonSecret
           .setAuthTag(tag)
         return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()])
       } catch {
-        return null // of another key: whoever has a recovery code still comes in
+        return null // sealed by another key: the person still signs in with a recovery code
       }
     },
     tokenOf: (mail_id) => createHmac('sha256', linking).update(mail_id).digest('base64url'),
   }
 }
 
-/** How tokens of links and recovery codes are kept. Both are long and random: no slow hash is needed. */
+/** Hashes tokens of links and recovery codes. Both are long and random, so a fast hash is enough. */
 export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }

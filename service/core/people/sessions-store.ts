@@ -5,7 +5,7 @@ import { deleteOld } from '../../db/delete-old.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** A new session, and the end of those that were used longest ago where a person has too many. */
+/** Inserts a session, and ends the least recently used ones above the limit. */
 export async function insertSession(tx: ChangeTx, session: Insertable<Database['person_sessions']>): Promise<void> {
   await tx.insertInto('person_sessions').values(session).execute()
   const kept = tx
@@ -28,8 +28,8 @@ export async function insertSession(tx: ChangeTx, session: Insertable<Database['
 export type SessionChange = Partial<Pick<Selectable<Database['person_sessions']>, 'mfa_pending' | 'stepped_up_at'>>
 
 /**
- * Puts another token in the place of the one that was shown: of two calls with the same one, one goes on.
- * @returns the session; undefined where the token is not in force any more.
+ * Replaces the token of a session. Of two concurrent calls with the same token, one succeeds.
+ * @returns the session; undefined: the token is no longer in force.
  */
 export function rotateSession(
   tx: ChangeTx,
@@ -45,7 +45,7 @@ export function rotateSession(
     .executeTakeFirst()
 }
 
-/** All in force of a person but one. @returns how many ended. */
+/** Ends all sessions of a person except one. @returns the number ended. */
 export async function revokeSessions(tx: ChangeTx, person_id: string, now: Date, except: string | null = null): Promise<number> {
   const { numUpdatedRows } = await tx
     .updateTable('person_sessions')
@@ -72,7 +72,7 @@ export async function revokeSession(tx: ChangeTx, person_id: string, id: string,
   return true
 }
 
-/** Sessions whose time was over before then, also those that were ended earlier. */
+/** Deletes sessions that expired before then, whether revoked or not. */
 export async function forgetSessions(db: Db, expired_before: Date): Promise<number> {
   return deleteOld(db, 'person_sessions', sql`expires_at < ${expired_before}`)
 }

@@ -9,13 +9,13 @@ const made: Record<CredentialKind, string> = {
   callback: newCredential('callback'),
 }
 
-test('a credential has a digest as what it is, and none as anything else', () => {
+test('a credential has a digest as its own kind only', () => {
   for (const kind of CREDENTIAL_KINDS) {
     for (const other of CREDENTIAL_KINDS) assert.equal(digestOf(other, made[kind]) !== null, other === kind, `${kind} as ${other}`)
   }
 })
 
-test('what is longer, shorter or of other characters is no credential', () => {
+test('a text of another length or alphabet is no credential', () => {
   const { token } = made
   for (const value of [
     '',
@@ -31,7 +31,7 @@ test('what is longer, shorter or of other characters is no credential', () => {
   }
 })
 
-test('a link has one cookie, another link another, and the cookie does not hold the link', () => {
+test('each link has its own cookie, which does not contain the link', () => {
   const link = newCredential('link')
   assert.equal(cookieOf(link), cookieOf(link))
   assert.notEqual(cookieOf(link), cookieOf(newCredential('link')))

@@ -1,10 +1,10 @@
-/** RFC 4648 in lower case: names of hosts know no case, and a hyphen ends the port. */
+/** RFC 4648 in lower case: host names are case-insensitive, and a hyphen ends the port. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
-const CHARACTERS = 26 // of five bits each, for 128
-const SPARE_BITS = 2n // at the end, always 0: each workspace has one name
+const CHARACTERS = 26 // of five bits each, for 128 bits
+const SPARE_BITS = 2n // at the end, always 0, so that each workspace has one name
 const SHAPE = /^[a-z2-7]{26}$/
 
-/** How host names call a workspace: its id in 26 characters. portd (machine/internal/ports) reads the same. */
+/** Returns the workspace's name in host names: its id in 26 characters. portd (machine/internal/ports) parses the same form. */
 export function hostIdOf(workspace_id: string): string {
   let bits = BigInt(`0x${workspace_id.replaceAll('-', '')}`) << SPARE_BITS
   let text = ''
@@ -15,7 +15,7 @@ export function hostIdOf(workspace_id: string): string {
   return text
 }
 
-/** null: no workspace is called so. */
+/** null: no workspace has this name. */
 export function workspaceOf(host_id: string): string | null {
   if (!SHAPE.test(host_id)) return null
   let bits = 0n

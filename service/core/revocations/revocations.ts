@@ -10,20 +10,21 @@ import { askEnforcers } from './asked-store.ts'
 
 export interface Revocations {
   /**
-   * Waits until all that was committed before this call holds wherever it is enforced. Notifications arrive in the order of their
-   * commits, so the process that answers has heard of it. After the bound it holds by itself: see `revocation_held_seconds_max`.
+   * Waits until every enforcing process has applied all changes committed before this call. Notifications arrive in commit order, so a
+   * process that answers has applied them. Resolves after the time limit too: by then the change holds without an answer
+   * (`revocation_held_seconds_max`).
    */
   held(scope: RevocationScope, signal: AbortSignal): Promise<void>
-  /** Lets every call that waits answer at once: the process is about to end. */
+  /** Resolves every waiting call at once: the process is about to exit. */
   close(): void
 }
 
 interface Waiter {
   scope: RevocationScope
-  /** Answers to questions from this number on count. */
+  /** Lowest question number whose answers count. */
   from: number
   answered: Set<string>
-  /** null: not known yet. */
+  /** Processes that must answer; null: not known yet. */
   expected: Set<string> | null
   done(): void
 }
@@ -36,7 +37,7 @@ interface Context {
   clock: Clock
   logger: Logger
   listener_name: string
-  /** How long a call waits at most. */
+  /** Longest wait of a call. */
   seconds: number
 }
 
@@ -58,7 +59,7 @@ export function openRevocations({ db, listener, clock, logger, listener_name, se
       look(waiter)
     }
   }
-  // One question stands for all who wait: it comes after the commits of all. They are asked one after the other, however many wait.
+  // One question serves all waiters of a scope: it follows all their commits. Scopes are asked one after another.
   const askAgain = async () => {
     for (const scope of new Set([...waiters].map((waiter) => waiter.scope))) {
       last += 1
@@ -85,12 +86,12 @@ export function openRevocations({ db, listener, clock, logger, listener_name, se
       look(waiter)
     }
   })
-  // What this process has heard of keys before, it does not let in any more: its verdicts were dropped as it heard.
+  // The listener has already applied earlier notifications about keys: the token cache was cleared as they arrived.
   const stop_answering = listener.on('berth_revocation', (text) => {
     const asked = text === null ? null : parseAsk(text)
     const pid = listener.pid()
     if (asked === null || pid === null) return
-    tellConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // it is asked again
+    tellConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
   })
   return {
     async held(scope, signal) {

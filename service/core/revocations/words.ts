@@ -1,12 +1,12 @@
 import { isUuid } from '../../lib/ids.ts'
 
-/** What a revocation is about: who enforces it is asked for no more than that. */
+/** Scope of a revocation: only its enforcers are asked. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** How the listener of an api names itself to the database. A revocation asks each of them. */
+/** `application_name` of an api's listener connection. A revocation asks each of them. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
-/** An api's question whether everything that was committed before it holds. Numbers of one asker grow. */
+/** An api's question whether all changes committed before it are applied. Numbers of one asker increase. */
 export interface RevocationAsk {
   asker: string
   number: number
@@ -26,7 +26,7 @@ export function answerText({ by, ...ask }: RevocationAnswer): string {
   return `${askText(ask)} ${by}`
 }
 
-/** null: it is none. */
+/** null: the text is no question. */
 export function parseAsk(text: string): RevocationAsk | null {
   const [asker = '', number = '', scope = '', ...more] = text.split(' ')
   return more.length === 0 && isUuid(asker) && isScope(scope) && isNumber(number) ? { asker, number: Number(number), scope } : null
@@ -38,7 +38,7 @@ export function parseAnswer(text: string): RevocationAnswer | null {
   return ask && { ...ask, by: text.slice(at + 1) }
 }
 
-/** The workspace or project of a scope. */
+/** Returns the id in a scope of this kind, else null. */
 export function idOf(scope: RevocationScope, kind: 'workspace' | 'project'): string | null {
   return scope.startsWith(`${kind}:`) ? scope.slice(kind.length + 1) : null
 }

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../key-ring/sealed-values.ts'
 
-/** The private key of an authority (PKCS #8, DER) as it is kept. */
+/** The sealed private key of an authority (PKCS #8, DER). */
 export interface SealedAuthority {
   id: string
   key_id: string
@@ -21,14 +21,13 @@ export async function resealAuthority(opener: Opener, sealer: Sealer, authority:
   return sealAuthority(sealer, authority.id, await openAuthority(opener, authority))
 }
 
-/** By what people know a placeholder. */
 export const PLACEHOLDER_PREFIX = 'berth-secret-'
 const PLACEHOLDER_BYTES = 20
 const PLACEHOLDER = new RegExp(`${PLACEHOLDER_PREFIX}[0-9a-f]{${2 * PLACEHOLDER_BYTES}}`)
 
 /**
- * What a workspace has in the place of a value. Nobody can guess it who has not the authority's key. It stays over rotations, so that what
- * runs goes on, and over forks, which have the authority of their source.
+ * Returns the text that a workspace has instead of a secret's value. It cannot be guessed without the authority's key. It survives
+ * rotations, so that running processes continue, and forks, which share the authority of their source.
  */
 export function placeholderOf(private_key: Buffer, secret_id: string): string {
   const digest = createHmac('sha256', private_key).update(`placeholder ${secret_id}`).digest()

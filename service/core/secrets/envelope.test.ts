@@ -18,7 +18,7 @@ before(async () => {
   opener = openerOf([key])
 })
 
-test('a value with one bit flipped anywhere is refused, never another value', async () => {
+test('a value with one flipped bit is refused, and never opens as another value', async () => {
   const sealed = await sealSecret(sealer, OF, 'geheim')
   assert.equal(await openSecret(opener, OF, sealed), 'geheim')
   for (let bit = 0; bit < sealed.ciphertext.length * 8; bit++) {
@@ -45,7 +45,7 @@ test('a ciphertext or a data key of another organization, secret or version is r
   }
 })
 
-test('no two seals share a data key or a nonce, also of the same value', async () => {
+test('no two seals share a data key or a nonce, even for the same value', async () => {
   const seen = new Set<string>()
   const count = 2000
   for (let n = 0; n < count; n++) {
@@ -63,7 +63,7 @@ function keyIdOf(jwe: string): string {
   return (JSON.parse(Buffer.from(jwe.split('.')[0] ?? '', 'base64url').toString()) as { kid: string }).kid
 }
 
-test('a data key is sealed for another key without its ciphertext, which the key before does not open any more', async () => {
+test('a data key is resealed for another key without its ciphertext, and the older key no longer opens it', async () => {
   const next = await openSealingKey(directory, 'two')
   const before = await sealSecret(sealer, OF, 'stays')
   const after = { ...before, ...(await rewrap(opener, await sealerFor(next.public_jwk), OF, before)) }

@@ -1,16 +1,16 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../key-ring/sealed-values.ts'
 
-/** A version of a secret: its value can be opened as nothing else. */
+/** Identity of a secret's version. Its value opens under no other identity. */
 export interface ValueOf {
   organization_id: string
   secret_id: string
   version: number
 }
 
-/** A value, encrypted by a data key that is used this once, and that data key, sealed for those who run machines. */
+/** A value encrypted by a single-use data key, and that data key, sealed for the cells. */
 export interface SealedSecret {
-  /** Of the sealing key. */
+  /** Id of the sealing key. */
   key_id: string
   wrapped_key: string
   /** Nonce, tag, ciphertext. */
@@ -31,7 +31,7 @@ export async function sealSecret(sealer: Sealer, of: ValueOf, value: string): Pr
   return { key_id, wrapped_key: sealed, ciphertext: Buffer.concat([nonce, cipher.getAuthTag(), encrypted]) }
 }
 
-/** Throws where anything of it was changed, or is of another version. */
+/** Throws where a part was changed or belongs to another version. */
 export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_key, ciphertext }: SealedSecret): Promise<string> {
   const data_key = await opener.open(subjectOf(of), { key_id, sealed: wrapped_key })
   const nonce = ciphertext.subarray(0, NONCE_BYTES)
@@ -40,7 +40,7 @@ export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_
   return Buffer.concat([decipher.update(ciphertext.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
 }
 
-/** Seals the data key for another sealing key. The value's ciphertext stays as it is. */
+/** Reseals the data key for another sealing key. The ciphertext of the value does not change. */
 export async function rewrap(
   opener: Opener,
   sealer: Sealer,

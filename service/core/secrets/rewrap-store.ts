@@ -10,12 +10,12 @@ export async function insertSealingKey(tx: ChangeTx, { key_id, public_jwk, creat
     .execute()
 }
 
-/** Waits for those who are sealing for a key of before. Whoever begins after it sees the newest. */
+/** Waits for transactions that seal for an older key. Later ones see the newest key. */
 export async function awaitSealers(db: Db): Promise<void> {
   await sql`select pg_advisory_lock(hashtextextended(${SEALING}, 0)), pg_advisory_unlock(hashtextextended(${SEALING}, 0))`.execute(db)
 }
 
-/** Refused by PostgreSQL while a data key is sealed for it. */
+/** PostgreSQL refuses this while a value is sealed for the key. */
 export async function deleteSealingKey(tx: ChangeTx, key_id: string): Promise<void> {
   await tx.deleteFrom('sealing_keys').where('key_id', '=', key_id).execute()
 }
@@ -23,11 +23,11 @@ export async function deleteSealingKey(tx: ChangeTx, key_id: string): Promise<vo
 export interface KeyUse {
   key_id: string
   created_at: Date
-  /** How many values need it. */
+  /** Number of values and authorities sealed for the key. */
   values: number
 }
 
-/** The newest, which is sealed for, first. */
+/** Newest first; new values are sealed for the newest. */
 export async function keyUses(db: Db): Promise<KeyUse[]> {
   const { rows } =
     await sql<KeyUse>`select k.key_id, k.created_at, (select count(*) from secret_versions v where v.key_id = k.key_id)::integer
@@ -45,14 +45,14 @@ export interface WrappedRow {
   wrapped_key: string
 }
 
-/** Data keys that are sealed for another key than this. */
+/** Lists data keys that are sealed for another key than `newest`. */
 export async function listWrapped(db: Db, newest: string, limit: number): Promise<WrappedRow[]> {
   const { rows } = await sql<WrappedRow>`select v.id, s.organization_id, v.secret_id, v.version, v.key_id, v.wrapped_key
     from secret_versions v join secrets s on s.id = v.secret_id where v.key_id <> ${newest} limit ${limit}`.execute(db)
   return rows
 }
 
-/** Where it is still what was read: its value may have been erased since. */
+/** Writes only where the row still is as it was read: its value may have been erased since. */
 export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<WrappedRow, 'key_id' | 'wrapped_key'>): Promise<void> {
   await db
     .updateTable('secret_versions')
@@ -69,7 +69,7 @@ export interface SealedAuthorityRow {
   sealed_key: string
 }
 
-/** Authorities whose private key is sealed for another key than this. */
+/** Lists authorities whose private key is sealed for another key than `newest`. */
 export async function listSealedAuthorities(db: Db, newest: string, limit: number): Promise<SealedAuthorityRow[]> {
   return db.selectFrom('authorities').select(['id', 'key_id', 'sealed_key']).where('key_id', '<>', newest).limit(limit).execute()
 }
@@ -78,7 +78,7 @@ export async function writeSealedAuthority(db: Db, { id, key_id, sealed_key }: S
   await db.updateTable('authorities').set({ key_id, sealed_key }).where('id', '=', id).execute()
 }
 
-/** Computers whose cells open secrets. */
+/** Counts all cells: each opens secrets. */
 export async function countCells(db: Db): Promise<number> {
   const { count } = await db
     .selectFrom('cells')

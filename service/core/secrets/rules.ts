@@ -1,10 +1,10 @@
 import { TOOLS_OF_BINDINGS } from '../../../contract/schemas/secrets.ts'
 import type { Tool } from '../../../contract/tools.ts'
 
-/** What every login of a guest has, and a terminal beside that: machine/internal/agent/session, "environment". */
+/** Variables of every login and terminal in a guest: machine/internal/agent/session, "environment". */
 export const GUEST_VARIABLES: readonly string[] = ['HOME', 'USER', 'LOGNAME', 'SHELL', 'PATH', 'LANG', 'TERM']
 
-/** Who may use a secret. Nulls: all. */
+/** Restrictions on the use of a secret. null: no restriction. */
 export interface SecretTerms {
   allowed_project_ids: readonly string[] | null
   allowed_workspace_ids: readonly string[] | null
@@ -13,11 +13,11 @@ export interface SecretTerms {
 
 export interface SecretUser {
   project_id: string
-  /** null: a workspace that is to be made, which nobody can have named. */
+  /** null: a workspace that is not created yet, which no restriction can name. */
   workspace_id: string | null
 }
 
-/** Whether a workspace may use a live secret of its scope for this. Pure. */
+/** Whether a workspace may use a live secret of its scope with these tools. Pure. */
 export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Tool[]): boolean {
   const { allowed_project_ids, allowed_workspace_ids, allowed_tools } = terms
   if (allowed_project_ids !== null && !allowed_project_ids.includes(user.project_id)) return false
@@ -25,12 +25,12 @@ export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Too
   return tools.every((tool) => allowed_tools.includes(tool))
 }
 
-/** App, "Workspace secrets replace": what is bound must be usable by commands and by terminals. Pure. */
+/** Whether commands and terminals may use the secret, as a binding requires (App, "Workspace secrets replace"). Pure. */
 export function mayBeBound(terms: SecretTerms, user: SecretUser): boolean {
   return mayUse(terms, user, TOOLS_OF_BINDINGS)
 }
 
-/** The first of these names, in the order of the alphabet, that is a variable of another origin already. Pure. */
+/** Returns the alphabetically first name that collides with another variable, else null. Pure. */
 export function collision(names: Iterable<string>, ...taken: Iterable<string>[]): string | null {
   const variables = new Set([...GUEST_VARIABLES, ...taken.flatMap((each) => [...each])])
   return [...names].sort().find((name) => variables.has(name)) ?? null

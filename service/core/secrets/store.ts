@@ -9,22 +9,22 @@ export interface SealingKeyRow {
   created_at: Date
 }
 
-/** The newest, which is sealed for, first. */
+/** Newest first; new values are sealed for the newest. */
 export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
   return db.selectFrom('sealing_keys').selectAll().orderBy('created_at', 'desc').orderBy('key_id').execute()
 }
 
-/** The lock that is shared by those who seal. */
+/** Name of the advisory lock that sealing transactions share. */
 export const SEALING = 'berth sealing'
 
-/** The key that is sealed for, until the transaction ends: a rotation waits for that. */
+/** Returns the current sealing key and holds it until the transaction ends: a rotation waits. */
 export async function holdNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
   await sql`select pg_advisory_xact_lock_shared(hashtextextended(${SEALING}, 0))`.execute(tx)
   const [newest] = await listSealingKeys(tx)
   return newest ?? null
 }
 
-/** The first key of an installation. One that is there already stays the only one. */
+/** Inserts the first key of an installation, where there is none. */
 export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, created_at }: SealingKeyRow): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock(hashtextextended('berth first sealing key', 0))`.execute(tx)
@@ -33,7 +33,7 @@ export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, create
   })
 }
 
-/** The secret that a name means to a workspace: its project's, else its organization's. $1 organization, $2 project; `n` has the names. */
+/** Resolves a name for a workspace: the project's secret, else the organization's. $1 organization, $2 project; `n` has the names. */
 export const MEANT_BY_NAME = `lateral (
   select * from (
     select p.* from secrets p where p.project_id = $2 and p.name = n.name and p.deleted_at is null
@@ -46,7 +46,7 @@ export interface MeantSecret {
   allowed_project_ids: string[] | null
   allowed_workspace_ids: string[] | null
   allowed_tools: string[]
-  /** null: its value is in the environment. */
+  /** null: the value is in the environment. */
   hosts: NormalSecretHost[] | null
 }
 
@@ -55,7 +55,7 @@ interface Scope {
   project_id: string
 }
 
-/** What these names mean in a project; a name that means nothing is absent. */
+/** Resolves names in a project. Unknown names are absent from the result. */
 export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<MeantSecret[]> {
   return reads.rows(
     'secrets.named',
@@ -65,7 +65,7 @@ export function secretsNamed(reads: Reader, { organization_id, project_id }: Sco
   )
 }
 
-/** Until the transaction ends, none of the secrets that have these names is deleted: a binding is not left behind by one that was. */
+/** Locks the named secrets against deletion until the transaction ends, so that no binding outlives its secret. */
 export async function keepNamed(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
   await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
     and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)

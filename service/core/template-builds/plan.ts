@@ -1,6 +1,6 @@
 import { fail, type Failure } from '../../lib/fail.ts'
 
-/** Why one more build is too many; `running` counts the others. */
+/** Returns the refusal of one more build; `running` counts the others. */
 export function buildRefusal(limit_value: number | null, running: number): Failure | null {
   if (limit_value === null || running < limit_value) return null
   return fail('quota_exceeded', null, 'The plan does not allow more builds of templates at once', {

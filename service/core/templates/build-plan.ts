@@ -9,21 +9,21 @@ export interface BuildUpload {
   parts: { name: string; bytes: number }[]
 }
 
-/** What a build from a recipe does and makes: written when it is asked for, and never looked up again. */
+/** The complete plan of a build from a recipe: written at the request, and not resolved again later. */
 export interface BuildPlan {
-  /** Of the base, the lowest first. None where it is an upload. */
+  /** Layers of the base, lowest first; empty where the base is an upload. */
   layers: string[]
-  /** The base that is an upload, and the layers of the machine that unpacks it. */
+  /** The base where it is an upload, with the layers of the machine that unpacks it. */
   base_upload?: BuildUpload & { layers: string[] }
-  /** Of the machine that the steps run in. */
+  /** Size of the build machine. */
   resources: Resources
-  /** What that machine may reach. */
+  /** Egress policy of the build machine. */
   egress: EgressPolicy
   steps: PlanStep[]
-  /** The tar that `copy` takes from; the digest is a part of what is cached by. */
+  /** The tar from which `copy` reads. Its digest is part of the cache key. */
   upload: BuildUpload | null
-  /** Of the version. */
+  /** Settings of the resulting version. */
   settings: TemplateSettings
-  /** Its ceiling. */
+  /** Egress ceiling of the resulting version; null: none. */
   ceiling: EgressPolicy | null
 }

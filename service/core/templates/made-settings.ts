@@ -2,16 +2,13 @@ import type { TemplateDefaults, TemplateSettingsInput } from '../../../contract/
 import { templateSettingsProblems, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** What a caller says of a version that is to be made of a workspace. */
+/** Settings that a caller gives for a new version. */
 export interface Said {
   defaults?: TemplateDefaults | undefined
   settings?: TemplateSettingsInput | undefined
 }
 
-/**
- * The settings of a version that is saved from a workspace: what is not said is empty, and sizes are those of the version that the workspace
- * was made from.
- */
+/** Returns the settings of a version saved from a workspace. Absent settings are empty; sizes come from the workspace's own version. */
 export function savedSettings(of: TemplateSettings, said: Said): TemplateSettings {
   const { defaults = {}, settings = {} } = said
   const { cpu_millis, memory_mib, disk_gib } = of.defaults
@@ -27,7 +24,7 @@ export function savedSettings(of: TemplateSettings, said: Said): TemplateSetting
   })
 }
 
-/** The settings of a version that a draft becomes: a field that is said replaces that of its base, all others are the base's. */
+/** Returns the settings of a version made from a draft: given fields replace those of its base. */
 export function draftSettings(of: TemplateSettings, { defaults, settings = {} }: Said): TemplateSettings {
   if (defaults !== undefined && settings.defaults !== undefined)
     throw fail('validation_failed', 'invalid_settings', 'defaults are said twice', { details: { field: 'settings.defaults' } })

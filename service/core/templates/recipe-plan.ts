@@ -16,16 +16,16 @@ export interface PlanSources {
   recipe: Recipe
   base: Base
   upload: BuildPlan['upload']
-  /** What the base is, where it is an upload: its layer is made of it. */
+  /** The base where it is an upload: it is unpacked into a layer. */
   base_upload: BuildUpload | null
   plan: CeilingSources['plan']
-  /** Where Debian's packages come from instead of its own mirrors; null: from there. */
+  /** Mirror for Debian packages; null: Debian's own. */
   mirror: string | null
-  /** Of the version. */
+  /** Egress ceiling of the version. */
   ceiling: EgressPolicy | null
 }
 
-/** What a build from a recipe does. Its machine is as large as a workspace of the version, and reaches nothing that the base forbids. */
+/** Plans a build. Its machine is as large as a workspace of the version, and its egress stays within the base's policy. */
 export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, ...sources }: PlanSources): BuildPlan {
   const base = base_upload === null ? sources.base : underUpload(sources.base)
   const settings = recipeSettings(base.settings, recipe)
@@ -41,16 +41,16 @@ export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, 
   }
 }
 
-/** An upload says nothing of settings: its sizes are those of the platform's base, and so is what it may reach. */
+/** Returns a base without layers for an upload: sizes and egress are those of the platform's base. */
 function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
   const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
   return { layers: [], settings: { env: { PATH }, inputs: {}, defaults, ceiling }, egress }
 }
 
-/** What a recipe does not say is its base's. */
+/** Returns the base's settings, overridden by the recipe. */
 export function recipeSettings(base: TemplateSettings, recipe: Recipe): TemplateSettings {
   const { env, inputs, start, services, warm, defaults, ceiling } = recipe
-  const { warm: _, ...kept } = base // of other files it may be of no use: each recipe says it for itself
+  const { warm: _, ...kept } = base // each recipe states its own: the base's may not fit other files
   return {
     ...kept,
     env: { ...base.env, ...env },

@@ -10,7 +10,7 @@ export interface NewVersion {
   layered: boolean
   layers: string[]
   settings: TemplateSettings
-  /** What its workspaces may reach at most; null: no ceiling. */
+  /** Egress ceiling of its workspaces; null: none. */
   egress: EgressPolicy | null
 }
 
@@ -22,7 +22,7 @@ export interface LatestVersion {
   egress: EgressPolicy | null
 }
 
-/** The newest published version of a template; the platform's own where `organization_id` is null. */
+/** Returns the newest published version of a template. `organization_id` null: a template of the platform. */
 export function latestVersion(db: Db, organization_id: string | null, slug: string): Promise<LatestVersion | undefined> {
   return versionsOf(db, organization_id, slug)
     .where('template_versions.published_at', 'is not', null)
@@ -30,7 +30,7 @@ export function latestVersion(db: Db, organization_id: string | null, slug: stri
     .executeTakeFirst()
 }
 
-/** One version, whether it is published or not. */
+/** Returns one version, published or not. */
 export function readVersion(db: Db, organization_id: string | null, slug: string, version: number): Promise<LatestVersion | undefined> {
   return versionsOf(db, organization_id, slug).where('template_versions.version', '=', version).executeTakeFirst()
 }
@@ -46,8 +46,8 @@ function versionsOf(db: Db, organization_id: string | null, slug: string) {
 }
 
 /**
- * Publishes the next version, and makes the template where there is none.
- * @returns its id and number.
+ * Publishes the next version, and creates the template where it does not exist.
+ * @returns the version's id and number.
  */
 export async function publishVersion(
   tx: ChangeTx,
@@ -74,7 +74,7 @@ export async function publishVersion(
   return { id, version }
 }
 
-/** The row's lock gives each version its own number when two publish at once. */
+/** Locks the template's row, and creates it where absent. The lock gives concurrent publications different numbers. */
 async function lockTemplate(tx: ChangeTx, { organization_id, slug }: NewVersion, at: { ids: Ids; now: Date }): Promise<string> {
   await tx
     .insertInto('templates')

@@ -1,12 +1,12 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** @returns the kids of those that signed until now. */
+/** @returns the ids of the keys that signed until now. */
 export async function retireSigningKeys(tx: ChangeTx, now: Date): Promise<string[]> {
   const rows = await tx.updateTable('signing_keys').set({ retired_at: now }).where('retired_at', 'is', null).returning('kid').execute()
   return rows.map(({ kid }) => kid)
 }
 
-/** Tokens of the workspace that were issued until now are refused. @returns the workspace; undefined where there is none. */
+/** Revokes all tokens of the workspace issued until now. @returns the workspace; undefined: it does not exist. */
 export async function revokeWorkspaceTokens(tx: ChangeTx, id: string, now: Date) {
   return tx
     .updateTable('workspaces')

@@ -1,15 +1,15 @@
 import { LIMITS } from '../../../contract/limits.ts'
 
-/** Work that a row says is under way. Each kind has one worker, a time in which it ends, and what ends it where the worker is gone. */
+/** A kind of work that a row marks as under way: its worker, its deadline, and the recovery where the worker is gone. */
 export interface KindUnderWay {
-  /** The row, and what it says. */
+  /** The table, and the condition that marks a row as under way. */
   row: string
-  /** The process whose work it is. */
+  /** The kind of process that runs the worker. */
   by: 'cell' | 'api'
   worker: string
-  /** From the time in the row. Beyond it the operator is told. */
+  /** Counted from the time in the row. The operator is told of work beyond it. */
   deadline_seconds: number
-  /** What ends it after the process was killed, the database was away, or the operation was canceled. */
+  /** Recovery after a killed process, a database outage or a cancelled operation. */
   ended_by: string
 }
 
@@ -17,7 +17,7 @@ const HOUR = 3600
 const { build, execution, exec, warm, wait } = LIMITS
 const BUILD_SECONDS = build.attempts_max * (build.seconds_max + wait.capacity_wait_seconds)
 
-/** All that is under way. Uploads are not work: they wait for their caller, and the api removes them after a day. */
+/** All kinds of work. Uploads are absent: they wait for their caller, and the api removes them after a day. */
 export const UNDER_WAY = {
   execution: {
     row: 'executions: queued or running',

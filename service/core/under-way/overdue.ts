@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { kindsOf } from './kinds.ts'
 import { readOverdue } from './store.ts'
 
-/** Whose work is looked at: a cell's, or the api's. */
+/** Owner of the work to check: a cell, or the api. */
 type Worker = { by: 'cell'; cell_id: string } | { by: 'api'; cell_id: null }
 
 interface OverdueContext {
@@ -14,8 +14,8 @@ interface OverdueContext {
 }
 
 /**
- * Tells the operator of work that should have ended, once for each.
- * @param told what this process has told, which is changed.
+ * Logs overdue work, once for each row.
+ * @param told rows that this process has already logged; updated in place.
  */
 export async function tellOverdue({ db, clock, log }: OverdueContext, { by, cell_id }: Worker, told: Set<string>): Promise<void> {
   const overdue = new Set<string>()

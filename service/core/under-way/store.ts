@@ -10,8 +10,8 @@ export interface RowUnderWay {
 const AT_ONCE = 100
 
 /**
- * Rows that say since before then that they are under way, the oldest first.
- * @param cell_id whose rows they are; null: of what the api works on.
+ * Returns rows under way since before then, oldest first, at most `AT_ONCE`.
+ * @param cell_id the cell that owns the rows; null: work of the api.
  */
 export async function readOverdue(db: Db, cell_id: string | null, name: NameUnderWay, before: Date): Promise<RowUnderWay[]> {
   const { rows } = await sql<RowUnderWay>`
@@ -19,7 +19,7 @@ export async function readOverdue(db: Db, cell_id: string | null, name: NameUnde
   return rows
 }
 
-/** `id` as text, and `since`. */
+/** Queries that return `id` as text, and `since`. */
 const READ: Record<NameUnderWay, (cell_id: string | null) => RawBuilder<unknown>> = {
   execution: (cell_id) => sql`
     select execution_id as id, created_at as since from executions where cell_id = ${cell_id} and finished_at is null`,

@@ -7,9 +7,9 @@ import { lockGrants, readGrants, writeDraws } from './grant-store.ts'
 import type { Period } from './period.ts'
 
 /**
- * Draws credits for what was used in a period beyond what the plan includes.
- * @param at the moment that decides which grants are over.
- * @returns what credits add to the allowances of the period.
+ * Draws credits for usage beyond the plan's allowances in a period.
+ * @param at the time that decides which grants have ended.
+ * @returns the units that credits add to the period's allowances.
  */
 export async function drawGrants(
   db: Db,

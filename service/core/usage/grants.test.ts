@@ -15,7 +15,7 @@ function grant(id: string, granted_meter_units: number, change: Partial<Grant> =
   return { id, allowance: 'cpu_hours', granted_meter_units, created_at: NOW, ...nothing, ...change }
 }
 
-test('what is beyond the plan is drawn of the oldest grant first, and of none whose time is over', () => {
+test('usage beyond the plan is drawn from the oldest grant first, and never from an ended grant', () => {
   const grants = [
     grant('expired', 9999, { expires_at: NOW }),
     grant('revoked', 9999, { revoked_at: NOW }),
@@ -34,14 +34,14 @@ test('what is beyond the plan is drawn of the oldest grant first, and of none wh
   assert.deepEqual(grantedBy(grants, NOW), { cpu_hours: 2000, ram_gib_hours: 9999 })
 })
 
-test('what was drawn counts in its period when the grant is over, and asking again draws nothing', () => {
+test('draws count in their period after the grant has ended, and a repeated call draws nothing', () => {
   const over = grant('over', 500, { drawn_meter_units: 300, drawn_in_period: 200, expires_at: NOW })
   assert.deepEqual([remainingOf(over, NOW), grantedBy([over], NOW).cpu_hours], [0, 200])
   assert.deepEqual(drawsOf(PLAN, used(3800), [over, grant('next', 50)], NOW), [])
   assert.deepEqual(drawsOf(PLAN, used(3801), [over, grant('next', 50)], NOW), [{ grant_id: 'next', meter_units: 1 }])
 })
 
-test('however usage grows and grants end: no grant is drawn beyond what it has, and all draws are what was used beyond the plan, as far as there was something', () => {
+test('no grant is overdrawn, and draws cover exactly the usage beyond the plan while grants last', () => {
   const step = fc.record({ more: fc.nat(4000), ms: fc.nat(5000) })
   const given = fc.record({ units: fc.integer({ min: 1, max: 5000 }), ends_ms: fc.option(fc.nat(40_000)) })
   fc.assert(

@@ -3,21 +3,21 @@ import type { Units } from '../../../contract/schemas/usage.ts'
 import { ALLOWANCES } from '../admission/allowance.ts'
 import { NO_GRANTS, type Granted, type Included } from './allowances.ts'
 
-/** A credit, and what was drawn of it. */
+/** A credit and its draws. */
 export interface Grant {
   id: string
   allowance: Allowance
   granted_meter_units: number
-  /** In all billing periods. */
+  /** Over all billing periods. */
   drawn_meter_units: number
-  /** In the one that is looked at. */
+  /** In the billing period that was read. */
   drawn_in_period: number
   created_at: Date
   expires_at: Date | null
   revoked_at: Date | null
 }
 
-/** What can be drawn at a moment. Pure. */
+/** Returns the units available at a time. Pure. */
 export function remainingOf(grant: Omit<Grant, 'drawn_in_period'>, at: Date): number {
   const { granted_meter_units, drawn_meter_units, created_at, expires_at, revoked_at } = grant
   const ends_at = [expires_at, revoked_at].filter((end) => end !== null)
@@ -25,7 +25,7 @@ export function remainingOf(grant: Omit<Grant, 'drawn_in_period'>, at: Date): nu
   return is_good ? Math.max(0, granted_meter_units - drawn_meter_units) : 0
 }
 
-/** What credits add to the allowances of a period. What was drawn in it counts in it, also when the grant's time is over. Pure. */
+/** Returns the units that credits add to a period's allowances. Draws of the period count even after the grant has ended. Pure. */
 export function grantedBy(grants: readonly Grant[], now: Date): Granted {
   const granted = { ...NO_GRANTS }
   for (const grant of grants) granted[grant.allowance] += grant.drawn_in_period + remainingOf(grant, now)
@@ -38,9 +38,9 @@ export interface Draw {
 }
 
 /**
- * What is to be drawn to cover use beyond what the plan includes, as far as the credits go: the oldest is drawn first. What was already drawn
- * in this period is taken off, so that whoever asks again draws nothing more. Pure.
- * @param grants the oldest first.
+ * Returns the draws that cover usage beyond the plan, oldest grant first. Subtracts earlier draws of the period, so a repeated call draws
+ * nothing. Pure.
+ * @param grants oldest first.
  */
 export function drawsOf(included: Included, used: Units, grants: readonly Grant[], now: Date): Draw[] {
   const missing = new Map<Allowance, number>()

@@ -1,4 +1,4 @@
-// The numbers of docs/guides/usage.md, worked out by what charges for them.
+// Checks the numbers of docs/guides/usage.md against the billing code.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -16,10 +16,10 @@ const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 const used = (cpu_hours: number): Units => ({ ...NOTHING, cpu_seconds: Math.round(cpu_hours * 3600) })
 const TEAM = { cpu_hours: 100, ram_gib_hours: 400, currency: 'EUR', price_minor: 5000, cpu_hour_minor: 10, ram_gib_hour_minor: 3 }
 
-/** The guide says so, in these words. */
+/** Asserts that the guide contains the text. */
 const says = (text: string) => assert.ok(GUIDE.includes(text), `docs/guides/usage.md does not say: ${text}`)
 
-test('the guide’s example of overage is what is charged', () => {
+test("the guide's example of overage matches the charges", () => {
   const facts = (hours: number): SpendFacts => ({
     prices: TEAM,
     choice: { overage_enabled: true, spend_cap_minor: 375, enabled_in: PERIOD.starts_at },
@@ -38,7 +38,7 @@ test('the guide’s example of overage is what is charged', () => {
   assert.deepEqual([spendCapOf(facts(138), MIDDLE).charges_minor, judge(facts(138))?.reason], [380, 'spend_cap_reached'])
 })
 
-test('the guide’s example of a credit is what is drawn', () => {
+test("the guide's example of a credit matches the draws", () => {
   says(
     'the plan includes 100 CPU-hours, a credit has 50. Of 130 hours 30 are drawn, 20 are left for the next month, and nothing is charged.',
   )
@@ -47,7 +47,7 @@ test('the guide’s example of a credit is what is drawn', () => {
   assert.deepEqual(drawsOf(TEAM, used(130), grants, MIDDLE), [{ grant_id: 'one', meter_units: 30 * 3600 }])
 })
 
-test('the guide’s example of an invoice is what is invoiced', () => {
+test("the guide's example of an invoice matches the invoice", () => {
   says(
     'a plan of 50.00 EUR that begins in the middle of April costs 25.00 EUR, and 4 CPU-hours beyond its allowance at 1.00 EUR come to 29.00 EUR.',
   )

@@ -3,30 +3,30 @@ import { METERS } from '../../../contract/schemas/usage.ts'
 import type { Db } from '../../db/database.ts'
 import { SAMPLES, type SubjectKind } from './store.ts'
 
-/** Two counts of the same use that differ. */
+/** Two counts of the same usage that differ. */
 export interface Difference {
   /**
-   * What is compared. entries: the ledger with its samples. hours: sums of hours with the ledger. open: sums of what is not final with its
-   * samples. counters: samples with the counters of machines.
+   * The comparison. entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters:
+   * samples with the machines' counters.
    */
   kind: 'entries' | 'hours' | 'open' | 'counters'
-  /** Of a workspace or volume, or of an organization where it is about sums. */
+  /** Id of a workspace or volume; of an organization where sums are compared. */
   id: string
   hour: Date | null
   meter: string
-  /** As the ledger, its sums, or the samples have it. */
+  /** The value in the derived table: ledger, sums or samples. */
   found: string
-  /** As what they were made from has it. */
+  /** The value computed from its source. */
   should_be: string
 }
 
 const ROWS_MAX = 100
 
 /**
- * Compares what was read of machines with what is charged: counters with samples, samples that are closed with entries, entries with their
- * sums. Nothing is changed. What somebody else writes in this moment is not seen in part: each comparison is one statement.
- * @param counters_since machines' counters are kept for a time: only workspaces that were first metered after it are compared with them.
- * @returns the first of each kind.
+ * Compares machine counters with samples, closed samples with ledger entries, and entries with their sums. Changes nothing. Each
+ * comparison is one statement, so it never sees half of a concurrent write.
+ * @param counters_since start of the kept machine counters: only workspaces first metered after it are compared with them.
+ * @returns at most `ROWS_MAX` differences of each comparison.
  */
 export async function findDifferences(db: Db, { from, to }: { from: Date; to: Date }, counters_since: Date): Promise<Difference[]> {
   const of_entries = await Promise.all((['workspace', 'volume'] as const).map((kind) => entriesOf(db, kind, from, to)))
@@ -104,7 +104,7 @@ async function countersOf(db: Db, since: Date): Promise<Difference[]> {
   return rows
 }
 
-/** Samples that should have been closed long ago: no cell closes them. */
+/** Counts open samples of hours before then: no cell has closed them. */
 export async function countLate(db: Db, before: Date): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select (select count(*) from usage_samples where is_open and hour < ${before})::integer

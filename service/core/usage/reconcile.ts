@@ -4,18 +4,18 @@ import { countLate, findDifferences, type Difference } from './reconcile-store.t
 
 const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS
-/** Closing comes every ten minutes; a cell that was away for a day has much else to do. */
+/** Samples close every ten minutes. The margin is for a cell that was down for a day. */
 const LATE_HOURS = LIMITS.usage.final_after_hours + 24
 
 export interface Reconciled {
   differences: Difference[]
-  /** Samples that should be in the ledger, and are not. */
+  /** Number of samples that should be in the ledger but are not. */
   late: number
 }
 
-/** Compares counters, samples, ledger and its sums from a moment on. */
+/** Compares counters, samples, the ledger and its sums since `from`. */
 export async function reconcile(db: Db, from: Date, now: Date): Promise<Reconciled> {
-  // A day less than counters are kept: one that is about to go is not looked for.
+  // One day less than the retention, so that counters which are about to expire are not compared.
   const counters_since = new Date(now.getTime() - (LIMITS.usage.counter_days - 1) * DAY_MS)
   return {
     differences: await findDifferences(db, { from, to: now }, counters_since),

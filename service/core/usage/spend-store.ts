@@ -3,20 +3,19 @@ import type { ReasonOf } from '../../../contract/errors.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Prices, SpendChoice } from './spend.ts'
 
-/** What an organization pays by its plan, and what it has decided about overage. */
+/** Prices of an organization's plan, and its overage policy. */
 export interface SpendRow extends Prices, SpendChoice {
-  /** 0: nobody has decided. */
+  /** 0: no policy was ever set. */
   version: number
   changed_at: Date | null
-  /** A payment of the plan is past due. */
   past_due: boolean
-  /** Why starts are refused because of what was used; null: they are not. */
+  /** Why usage makes new starts refused; null: they are allowed. */
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
-  /** At which people are told; null: nobody has decided. */
+  /** Alert thresholds; null: the defaults. */
   thresholds_percent: number[] | null
 }
 
-/** Of a query that has organizations as g, plans as p and, where there is one, spend_policies as s. */
+/** Columns for a query with organizations as g, plans as p, and spend_policies left-joined as s. */
 export const SPEND_COLUMNS = `g.allowance_exhausted, p.cpu_hours, p.ram_gib_hours, p.currency, p.price_minor, p.cpu_hour_minor, p.ram_gib_hour_minor,
   coalesce(s.overage_enabled, false) as overage_enabled, s.spend_cap_minor, s.enabled_in, coalesce(s.version, 0) as version, s.changed_at,
   (select t.thresholds_percent from spend_alert_settings t where t.organization_id = g.id) as thresholds_percent,
@@ -30,7 +29,6 @@ export async function readSpend(reads: Reader, organization_id: string): Promise
   return row ?? null
 }
 
-/** What holds where nobody has decided otherwise. */
 export function thresholdsOf({ thresholds_percent }: Pick<SpendRow, 'thresholds_percent'>): readonly number[] {
   return thresholds_percent ?? LIMITS.spend.alert_thresholds_percent
 }

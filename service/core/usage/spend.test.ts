@@ -6,12 +6,12 @@ import { NO_GRANTS } from './allowances.ts'
 import { hasOverage, judge, projectedReach, spendCapOf, type Prices, type SpendChoice, type SpendFacts } from './spend.ts'
 
 const PERIOD = { starts_at: new Date('2031-04-01T00:00:00Z'), ends_at: new Date('2031-05-01T00:00:00Z') }
-const NOW = new Date('2031-04-16T00:00:00Z') // the middle
+const NOW = new Date('2031-04-16T00:00:00Z') // the middle of the period
 const PLAN: Prices = { cpu_hours: 10, ram_gib_hours: 20, currency: 'EUR', price_minor: 5000, cpu_hour_minor: 10, ram_gib_hour_minor: 3 }
 const ON: SpendChoice = { overage_enabled: true, spend_cap_minor: 1000, enabled_in: PERIOD.starts_at }
 const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 
-/** @param cpu_seconds of which the plan includes 36,000. */
+/** @param cpu_seconds the plan includes 36,000. */
 function facts(cpu_seconds: number, given: Partial<SpendFacts> = {}): SpendFacts {
   return { prices: PLAN, choice: ON, used: { ...NOTHING, cpu_seconds }, granted: NO_GRANTS, period: PERIOD, past_due: false, ...given }
 }
@@ -19,7 +19,7 @@ const stateAt = (cpu_seconds: number, given: Partial<SpendFacts> = {}) => spendC
 const INCLUDED = 36_000
 const hours = (count: number) => INCLUDED + count * 3600
 
-test('a cap goes from within the allowance over accruing and warning at 80 percent to reached, by whole hours beyond the allowance', () => {
+test('a cap goes from within allowance to accruing, to warning at 80 percent, to reached, by whole hours', () => {
   assert.deepEqual(
     [INCLUDED - 1, INCLUDED, hours(79), hours(80) - 1, hours(80), hours(100) - 1, hours(100)].map((used) => stateAt(used)),
     ['within_allowance', 'accruing', 'accruing', 'accruing', 'warning', 'warning', 'reached'],
@@ -35,7 +35,7 @@ test('a cap goes from within the allowance over accruing and warning at 80 perce
   assert.deepEqual([charges_minor, remaining_minor, percent_of_cap, max_cap_minor], [790, 210, 79, 5000])
 })
 
-test('overage that is off, paused or not to be had is said, and what is used up refuses starts by the reason of each', () => {
+test('spend states name overage that is off, paused or unavailable, and each refuses starts with its own reason', () => {
   const off = { choice: { ...ON, overage_enabled: false } }
   const without = { prices: { ...PLAN, cpu_hour_minor: null } }
   assert.deepEqual(
@@ -63,7 +63,7 @@ test('overage that is off, paused or not to be had is said, and what is used up 
   })
 })
 
-test('the cap is never above the price of the plan, and what was charged stays due when overage is turned off in the same period', () => {
+test("the cap never exceeds the plan's price, and charges stay due when overage is turned off within the period", () => {
   assert.equal(spendCapOf(facts(0, { choice: { ...ON, spend_cap_minor: 9000 } }), NOW).effective_cap_minor, 5000)
   const turned_off = { ...ON, overage_enabled: false }
   assert.equal(spendCapOf(facts(hours(5), { choice: turned_off }), NOW).charges_minor, 50)
@@ -73,8 +73,8 @@ test('the cap is never above the price of the plan, and what was charged stays d
   )
 })
 
-test('the projection is the time at which the average so far reaches the cap, and none beyond the period', () => {
-  // Half of the period used the half of 160 hours, which is 60 more than are free of charge: 100 hours beyond are reached at 110 of 160.
+test('the projection is the time at which the average usage reaches the cap, and null after the period', () => {
+  // Half of the period used 80 of 160 hours. 10 are free, so 100 charged hours are reached at 110 of 160.
   const reach = projectedReach(facts(80 * 3600), 1000, NOW)
   const at = PERIOD.starts_at.getTime() + (110 / 160) * 30 * 24 * 3600_000
   assert.ok(reach !== null && Math.abs(reach.getTime() - at) < 3600_000, String(reach?.toISOString()))
@@ -82,7 +82,7 @@ test('the projection is the time at which the average so far reaches the cap, an
   assert.equal(projectedReach(facts(hours(100)), 1000, NOW)?.getTime(), NOW.getTime())
 })
 
-test('whatever is used and decided: money is whole, charges stop where starts are refused, and a warning comes before the end', () => {
+test('charges are whole numbers, starts are refused once the cap is reached, and overage needs prices', () => {
   const minor = fc.option(fc.integer({ min: 0, max: 100_000 }))
   const limit = fc.option(fc.integer({ min: 0, max: 1000 }))
   const prices: fc.Arbitrary<Prices> = fc.record({

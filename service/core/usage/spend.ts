@@ -6,7 +6,7 @@ import type { AllowanceState } from '../admission/allowance.ts'
 import { allowancesUsed, isUsedUp, type Granted, type Included } from './allowances.ts'
 import type { Period } from './period.ts'
 
-/** What a plan costs in a billing period, and each unit beyond what it includes. */
+/** Price of a plan per billing period, and the rate of each unit beyond its allowances. */
 export interface Prices extends Included {
   currency: string | null
   price_minor: number | null
@@ -14,23 +14,22 @@ export interface Prices extends Included {
   ram_gib_hour_minor: number | null
 }
 
-/** What an organization has decided about overage. */
+/** An organization's overage policy. */
 export interface SpendChoice {
   overage_enabled: boolean
   spend_cap_minor: number | null
-  /** Beginning of the last billing period in which it was on. */
+  /** Beginning of the last billing period in which overage was on. */
   enabled_in: Date | null
 }
 
-/** All that charges and the cap follow from. */
+/** All inputs of charges and of the cap. */
 export interface SpendFacts {
   prices: Prices
   choice: SpendChoice
   used: Units
-  /** What credits add to the allowances. */
   granted: Granted
   period: Period
-  /** A payment of the plan is past due: overage is paused. */
+  /** While a payment of the plan is past due, overage is paused. */
   past_due: boolean
 }
 
@@ -38,7 +37,7 @@ type Line = SpendCapView['lines'][number]
 
 const WARNING_PERCENT = LIMITS.spend.warning_percent
 
-/** Whether usage beyond the allowances can be charged at all: the plan has a price, and a rate for each allowance that ends. */
+/** Whether overage can be charged: the plan has a price, and a rate for each limited allowance. */
 export function hasOverage(prices: Prices): prices is Prices & { currency: string; price_minor: number } {
   const { currency, price_minor, cpu_hours, ram_gib_hours, cpu_hour_minor, ram_gib_hour_minor } = prices
   if (currency === null || price_minor === null || price_minor < LIMITS.spend.cap_minor_min) return false
@@ -46,7 +45,7 @@ export function hasOverage(prices: Prices): prices is Prices & { currency: strin
   return (cpu_hours === null || cpu_hour_minor !== null) && (ram_gib_hours === null || ram_gib_hour_minor !== null)
 }
 
-/** What is beyond each allowance that ends, in whole units. Pure. */
+/** Returns usage beyond each limited allowance, charged in whole units. Pure. */
 export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   const rates: Record<Allowance, number | null> = { cpu_hours: prices.cpu_hour_minor, ram_gib_hours: prices.ram_gib_hour_minor }
   return allowancesUsed(prices, used, granted).flatMap(({ allowance, used_meter_units, included_meter_units }) => {
@@ -58,14 +57,14 @@ export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   })
 }
 
-/** What is charged in this period: nothing where overage was never on in it. Pure. */
+/** Returns the charges of the period: none where overage was never on in it. Pure. */
 export function chargesOf({ prices, choice, used, granted, period }: SpendFacts): { lines: Line[]; charges_minor: number } {
   const was_on = choice.overage_enabled || choice.enabled_in?.getTime() === period.starts_at.getTime()
   const lines = hasOverage(prices) && was_on ? linesOf(prices, used, granted) : []
   return { lines, charges_minor: lines.reduce((sum, { amount_minor }) => sum + amount_minor, 0) }
 }
 
-/** The cap that holds: never more than the plan costs, however much was asked for. */
+/** Returns the cap in force: at most the plan's price. */
 function effectiveCap({ prices, choice }: SpendFacts): number | null {
   return choice.spend_cap_minor === null ? null : Math.min(choice.spend_cap_minor, prices.price_minor ?? 0)
 }
@@ -107,8 +106,8 @@ function percent(charges: number, cap: number): number {
 }
 
 /**
- * When charges would reach the cap, if what was used so far in the period went on at its average; null where that is after the period, or
- * where nothing is charged. Pure.
+ * Returns when charges reach the cap if usage continues at the period's average; null: not within the period, or overage charges nothing.
+ * Pure.
  */
 export function projectedReach(facts: SpendFacts, cap: number | null, now: Date): Date | null {
   const { choice, period, past_due } = facts
@@ -130,7 +129,7 @@ export function projectedReach(facts: SpendFacts, cap: number | null, now: Date)
 
 const SECOND_MS = 1000
 
-/** What would be used at another time of the period, at its average so far. Pure. */
+/** Returns usage extrapolated to another time of the period, at the average so far. Pure. */
 export function grownTo({ used, period }: Pick<SpendFacts, 'used' | 'period'>, now: Date, at: Date): Units {
   const passed = Math.max(1, now.getTime() - period.starts_at.getTime())
   const factor = (at.getTime() - period.starts_at.getTime()) / passed
@@ -156,8 +155,7 @@ export interface Exhausted {
 }
 
 /**
- * Why an organization may start nothing more in this period (App, "Reasons" of 402 allowance_exhausted); null: it may. An allowance of
- * nothing is used up from the start. Pure.
+ * Returns why the organization may not start more work in this period (App, "Reasons" of 402 allowance_exhausted); null: it may. Pure.
  */
 export function judge(facts: SpendFacts): Exhausted | null {
   const { prices, choice, used, granted, period, past_due } = facts
@@ -173,7 +171,7 @@ export function judge(facts: SpendFacts): Exhausted | null {
   return reached ? { reason: 'spend_cap_reached', state } : null
 }
 
-/** What the cap comes to; null: there is no overage. */
+/** Returns the cap and its charges; null: the plan has no overage. */
 export function capState(facts: SpendFacts): AllowanceState['spend_cap'] {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return null

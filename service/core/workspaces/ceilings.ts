@@ -9,8 +9,8 @@ export interface CeilingSources {
 }
 
 /**
- * What a workspace may use at most: min(template, cap, plan) (App, "Open body"). Where no cap is given the template's default size
- * stands for it; absent limits of a plan add no restriction.
+ * Returns a workspace's resource ceilings: min(template, cap, plan) (App, "Open body"). An absent cap is the template's default size; an
+ * absent plan limit restricts nothing.
  */
 export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources {
   const of = (resource: keyof Resources) =>
@@ -18,12 +18,12 @@ export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources 
   return { cpu_millis: of('cpu_millis'), memory_mib: of('memory_mib'), disk_gib: of('disk_gib') }
 }
 
-/** Whether a cap is above the ceiling that was made with it. */
+/** Whether a ceiling is below the requested cap. */
 export function isCut(caps: Partial<Resources>, ceilings: Resources): boolean {
   return RESOURCES.some((resource) => (caps[resource] ?? 0) > ceilings[resource])
 }
 
-/** Of a fork: the source's own ceilings, lowered by caps and by what the plan allows at present. */
+/** Returns a fork's ceilings: the source's, lowered by caps, the template's ceiling and the present plan. */
 export function forkCeilings(
   source: Resources,
   caps: Partial<Resources>,

@@ -9,7 +9,10 @@ interface Owner {
   project_id: string
 }
 
-/** Makes the key name this workspace: a new key, or one that the ended workspace `freed` had. @returns whether it is ours. */
+/**
+ * Assigns the key to this workspace: a new key, or one that the deleted workspace `freed` has given back. @returns false: another
+ * transaction took it.
+ */
 export async function takeWorkspaceKey(
   tx: ChangeTx,
   { organization_id, project_id }: Owner,
@@ -43,22 +46,22 @@ export interface NewWorkspace extends Owner {
   lifetime: 'persistent' | 'session'
   mode: 'processful' | 'file_first'
   purpose: 'standard' | 'template_draft' | 'template_test'
-  /** Of a test instance. */
+  /** Set for a test instance only. */
   origin: object | null
   disk_layout: 'legacy' | 'layered'
   caps: Partial<Resources>
   ceilings: Resources
   inputs: Record<string, string>
-  /** null: its version has nothing to start. */
+  /** null: the version has no startup. */
   startup: StartupState | null
   cell_id: string | null
   idle_policy: string | null
   background_seconds: number | null
-  /** Of a test instance of a draft: the state that it begins with. */
+  /** Set for a test instance of a draft: its initial state. */
   draft_state_id?: string | null
-  /** Those that its machines begin with instead of the layers of its version. */
+  /** Layers that replace those of the version; null: the version's. */
   state_layers?: string[] | null
-  /** Of a fork: the workspace that it goes back to by forks. */
+  /** Set for a fork: the root of its chain of forks. */
   family_id?: string
   now: Date
 }
@@ -97,8 +100,8 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, startup, ...columns
 }
 
 /**
- * A new workspace with its first operation, in one statement. A fork holds its source too, unless it joins another one that does. Throws
- * Again where that is held.
+ * Inserts a workspace and its first operation in one statement. A fork locks its source too, unless it joins another fork's capture.
+ * Throws Again where the source is locked.
  */
 export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
   const source = operation.joins ? undefined : operation.source_workspace_id
@@ -114,7 +117,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
 }
 
-/** A file-first workspace: it runs at once, at revision 0 of a tree that is empty, and no operation begins it (App, "Open rules" 8). */
+/** Inserts a file-first workspace: running at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
 export async function insertTreeWorkspace(
   tx: ChangeTx,
   workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },
@@ -125,9 +128,9 @@ export async function insertTreeWorkspace(
 }
 
 /**
- * A file-first workspace whose tree begins as a kept revision of another one's; null: its current one. Their contents are shared. The
- * lock keeps the cell from forgetting a revision that is about to be somebody's tree (service/cell/trees/collect-store.ts).
- * @returns false where the revision is not kept. The workspace's row may be written then: the caller has to roll back.
+ * Inserts a file-first workspace whose tree starts as a kept revision of the source's; tree_revision null: the current one. They share
+ * contents. The lock keeps the cell from collecting that revision (service/cell/trees/collect-store.ts).
+ * @returns false: the revision is not kept. The workspace's row may be written, so the caller must roll back.
  */
 export async function insertTreeFork(
   tx: ChangeTx,

@@ -7,11 +7,11 @@ const learn = (...gaps: number[]) => gaps.reduce<IdleGaps | null>((seen, gap) =>
 const times = (count: number, gap: number) => Array.from({ length: count }, () => gap)
 const { adaptive_seconds_min: MIN, adaptive_seconds_max: MAX } = LIMITS.idle
 
-test('the timeouts to choose from are 10 seconds to 4 hours', () => {
+test('there are 25 timeouts, from 10 seconds to 4 hours', () => {
   assert.deepEqual([EDGES.length, EDGES[0], Math.round(EDGES.at(-1) ?? 0)], [25, MIN, MAX])
 })
 
-test('a gap falls into the bucket that ends after it; shorter ones than the shortest timeout are not kept', () => {
+test('a gap falls into the bucket that ends after it; gaps below the shortest timeout are ignored', () => {
   assert.equal(learn(9.999), null)
   for (const [i, edge] of EDGES.entries()) {
     assert.equal(learn(edge * 1.0001)?.indexOf(1), i)
@@ -20,11 +20,11 @@ test('a gap falls into the bucket that ends after it; shorter ones than the shor
   assert.equal(learn(1e9)?.indexOf(1), EDGES.length - 1)
 })
 
-test('an older gap weighs less with each that follows', () => {
+test('each newer gap reduces the weight of an older one', () => {
   assert.deepEqual(learn(MIN, 1e9, 1e9), [GAP_DECAY ** 2, ...times(23, 0), GAP_DECAY + 1])
 })
 
-test('nothing is learned from fewer gaps than the least number, something from as many', () => {
+test('a timeout is learned only from the minimum number of gaps', () => {
   assert.equal(learnedSeconds(null), null)
   assert.equal(learnedSeconds(learn(...times(GAPS_MIN - 1, 20))), null)
   assert.notEqual(learnedSeconds(learn(...times(GAPS_MIN, 20))), null)
@@ -44,6 +44,6 @@ for (const [what, gaps, least, most] of [
   })
 }
 
-test('new ways replace old ones within about a hundred gaps', () => {
+test('a changed pattern replaces the earlier one within a hundred gaps', () => {
   assert.equal(learnedSeconds(learn(...times(500, 120), ...times(100, 7000))), MIN)
 })

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { IDLE_BASES } from '../../../contract/schemas/workspaces.ts'
 import { learnedSeconds, type IdleGaps } from './idle-gaps.ts'
 
-/** What idleness of one workspace depends on: columns of its row, and its template version's defaults. */
+/** Inputs of a workspace's idle rules: columns of its row, and the defaults of its template version. */
 export interface IdleFacts {
   lifetime: 'persistent' | 'session'
   idle_policy: string | null
@@ -15,7 +15,7 @@ export interface IdleFacts {
   suspend_after_seconds: number | null
   suspend_not_before: Date | null
   idle_gaps: IdleGaps | null
-  /** Idle suspends that failed one after the other, and before when none is begun again. */
+  /** Consecutive failed idle suspends; none starts before `idle_retry_at`. */
   idle_failures: number
   idle_retry_at: Date | null
 }
@@ -32,7 +32,7 @@ export interface PendingSuspend {
   not_before: Date
 }
 
-/** The policy that applies: the workspace's own, else its template version's, else adaptive (App, "Lifecycle rules"). */
+/** Returns the policy in force: the workspace's, else its template version's, else adaptive (App, "Lifecycle rules"). */
 export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults' | 'idle_gaps'>): IdleRule {
   if (facts.lifetime === 'session') {
     const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle.session_seconds
@@ -47,13 +47,13 @@ export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'te
   return { policy, timeout_seconds: LIMITS.idle.adaptive_seconds_default, basis: 'default' }
 }
 
-/** Seconds of a `fixed:<seconds>` policy within its limits, else null. */
+/** Returns the seconds of a `fixed:<seconds>` policy; null: another policy, or outside the limits. */
 export function fixedSeconds(policy: string): number | null {
   const seconds = Number(/^fixed:(\d+)$/.exec(policy)?.[1] ?? Number.NaN)
   return seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max ? seconds : null
 }
 
-/** The suspend that was asked for, unless a tool call after the request has cancelled it. */
+/** Returns the requested suspend, unless a later tool call has cancelled it. */
 export function pendingSuspend(facts: IdleFacts): PendingSuspend | null {
   const { suspend_requested_at, suspend_after_seconds, suspend_not_before, tool_call_at } = facts
   if (suspend_requested_at === null || suspend_after_seconds === null || suspend_not_before === null) return null
@@ -61,31 +61,33 @@ export function pendingSuspend(facts: IdleFacts): PendingSuspend | null {
   return { requested_at: suspend_requested_at, after_seconds: suspend_after_seconds, not_before: suspend_not_before }
 }
 
-/** Only one that comes after the request. */
 export function cancelsSuspend(tool_call_at: Date | null, requested_at: Date): boolean {
   return tool_call_at !== null && tool_call_at > requested_at
 }
 
-/** When idleness ends a running workspace's run if nothing happens until then, and whose wish that is. */
+/** When an idle workspace stops running, and whether the policy or a request decides it. */
 export interface IdleEnd {
   at: Date
   by: 'policy' | 'request'
-  /** null: its policy. */
+  /** The request; null: the policy decides. */
   asked: PendingSuspend | null
 }
 
-/** Since when nothing has kept the workspace awake; in the future while a command or a keepalive does. */
+/** Returns the start of idleness. It is in the future while a command or a keepalive keeps the workspace awake. */
 export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts): Date {
   return new Date(Math.max(active_at.getTime(), busy_until?.getTime() ?? 0, keepalive_until?.getTime() ?? 0))
 }
 
-/** Until when a command counts that the guest says to run, or to have ended then. None runs for longer than any may; an hour on, the guest is asked again. */
+/**
+ * Returns how long a command that the guest reports keeps the workspace awake: an hour from now, and at most the longest time limit after
+ * the last activity. The guest is asked again within the hour.
+ */
 export function countsUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
   const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
   return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
 }
 
-/** A request only shortens the policy's wait (App, "Suspend when idle"). null: idleness alone never ends the run. */
+/** Returns when idleness ends the run; null: never. A request only shortens the policy's wait (App, "Suspend when idle"). */
 export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   const idle_from_ms = idleFrom(facts).getTime()
   const by_policy = policyEnd(facts, idle_from_ms)
@@ -95,7 +97,9 @@ export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   return by_policy !== null && by_policy.at < at ? by_policy : { at, by: 'request', asked }
 }
 
-/** Later where suspends have failed: what could not be saved is not stopped for it again and again. A request is tried once. */
+/**
+ * Backs off after failed idle suspends, so that a workspace that cannot be saved is not paused over and over. A request is not delayed.
+ */
 function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   const { timeout_seconds } = idleRule(facts)
   if (timeout_seconds === null) return null
@@ -103,7 +107,7 @@ function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   return { at: new Date(at_ms), by: 'policy', asked: null }
 }
 
-/** How long after its last failure an idle suspend is not begun again: a minute, doubled with each failure, six hours at most. */
+/** Returns when an idle suspend may be tried again: a minute after the first failure, doubled with each, at most six hours. */
 export function idleRetryAt(failures: number, now: Date): Date {
   const seconds = Math.min(LIMITS.idle.retry_seconds_min * 2 ** (failures - 1), LIMITS.idle.retry_seconds_max)
   return new Date(now.getTime() + seconds * 1000)

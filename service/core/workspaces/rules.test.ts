@@ -24,7 +24,7 @@ const facts: IdleFacts = {
 const endAt = (given: IdleFacts) => nextIdleEnd(given)?.at ?? null
 const asked = { suspend_requested_at: at(10), suspend_after_seconds: 60, suspend_not_before: at(70) }
 
-test("a workspace's own policy wins over its template's, that over adaptive; a session has its own", () => {
+test("the workspace's idle policy overrides its template's, which overrides adaptive; a session has its own", () => {
   assert.deepEqual(idleRule(facts), { policy: 'adaptive', timeout_seconds: 300, basis: 'default' })
   const template = { ...facts, template_defaults: { idle_policy: 'fixed:90', session_idle_seconds: 120 } }
   assert.deepEqual(idleRule(template), { policy: 'fixed:90', timeout_seconds: 90, basis: 'fixed' })
@@ -33,7 +33,7 @@ test("a workspace's own policy wins over its template's, that over adaptive; a s
   assert.deepEqual(['fixed:59', 'fixed:60', 'fixed:604800', 'fixed:604801', 'fixed:1e3'].map(fixedSeconds), [null, 60, 604_800, null, null])
 })
 
-test('a suspend request only shortens the wait, a command or keepalive postpones it, a tool call after it cancels it', () => {
+test('a suspend request only shortens the wait, a command or keepalive postpones it, a later tool call cancels it', () => {
   assert.deepEqual(endAt(facts), at(300))
   assert.deepEqual(endAt({ ...facts, ...asked }), at(70))
   assert.deepEqual(endAt({ ...facts, ...asked, suspend_after_seconds: 3600, suspend_not_before: at(3610) }), at(300))
@@ -45,7 +45,7 @@ test('a suspend request only shortens the wait, a command or keepalive postpones
   assert.deepEqual(endAt({ ...facts, idle_policy: 'never', ...asked }), at(70))
 })
 
-test('whoever comes first ends the run: the policy, or the request that shortens it', () => {
+test('the earlier of policy and suspend request ends the run', () => {
   const cause = (given: Partial<IdleFacts>) => nextIdleEnd({ ...facts, ...asked, ...given })?.by
   assert.equal(cause({}), 'request')
   assert.equal(cause({ suspend_after_seconds: 300, suspend_not_before: at(310) }), 'policy')
@@ -54,7 +54,7 @@ test('whoever comes first ends the run: the policy, or the request that shortens
   assert.equal(cause({ tool_call_at: at(11), active_at: at(11) }), 'policy')
 })
 
-test('the adaptive policy follows what was learned, and only it', () => {
+test('only the adaptive policy uses the learned timeout', () => {
   const idle_gaps = Array.from({ length: 20 }).reduce<IdleGaps | null>((seen) => noteGap(seen, 86_400), null)
   assert.deepEqual(idleRule({ ...facts, idle_gaps }), { policy: 'adaptive', timeout_seconds: 10, basis: 'learned' })
   assert.deepEqual(endAt({ ...facts, idle_gaps }), at(10))
@@ -62,7 +62,7 @@ test('the adaptive policy follows what was learned, and only it', () => {
   assert.equal(idleRule({ ...facts, idle_gaps, lifetime: 'session' }).timeout_seconds, 600)
 })
 
-test('after a failure the policy waits a minute, twice as long after each further one, six hours at most; a request does not wait', () => {
+test('after failures the policy backs off from a minute to six hours; a request does not wait', () => {
   const waits = [1, 2, 3, 9, 10, 50].map((failures) => (idleRetryAt(failures, at(0)).getTime() - at(0).getTime()) / 1000)
   assert.deepEqual(waits, [60, 120, 240, 15_360, 21_600, 21_600])
   assert.deepEqual(endAt({ ...facts, idle_retry_at: at(299) }), at(300))
@@ -70,7 +70,7 @@ test('after a failure the policy waits a minute, twice as long after each furthe
   assert.deepEqual(endAt({ ...facts, ...asked, idle_retry_at: at(900) }), at(70))
 })
 
-test('a command counts for what the guest says, an hour at a time, and no longer after the last call than any may run', () => {
+test('a reported command counts for an hour per report, and at most the longest time limit after the last activity', () => {
   const until = (said: number, now: number) => (countsUntil(at(said), facts, at(now)).getTime() - at(0).getTime()) / 1000
   assert.deepEqual([until(50, 10), until(9000, 10), until(9e9, 80_000), until(9e9, 85_000)], [50, 3610, 83_600, 86_400])
 })
@@ -93,7 +93,7 @@ test('ceilings are the least of template, cap and plan, with the default size wh
   assert.deepEqual(ceilingsOf({ template: one_number, caps: {}, plan: no_limits }), ceiling)
 })
 
-test('inputs are the given values over the declared defaults; nothing inherited counts as declared', () => {
+test('inputs are the given values over the declared defaults, and inherited properties are never declared', () => {
   const declared = { A: {}, B: { default: 'b' }, C: { required: true } }
   assert.deepEqual(resolveInputs(declared, { C: '' }), { B: 'b', C: '' })
   assert.deepEqual(resolveInputs(declared, { A: 'a', B: 'x', C: 'c' }), { A: 'a', B: 'x', C: 'c' })

@@ -1,6 +1,6 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Writes the state that the workspace is to reach and, where `place` names one, its cell. */
+/** Writes the desired state and, where `place` names one, the cell. */
 export async function writeDesiredState(
   tx: ChangeTx,
   id: string,
@@ -15,7 +15,7 @@ export async function writeDesiredState(
     .execute()
 }
 
-/** Tokens issued until now are refused from here on. @returns whose it is. */
+/** Marks the workspace deleted and revokes its tokens issued until now. @returns its id and owner. */
 export async function markDeleted(tx: ChangeTx, id: string, ended_reason: string | null, now: Date) {
   return tx
     .updateTable('workspaces')
