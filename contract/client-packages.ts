@@ -1,7 +1,6 @@
-/** Of every client: they are released together. */
 export const RELEASE_NOTES_URL = 'https://github.com/berth-dev/berth/releases'
 
-/** App, "Client versions": the packages of sdk/ and cli/, as their manifests say; a test compares. */
+/** App, "Client versions": the packages of sdk/ and cli/. A test compares them with the manifests. */
 export const CLIENT_PACKAGES = [
   {
     package: '@berth/sdk',

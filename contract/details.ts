@@ -20,7 +20,7 @@ const ACTIVE = {
   active_operation_id: Optional(Uuid()),
   active_operation_kind: Optional(Word(OPERATION_KINDS)),
 }
-/** What is used up of one allowance. */
+/** Usage of one exhausted allowance. */
 const ALLOWANCE = {
   allowance: Word(['cpu_hours', 'ram_gib_hours']),
   meter: Word(['cpu_seconds', 'memory_gib_seconds']),
@@ -36,7 +36,7 @@ const SPEND_CAP = Type.Object({
   charges_minor: Integer(),
   currency: Text(),
 })
-/** Of a plan that refuses starts. */
+/** Details of a plan that refuses starts. */
 const STARTS = {
   entitlement_required: { plan: Optional(Text()) },
   'entitlement_required/limits_missing': { missing: List(Text()) },
@@ -49,7 +49,7 @@ const STARTS = {
     spend_cap: Nullable(SPEND_CAP),
   },
 }
-/** Where the answer of an agent is lost: what was started, if it was. */
+/** The answer of an agent was lost: the id of the session that may have started. */
 const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
 const mode = Optional(Word(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
@@ -68,8 +68,8 @@ const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a f
 export type Details = Readonly<Record<string, TSchema>>
 
 /**
- * What `details` say beside `reason`, by code and by `code/reason`: an answer has those of both. Each is there where it is known. A code that
- * is absent here says nothing but its reason.
+ * Schemas of `details` without `reason`, by code and by `code/reason`; an answer combines both. Each field is optional. A code that is
+ * absent has no details.
  */
 export const DETAILS = {
   app: {
@@ -184,7 +184,7 @@ export const DETAILS = {
 type Declared = typeof DETAILS
 type SchemasAt<S extends Surface, Name> = Name extends keyof Declared[S] ? Declared[S][Name] : unknown
 type SchemasOf<S extends Surface, C extends string, R> = SchemasAt<S, C> & (R extends string ? SchemasAt<S, `${C}/${R}`> : unknown)
-/** No name is declared: none may be given. */
+/** Without a schema no name is allowed. */
 type DetailsIn<Schemas> = unknown extends Schemas
   ? Readonly<Record<string, never>>
   : Schemas extends Details
@@ -200,10 +200,10 @@ type OfCell<C, R> = C extends CellCode
     ? DetailsIn<SchemasOf<'cell', C, R>>
     : never
   : never
-/** `details` of a refusal by its code and reason, beside the reason: as declared on any surface that has both. */
+/** `details` of a refusal by code and reason, without `reason`: as declared on any surface that has both. */
 export type DetailsOf<C extends AppCode | CellCode, R> = R extends unknown ? OfApp<C, R> | OfCell<C, R> : never
 
-/** What `details` of a refusal say: names that it has no schema for may come beside those. */
+/** Returns the known schemas of a refusal's details; further names may occur. */
 export function detailsOf(surface: Surface, code: string, reason: string | null): Details {
   const of_surface: Readonly<Record<string, Details>> = DETAILS[surface]
   return { ...of_surface[code], ...(reason === null ? {} : of_surface[`${code}/${reason}`]) }

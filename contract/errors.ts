@@ -1,11 +1,11 @@
-/** Error codes and reasons of both surfaces: App "Errors", Cell "Errors". Nothing else may be answered. */
+/** Error codes and reasons of both surfaces: App "Errors", Cell "Errors". No other code is answered. */
 
 export interface CodeRule {
   status: number
   retryable: boolean
 }
 
-/** App, "Application API codes". `conflict` alone depends on its reason: `isRetryable`. */
+/** App, "Application API codes". Only `conflict` also depends on its reason: `isRetryable`. */
 export const APP_CODES = {
   bad_request: { status: 400, retryable: false },
   token_invalid: { status: 400, retryable: false },
@@ -33,7 +33,7 @@ export const APP_CODES = {
 export const CELL_CODES = {
   bad_request: { status: 400, retryable: false },
   unauthenticated: { status: 401, retryable: false },
-  // Berth's own: a command of a file-first workspace is a start (decision 211).
+  // Berth's own: a command of a file-first workspace counts as a start (decision 211).
   entitlement_required: { status: 402, retryable: false },
   allowance_exhausted: { status: 402, retryable: false },
   forbidden: { status: 403, retryable: false },
@@ -56,20 +56,16 @@ export type AppCode = keyof typeof APP_CODES
 export type CellCode = keyof typeof CELL_CODES
 export type Surface = 'app' | 'cell'
 
-/** Of a route's errors: a code without a reason. */
+/** In a route's errors: the code without a reason. */
 export const ALONE = [null] as const
 
-/**
- * Reasons of `details.reason`, by surface and code (App "Reasons", Cell "File, parking and host reasons", and Berth’s own for those that the
- * specification leaves open). A code that is absent here carries no reason. Reasons of resources that Berth does not
- * serve yet join their resource's change.
- */
-/** Why the plan of an organization refuses every start, on either surface. */
+/** Reasons of a plan that refuses every start, on either surface. */
 export const START_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
 } as const
 
+/** `details.reason` by code (App "Reasons"), with Berth’s own where the specification is open. An absent code has no reason. */
 export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: START_REASONS.allowance_exhausted,
@@ -242,15 +238,13 @@ export const CELL_REASONS = {
   service_unavailable: ['host_capacity', 'wake_failed', 'draining', 'too_many_streams', 'no_execution_host'],
 } as const satisfies Partial<Record<CellCode, readonly string[]>>
 
-/** The reasons of a code in one of these tables. */
 export type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
-/** Whether a type is one word, and no union. */
 export type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
-/** The reasons that a code may have, on either surface. Where the code is known at run time alone, so is its reason. */
+/** The reasons of a code on either surface; any string where the code is known only at run time. */
 export type ReasonOf<C extends AppCode | CellCode> =
   IsOne<C> extends true ? ReasonIn<typeof APP_REASONS, C> | ReasonIn<typeof CELL_REASONS, C> : string
 
-/** Reasons of codes that are not retryable by themselves, and with these are (App, "409 conflict reasons"). */
+/** Reasons that make an otherwise final code retryable (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
   app: {
     conflict: [
@@ -265,13 +259,13 @@ const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonl
   cell: {},
 }
 
-/** Whether the same request may succeed later, by what it was refused with. */
+/** Whether the same request may succeed later. */
 export function isRetryable(surface: Surface, code: string, reason: string | null): boolean {
   const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
   return codes[code]?.retryable === true || (reason !== null && (RETRYABLE_REASONS[surface][code]?.includes(reason) ?? false))
 }
 
-/** App, "Operation errors", completed by Berth where the document stops. */
+/** App, "Operation errors", with Berth's own where the specification is open. */
 export const OPERATION_ERRORS = {
   capacity_unavailable: { retryable: true },
   invalid_resources: { retryable: false },
@@ -287,8 +281,8 @@ export const OPERATION_ERRORS = {
 } as const satisfies Record<string, { retryable: boolean }>
 
 /**
- * Why a memory is not restored: `details.reason` of an operation that ended checkpoint_incompatible or checkpoint_corrupt, and
- * `details.memory_refused` of a wake that failed. Berth's own: docs/decisions/0066.
+ * Why saved memory cannot be restored: `details.reason` of checkpoint_incompatible and checkpoint_corrupt, and `details.memory_refused`
+ * of a failed wake. Berth's own: docs/decisions/0066.
  */
 export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor', 'agent_protocol', 'engine_not_kept', 'damaged'] as const
 export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
@@ -303,24 +297,24 @@ export const STARTUP_REASONS = [
 ] as const
 export type StartupReason = (typeof STARTUP_REASONS)[number]
 
-/** Why no machine of a warm version could be started up ahead: a step of its start-up, or none of them. Berth's own: docs/decisions/0223. */
+/** Why no machine of a warm version could be pre-started: a failed startup step, or a reason without one (docs/decisions/0223). */
 export const WARM_REASONS = [
   ...STARTUP_REASONS,
-  'timed_out', // the whole of it
-  'no_answer', // the guest ended, or stands still
-  'machine_failed', // the computer could not start or save it
+  'timed_out', // the startup as a whole
+  'no_answer', // the guest exited or hangs
+  'machine_failed', // the host could not start or save the machine
 ] as const
 export type WarmReason = (typeof WARM_REASONS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
 
-/** Why an execution failed or was lost (Cell, "Execution"), each with the code that stands beside it. */
+/** Reasons of a failed or lost execution (Cell, "Execution"), with the code of each. */
 export const EXECUTION_REASONS = {
   exec_failed_to_start: 'validation_failed', // no such program, or no such directory
-  start_failed: 'dependency_unavailable', // its machine
+  start_failed: 'dependency_unavailable', // the machine did not start
   layout_unsupported: 'conflict',
   guest_feature_unavailable: 'conflict',
-  invalid_name: 'validation_failed', // a file's name is not UTF-8, or its path too long
+  invalid_name: 'validation_failed', // a file name is not UTF-8, or a path is too long
   disk_full: 'rate_limited', // more bytes or entries than the workspace may have
   too_many_changes: 'validation_failed',
   tree_moved: 'conflict',

@@ -12,7 +12,7 @@ type JsonObject = { [name: string]: Json | undefined }
 
 const VERSION = '0.1.0' // App, "Versioning" 3
 
-/** The machine-readable description of routes: OpenAPI 3.1.0. Schemas with a title become components. */
+/** Returns the OpenAPI 3.1.0 description of routes. Schemas with a title become components. */
 export function describe(routes: readonly Route[], base_url: string): JsonObject {
   const components = new Map<string, Json>()
   const schemaOf = (schema: unknown) => hoist(schema as Json, components)
@@ -84,13 +84,12 @@ function operationOf(route: Route, at: { name: string; path: string }, schemaOf:
   }
 }
 
-/** What a call of the gateway does with its workspace. */
 function useOf(route: CellRoute): JsonObject {
   const { modes, machine, streams = false, reads_disk = false } = route
   return { modes: [...(modes ?? MODES)], machine: machine ?? null, read_only: isReadOnly(route), streams, reads_disk }
 }
 
-/** The parameters of one path: whatever stands in it cannot be left out. */
+/** Returns the parameters in one path, all of them required. */
 function paramsAt({ params }: Route, path: string): unknown {
   const { properties = {} } = (params ?? {}) as { properties?: Record<string, unknown> }
   const required = namesIn(path)
@@ -163,7 +162,7 @@ function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): J
   }
 }
 
-/** One answer for each status, naming the codes and reasons that come with it. */
+/** Returns one answer per status, with the codes and reasons that it can have. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
   const by_status = new Map<number, string[]>()
@@ -178,7 +177,7 @@ function refusalsOf(route: Route): JsonObject {
   return Object.fromEntries([...by_status].map(([status, told]) => [String(status), { description: told.join('; '), content }]))
 }
 
-/** Replaces titled schemas by references, everywhere inside. */
+/** Replaces titled schemas by references, recursively. */
 function hoist(schema: Json, components: Map<string, Json>): Json {
   if (Array.isArray(schema)) return schema.map((inner) => hoist(inner, components))
   if (schema === null || typeof schema !== 'object') return schema
@@ -191,7 +190,7 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-/** A code is told with what its `details` say, and with each of its reasons: those without `details` have the code's. */
+/** Describes codes with their details and reasons. A reason without details of its own has those of the code. */
 function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
   const told = (code: string, reason: string | null): JsonObject => ({
     retryable: isRetryable(surface, code, reason),

@@ -1,6 +1,6 @@
 /**
- * `x-service-reason` of every answer that a port URL gives in the place of the app, with its status (Cell, "Port access" 9). Who it is
- * said by: `cell` decides about a workspace and its credentials, `proxy` about a request and what the app answers.
+ * `x-service-reason` and status of every answer that a port URL gives instead of the app (Cell, "Port access" 9). `by`: `cell` judges
+ * workspace and credentials, `proxy` the request and the app's answer.
  */
 export const PORT_REFUSALS = {
   bad_request: { status: 400, by: 'proxy', means: 'The request is not HTTP as it should be' },

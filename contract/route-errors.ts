@@ -3,18 +3,18 @@ import { ALONE } from './errors.ts'
 import type { Route, RouteErrors } from './route.ts'
 import { gateErrors } from './routes/cell/gate-errors.ts'
 
-/** Every code that a route may answer, with its reasons; null among them: the code alone. */
+/** Codes that a route may answer, with their reasons; null: the code without a reason. */
 export type Errors = Record<string, (string | null)[]>
 
-/** What every route of a surface may answer because of the conventions it takes part in, beside its own errors. */
+/** Returns the errors that follow from the route's conventions, without its own. */
 function conventionErrors(route: Route): RouteErrors<string> {
   const { access } = route
   const app = route.surface === 'app'
   const takes_body = route.method !== 'GET'
-  const parses_body = takes_body && route.body !== 'bytes' // a body that no route names must be absent or {}
-  // Cell: parameters and unknown names are 400. App: 422, and every route may be asked with a query that it does not know.
+  const parses_body = takes_body && route.body !== 'bytes' // a body must be absent or {} on other routes
+  // Cell: bad parameters and unknown names are 400. App: 422, on every route because of its query.
   return {
-    ...(app ? { rate_limited: ALONE } : {}), // App, "Limits": the edge may answer so on all routes
+    ...(app ? { rate_limited: ALONE } : {}), // App, "Limits": the edge may answer it on every route
     ...(access.kind === 'anyone' ? {} : { unauthenticated: ALONE, dependency_unavailable: ALONE }),
     ...(access.kind === 'principal' && access.unfinished !== true ? { mfa_required: ALONE, email_unverified: ALONE } : {}),
     ...(mayForbid(access)
@@ -30,7 +30,7 @@ function conventionErrors(route: Route): RouteErrors<string> {
   }
 }
 
-/** Its own errors, those of the conventions and, on the gateway, those of the gate. */
+/** Merges a route's own errors with those of its conventions and, on the gateway, of admission. */
 export function errorsOf(route: Route): Errors {
   const merged: Errors = {}
   const layers: RouteErrors<string>[] = [conventionErrors(route), ...(route.surface === 'cell' ? gateErrors(route) : []), route.errors]

@@ -6,23 +6,23 @@ import type { Mode } from './schemas/workspaces.ts'
 
 export { TOOLS, type Tool } from './tools.ts'
 
-/** One answer that a route may give. Without `schema` and `content` it has no body. */
+/** An answer of a route. Without `schema` and `content` it has no body. */
 export interface Answer {
   /** The body as `application/json`. */
   schema?: TSchema
-  /** Bodies of other types, by content type: the schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
+  /** Bodies of other types, by content type: schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
   content?: Readonly<Record<string, TSchema | null>>
-  /** Name to what it says. `Cache-Control` is no-store where it is not said. */
+  /** Header names and their descriptions. `Cache-Control` defaults to no-store. */
   headers?: Record<string, string>
   description: string
 }
 
-/** Everything that an answer may be, by content type; empty where it has no body. */
+/** Returns all bodies of an answer by content type; empty: no body. */
 export function contentOf({ schema, content = {} }: Answer): Readonly<Record<string, TSchema | null>> {
   return schema === undefined ? content : { 'application/json': schema, ...content }
 }
 
-/** A code with the reasons that a route may answer beside it; null among them: the code alone (`ALONE` where it is all). Never empty. */
+/** Codes with their reasons on a route; null: the code without a reason (`ALONE`). Lists are never empty. */
 export type RouteErrors<C extends string> = Partial<Record<C, readonly (string | null)[]>>
 
 interface RouteOf<S extends Surface, C extends string> {
@@ -31,48 +31,50 @@ interface RouteOf<S extends Surface, C extends string> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string // OpenAPI style: /v1/workspaces/{workspace_id}
   /**
-   * Further paths of the same route, each by a name that its operation id in OpenAPI ends with. `params` describes the names of all of
-   * them: one that only some of the paths have is optional there.
+   * Further paths of the same route, by the suffix of their operation id in OpenAPI. `params` covers all paths: a name that only some
+   * have is optional there.
    */
   aliases?: Readonly<Record<string, string>>
   summary: string
   access: Access
-  /** Accepts Idempotency-Key: the routes marked (I). */
+  /** Accepts Idempotency-Key: routes marked (I). */
   idempotent?: boolean
   /** Honours `Prefer: wait`. */
   waits?: boolean
-  /** Takes a right away. The answer leaves when that holds: on the computer of the workspace, on those of the project, or on all. */
+  /**
+   * Revokes access. The answer is delayed until the revocation holds: on the host of the workspace, on those of the project, or on all.
+   */
   revokes?: 'workspace' | 'project' | 'everywhere'
   params?: TSchema
   query?: TSchema
-  /** Request headers that mean something to this route alone, by name; others may come beside them. */
+  /** Request headers specific to this route; others may occur. */
   headers?: TSchema
-  /** 'bytes': the body is a raw stream, not read by the pipeline. Absent: no body, or `{}`. */
+  /** 'bytes': a raw stream that the pipeline does not read. Absent: no body, or `{}`. */
   body?: TSchema | 'bytes'
   body_optional?: boolean
-  /** Judges the body in the place of its schema, which then only describes it: all that is wrong with it, each with a reason. */
+  /** Validates the body instead of the schema, which then only documents it. Returns all problems with their reasons. */
   check_body?: (body: unknown) => Issue[]
   body_bytes_max?: number
-  /** A WebSocket: what either side says, one JSON text a message. Refusals are messages too; `errors` names them all the same. */
+  /** Schemas of a WebSocket's messages, one JSON text each. Refusals are messages too; `errors` still lists them. */
   websocket?: { client: TSchema; server: TSchema }
   answers: Record<number, Answer>
   errors: RouteErrors<C>
 }
 
 export type AppRoute = RouteOf<'app', AppCode>
-/** What a call of the gateway does with its workspace: by these the gate treats it. */
+/** How a gateway call uses its workspace; admission follows from it. */
 interface WorkspaceUse {
-  /** Modes of the workspaces that it serves; absent: every mode. Any other refuses it, whatever its state, and is not woken. */
+  /** Modes of workspaces that the route serves; absent: all. It refuses others in any state, without waking them. */
   modes?: readonly Mode[]
-  /** asked: a parked machine is woken, and then answers. woken: it is woken and not asked. Absent: it is left as it is. */
+  /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: leaves the machine as it is. */
   machine?: 'asked' | 'woken'
-  /** Follows something to its end, however long that takes: it counts as a stream and not as a call. */
+  /** Counts as a stream and not as a call: it lasts as long as the object it follows. */
   streams?: true
-  /** Answered from the disk where the machine sleeps, which stays asleep. */
+  /** Answered from the disk of a sleeping machine, without waking it. */
   reads_disk?: true
-  /** Answered from the tree where the workspace is file-first and has no machine. */
+  /** Answered from the tree of a file-first workspace without a machine. */
   tree?: true
-  /** Changes nothing although it is no GET. */
+  /** A call that changes nothing although its method is not GET. */
   read_only?: true
 }
 
@@ -83,29 +85,29 @@ export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean
   return modes === undefined || modes.includes(mode)
 }
 
-/** Whether a call changes nothing, and so is served while a snapshot is captured. What comes in on a WebSocket changes things. */
+/** Whether a call is served while a snapshot is captured, since it changes nothing. Messages of a WebSocket count as changes. */
 export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
   return read_only === true || (method === 'GET' && websocket === undefined)
 }
 
-/** The paths of a route, its own first. `name` is what the route is called at this path. */
+/** Returns the paths of a route, its own first, with the operation name at each. */
 export function pathsOf({ id, path, aliases = {} }: Pick<Route, 'id' | 'path' | 'aliases'>): { name: string; path: string }[] {
   return [{ name: id, path }, ...Object.entries(aliases).map(([suffix, other]) => ({ name: `${id}.${suffix}`, path: other }))]
 }
 
-/** Names of the parameters that stand in a path, in their order. */
+/** Returns the parameter names of a path, in order. */
 export function namesIn(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }
 
-/** What a path looks like: matches every address of it, and no other path's of the same length in segments unless a parameter stands for it. */
+/** Returns a pattern that matches the addresses of a path; a parameter matches any one segment. */
 export function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
 }
 
 type StaticOr<T, Otherwise> = T extends TSchema ? Static<T> : Otherwise
 
-/** What a handler gets, typed by its route's declaration. */
+/** The parsed request, typed by the route's declaration. */
 export interface Parsed<R extends Route> {
   params: StaticOr<R['params'], Record<string, never>>
   query: StaticOr<R['query'], Record<string, never>>
@@ -113,7 +115,7 @@ export interface Parsed<R extends Route> {
   named_headers: StaticOr<R['headers'], Record<string, never>>
 }
 
-/** Declares a route and keeps its exact type. Errors that every route of its surface may answer are added by the pipeline's own list. */
+/** Declares a route with its exact type. Errors of conventions are added in route-errors.ts. */
 export function appRoute<const R extends Omit<AppRoute, 'surface'>>(route: R): R & { surface: 'app' } {
   return { surface: 'app', ...route }
 }

@@ -1,9 +1,9 @@
 /**
- * What no version of a template takes over from a workspace: docs/guides/templates.md says it. A path that ends with `/` is all that is in
+ * Paths that are never copied from a workspace into a template version (docs/guides/templates.md). A trailing `/` means everything in
  * that directory, `*` any name.
  */
 export const SCRUBBED = [
-  // What is of the moment.
+  // Runtime state.
   '/proc/',
   '/sys/',
   '/dev/',
@@ -11,7 +11,7 @@ export const SCRUBBED = [
   '/tmp/',
   '/var/tmp/',
   '/var/run/',
-  // What a machine is, and not what is on it: each gets its own.
+  // Identity of a machine, which must differ for each.
   '/etc/hostname',
   '/etc/hosts',
   '/etc/resolv.conf',
@@ -19,7 +19,7 @@ export const SCRUBBED = [
   '/var/lib/dbus/machine-id',
   '/var/lib/systemd/random-seed',
   '/etc/ssh/ssh_host_*',
-  // What people and programs did.
+  // Traces of people and programs.
   '/var/log/',
   '/root/.bash_history',
   '/root/.zsh_history',
@@ -37,7 +37,7 @@ export const SCRUBBED = [
   '/home/*/.lesshst',
   '/home/*/.viminfo',
   '/home/*/.wget-hsts',
-  // What is made anew where it is needed.
+  // Caches, rebuilt on demand.
   '/root/.cache/',
   '/home/*/.cache/',
   '/var/cache/apt/archives/*.deb',

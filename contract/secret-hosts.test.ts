@@ -4,7 +4,7 @@ import { hostIssues, isHeaderValue, normalHosts } from './secret-hosts.ts'
 
 const reasons = (hosts: Parameters<typeof hostIssues>[0]) => hostIssues(hosts).map(({ path, reason }) => [path, reason])
 
-test('hosts are names as egress policies have them, with one place each: every problem is named', () => {
+test('secret hosts follow the rules of egress names, with one injection target each, and every problem is reported', () => {
   const hosts = [
     { host: '127.0.0.1' },
     { host: 'metadata.internal' },
@@ -22,7 +22,7 @@ test('hosts are names as egress policies have them, with one place each: every p
   ])
 })
 
-test('hosts are kept in one spelling, with port 443 where none is named', () => {
+test('hosts are normalised, with port 443 by default', () => {
   assert.deepEqual(
     normalHosts([
       { host: 'API.Example.com.', bearer: true },
@@ -35,7 +35,7 @@ test('hosts are kept in one spelling, with port 443 where none is named', () => 
   )
 })
 
-test('a value that a header cannot carry is none for hosts', () => {
+test('a value that a header cannot contain cannot be bound to hosts', () => {
   for (const value of ['sk-1', 'two words', '~']) assert.equal(isHeaderValue(value), true, value)
   for (const value of ['', ' a', 'a ', 'a\r\nb: c', 'a\tb', 'ä', '\u007f']) assert.equal(isHeaderValue(value), false, JSON.stringify(value))
 })

@@ -5,7 +5,7 @@ import type { NormalSecretHost, SecretHost } from './schemas/secrets.ts'
 
 const PLACES = ['header', 'bearer', 'basic_user', 'query'] as const
 
-/** Headers that say where a message ends or goes, or for whom: a value in one of them would change the request itself. */
+/** Headers that control framing or routing: a value in one of them would change the request itself. */
 const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -21,20 +21,20 @@ const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** What a header can carry: visible ASCII, and spaces within. */
+/** Visible ASCII, with inner spaces. */
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
-/** Whether a value can be put into requests. Pure. */
+/** Whether a value can be injected into requests. Pure. */
 export function isHeaderValue(value: string): boolean {
   return HEADER_VALUE.test(value)
 }
 
-/** Everything that is wrong with hosts of the right shape. Pure. */
+/** Returns all problems of hosts of the right shape. Pure. */
 export function hostIssues(hosts: readonly SecretHost[]): Issue[] {
   return hosts.flatMap((one, at) => issuesOf(`hosts.${at}`, one))
 }
 
-/** What hosts without issues mean. Pure. */
+/** Normalises hosts without issues. Pure. */
 export function normalHosts(hosts: readonly SecretHost[]): NormalSecretHost[] {
   return hosts.map(({ host, ports = EGRESS_PORTS_DEFAULT, ...place }) => {
     const normal = normalHost(host)

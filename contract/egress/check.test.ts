@@ -165,7 +165,7 @@ test('a host has one spelling', () => {
   }
 })
 
-test('a wildcard means one label, no more, no less, and nothing that only ends alike', () => {
+test('a wildcard covers exactly one label, and no name with the same ending', () => {
   const covers = (name: string) => hostCovers('*.example.com', name)
   assert.deepEqual(
     ['a.example.com', 'a.b.example.com', 'example.com', 'evilexample.com', 'a.evilexample.com', '*.a.example.com'].map(covers),
@@ -174,12 +174,12 @@ test('a wildcard means one label, no more, no less, and nothing that only ends a
   assert.deepEqual(normalHost('a.example.com.'), { host: 'a.example.com' })
 })
 
-test('an allowlist of nothing is a policy', () => {
+test('an empty allowlist is a valid policy', () => {
   assert.deepEqual(policyIssues({ mode: 'allowlist', rules: [], cidrs: [] }), [])
   assert.deepEqual(normalPolicy({ mode: 'allowlist' }), { mode: 'allowlist', rules: [], cidrs: [] })
 })
 
-test('what is left out is as the contract says, and nothing stands twice', () => {
+test("absent fields get the contract's defaults, and repeats are removed", () => {
   const rules = [
     { host: 'A.example' },
     { host: 'b.example', ports: [80, 443, 80], protocols: ['tcp' as const] },
@@ -196,7 +196,7 @@ test('what is left out is as the contract says, and nothing stands twice', () =>
   })
 })
 
-test('every problem of a policy is told at once, with path, reason and message', () => {
+test('all problems of a policy are reported at once, with path, reason and message', () => {
   const body = {
     mode: 'blocklist',
     rule: [],
@@ -236,7 +236,7 @@ test('every problem of a policy is told at once, with path, reason and message',
   assert.ok(issues.every(({ message }) => message.length > 5))
 })
 
-test('a list has its limit, and one beyond it is refused', () => {
+test('lists are accepted up to their limit and refused above it', () => {
   const rules = (count: number) => Array.from({ length: count }, (_, at) => ({ host: `h${at}.example` }))
   const cidrs = (count: number) => Array.from({ length: count }, (_, at) => `8.8.${at}.0/24`)
   const ports = (count: number) => [{ host: 'a.example', ports: Array.from({ length: count }, (_, at) => at + 1) }]
@@ -246,7 +246,7 @@ test('a list has its limit, and one beyond it is refused', () => {
   assert.deepEqual([told({ rules: ports(64) }), told({ rules: ports(65) })], [[], ['rules.0.ports too_many']])
 })
 
-test('rules and networks go with an allowlist alone', () => {
+test('rules and networks are refused in every mode but allowlist', () => {
   for (const mode of ['allow_all', 'deny_all']) {
     const issues = policyIssues({ mode, rules: [{ host: 'a.example' }], cidrs: ['8.8.8.0/24'] })
     assert.deepEqual(

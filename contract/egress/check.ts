@@ -6,10 +6,7 @@ import { EGRESS_MODES, EGRESS_PORTS_DEFAULT, type EgressPolicy, type EgressPolic
 
 type Found = Issue & { reason: string }
 
-/**
- * Everything that is wrong with a policy as somebody wrote it, each with its reason: shape, names and networks in one list. A body that
- * has none of these fits `EgressPolicyInput`.
- */
+/** Returns all problems of a policy body: shape, names and networks in one list. A body without problems is an `EgressPolicyInput`. */
 export function policyIssues(body: unknown): Found[] {
   if (!isObject(body)) return [issue('', 'invalid_type', 'must be an object')]
   const { mode, rules, cidrs } = body
@@ -21,7 +18,7 @@ export function policyIssues(body: unknown): Found[] {
   ]
 }
 
-/** The policy that a body without issues means, normalized. Rules are a set, and so are networks and ports: none stands twice. */
+/** Normalises a body without issues. Rules, networks and ports are sets, without repeats. */
 export function normalPolicy({ mode, rules = [], cidrs = [] }: EgressPolicyInput): EgressPolicy {
   return {
     mode,

@@ -15,7 +15,7 @@ const ADDRESSES = ['8.8.8.8', '8.8.8.200', '8.9.0.1', '1.1.1.1', '2606:4700::1',
 const rule = (host: string, ...ports: number[]): EgressRule => ({ host, ports, protocols: ['tcp'] })
 const allowlist = (rules: EgressRule[], cidrs: string[] = []): EgressPolicy => ({ mode: 'allowlist', rules, cidrs })
 
-/** Every question that a machine can ask here, and what a policy says to it. */
+/** Lists the host and port pairs, and addresses, that a policy allows. */
 function letsOut(policy: EgressPolicy): string[] {
   const all = policy.mode === 'allow_all'
   const names = HOSTS.concat('d.example.com').flatMap((name) =>
@@ -60,7 +60,7 @@ for (const [what, policy, ceiling, met, wider] of CASES) {
   })
 }
 
-test('for any policy and ceiling the effective policy lets out what both do, and outside is empty exactly where that is the policy', () => {
+test('the effective policy allows what policy and ceiling both allow, and outside is empty exactly where nothing is cut', () => {
   const seed = testSeed()
   const random = generatorOf(seed)
   const some = <T>(from: readonly T[]): T[] => from.filter(() => random() < 0.35)
@@ -92,7 +92,7 @@ test('for any policy and ceiling the effective policy lets out what both do, and
   assert.ok(seen.within > 100 && seen.wider > 100, JSON.stringify(seen))
 })
 
-test('the largest policies are met within what a request may take', () => {
+test('the largest policies are intersected within the time of a request', () => {
   const ports = Array.from({ length: 38 }, (_, at) => at + 1)
   const same = allowlist(Array.from({ length: 256 }, () => rule('a.x.example', ...ports)))
   const hosts = allowlist(Array.from({ length: 256 }, (_, at) => rule(at % 2 === 0 ? `h${at}.x.example` : `*.h${at}.example`, ...ports)))

@@ -3,7 +3,7 @@ import { contains, isCovered, parseCidr, type Network } from './cidrs.ts'
 import { ALLOW_ALL, DENY_ALL, hostCovers, type EgressPolicy, type EgressRule } from './policy.ts'
 
 /**
- * What both let out. Hosts meet hosts and networks meet networks: which addresses a name will have, nobody knows.
+ * Returns the policy that both allow. Hosts are compared with hosts, and networks with networks: the addresses of a name are unknown.
  * @param ceiling null: none.
  */
 export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null): EgressPolicy {
@@ -19,9 +19,9 @@ export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null)
   return merged({ mode: 'allowlist', rules, cidrs })
 }
 
-/** A part of a policy that its ceiling does not let out. */
+/** A part of a policy that its ceiling does not allow. */
 export interface Outside {
-  /** Of the policy: `mode`, `rules.0`, `cidrs.1`. */
+  /** Path in the policy: `mode`, `rules.0`, `cidrs.1`. */
   path: string
   mode?: EgressPolicy['mode']
   host?: string
@@ -29,7 +29,7 @@ export interface Outside {
   cidr?: string
 }
 
-/** What of a policy is wider than its ceiling; nothing: the intersection lets out the same as the policy. */
+/** Returns the parts of a policy that exceed its ceiling. None: the intersection allows the same as the policy. */
 export function outside(policy: EgressPolicy, ceiling: EgressPolicy | null): Outside[] {
   if (ceiling === null || ceiling.mode === 'allow_all') return []
   if (policy.mode === 'allow_all') return [{ path: 'mode', mode: policy.mode }]
@@ -47,7 +47,7 @@ export function outside(policy: EgressPolicy, ceiling: EgressPolicy | null): Out
   return [...rules, ...cidrs]
 }
 
-/** One spelling of what it lets out: hosts, ports and networks in order, no network inside another. */
+/** Returns a canonical form: hosts, ports and networks sorted, and no network inside another. */
 function merged(policy: EgressPolicy): EgressPolicy {
   if (policy.mode !== 'allowlist') return policy.mode === 'allow_all' ? ALLOW_ALL : DENY_ALL
   const rules = [...portsOf(policy)].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([host, ports]) => rulesOf(host, ports))
@@ -66,7 +66,7 @@ function portsOf({ rules }: EgressPolicy): Map<string, Set<number>> {
   return found
 }
 
-/** Rules for one host. Each is filled with as many ports as a rule may have, so that there are never more rules than the ports came from. */
+/** Returns rules for one host, each with as many ports as allowed, so that their number never exceeds that of the source. */
 function rulesOf(host: string, set: ReadonlySet<number>): EgressRule[] {
   const ports = [...set].sort((a, b) => a - b)
   const count = Math.ceil(ports.length / LIMITS.egress.ports_max)
@@ -90,7 +90,7 @@ function meetOfNetworks(one: Named, other: Named): string[] {
   return contains(other.network, one.network) ? [one.cidr] : []
 }
 
-/** The networks of a policy. Stored ones are in canonical spelling. One that cannot be read is left out, and so opens nothing. */
+/** Parses the networks of a stored policy. An unreadable network is dropped, which only narrows the policy. */
 function networksOf({ cidrs }: EgressPolicy): Named[] {
   return cidrs.flatMap((cidr) => {
     const network = parseCidr(cidr)

@@ -10,7 +10,7 @@ import { planEgress, planSteps } from './plan.ts'
 const reasons = (recipe: Recipe, has_upload = false) => recipeIssues(recipe, has_upload).map(({ path, reason }) => `${path} ${reason}`)
 const many = <T>(count: number, one: T): T[] => Array.from({ length: count }, () => one)
 
-test('each thing that is wrong with a recipe has its reason and its place', () => {
+test('each problem of a recipe is reported with its reason and its path', () => {
   const host = { mode: 'auto', extra_hosts: many(LIMITS.build.hosts_max + 1, 'a.example.com') } as const
   const cases: [Recipe, string[]][] = [
     [{ base: 'base' }, []],
@@ -91,7 +91,7 @@ test('packages and languages come before files, and files before the steps', () 
   })
 })
 
-test('packages come from the mirror that is set, and updates of security from where they did', () => {
+test('Debian packages come from the configured mirror, and security updates from Debian', () => {
   const [step] = planSteps({ packages: ['git'] }, {}, "http://mirror.example.org/a&b'c/")
   assert.ok(step?.kind === 'run')
   const script = String(step.argv[2])
@@ -116,7 +116,7 @@ test('packages come from the mirror that is set, and updates of security from wh
   }
 })
 
-test('a build reaches the sources of packages, what it names, or nothing', () => {
+test('a build reaches the package sources, the hosts that it names, or nothing', () => {
   assert.deepEqual(planEgress({ mode: 'deny_all' }).mode, 'deny_all')
   const auto = planEgress({ mode: 'auto', extra_hosts: ['Example.com', 'pypi.org'] }, 'http://mirror.example.org:3142/debian')
   assert.deepEqual(auto.rules.map(({ host }) => host), ['deb.debian.org', 'security.debian.org', 'registry.npmjs.org', 'pypi.org', 'files.pythonhosted.org', 'mirror.example.org', 'example.com']) // prettier-ignore

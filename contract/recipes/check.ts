@@ -4,7 +4,7 @@ import type { Issue } from '../schemas/error.ts'
 import type { BuildEgress, Recipe, RecipeFile } from '../schemas/recipes.ts'
 import { findLanguage, LANGUAGES } from './languages.ts'
 
-/** What recipes are refused with; each is a reason of `validation_failed`. */
+/** Reasons of `validation_failed` for recipes. */
 export const RECIPE_REASONS = [
   'invalid_recipe',
   'invalid_path',
@@ -26,7 +26,7 @@ export const RECIPE_REASONS = [
 export type RecipeReason = (typeof RECIPE_REASONS)[number]
 export type RecipeIssue = Issue & { reason: RecipeReason }
 
-/** All that is wrong with a recipe whose shape is right; what the database must be asked is not judged here. */
+/** Returns the problems of a recipe of the right shape, except those that need the database. */
 export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[] {
   const { base, files = [], steps = [], packages = [], egress } = recipe
   const { files_max, steps_max, packages_max, recipe_bytes_max } = LIMITS.build
@@ -46,18 +46,17 @@ export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[]
   ]
 }
 
-/** A base as a recipe names it. */
+/** Parses `slug@version` or a slug; null: neither. */
 export function parseBase(base: string): { slug: string; version: number | null } | null {
   const [, slug, version] = /^([a-z0-9][a-z0-9-]{0,62})(?:@([1-9][0-9]{0,8}))?$/.exec(base) ?? []
   return slug === undefined ? null : { slug, version: version === undefined ? null : Number(version) }
 }
 
-/** The upload that is the base of a recipe; null: its base is a template. */
+/** Returns the id of the upload that is the recipe's base; null: the base is a template. */
 export function uploadOf({ base = '' }: Recipe): string | null {
   return UPLOAD_BASE.exec(base)?.[1] ?? null
 }
 
-/** As a base names an upload. */
 export const UPLOAD_BASE = /^upload:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
 
 function baseIssues(base: string): RecipeIssue[] {
@@ -83,10 +82,10 @@ function languageIssues({ languages = [] }: Recipe): RecipeIssue[] {
   })
 }
 
-/** Of the machine, and not of its files: made anew for each, or empty in a version. */
+/** Paths that belong to the machine: created for each, or empty in a version. */
 const OWNED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/etc/resolv.conf', '/etc/hostname', '/etc/hosts', '/etc/machine-id']
 
-/** What is no path of a template's files. */
+/** Returns why the path cannot be a template's file. */
 export function pathIssues(path: string, given: string): RecipeIssue[] {
   const names = given.split('/').slice(1)
   if (!given.startsWith('/') || Buffer.byteLength(given) > LIMITS.file.path_bytes_max)

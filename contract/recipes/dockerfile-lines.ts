@@ -1,6 +1,6 @@
 import { LIMITS } from '../limits.ts'
 
-/** One instruction of a Dockerfile: its keyword, what follows with its continuations joined, and the documents that lines after it hold. */
+/** One instruction of a Dockerfile. `rest` has its continuation lines joined; `heredocs` follow it. */
 export interface Instruction {
   line: number
   keyword: string
@@ -12,7 +12,7 @@ export interface Instruction {
 export interface Heredoc {
   name: string
   content: string
-  /** Its name was not quoted: variables in it have their values. */
+  /** The delimiter is unquoted, so variables are expanded. */
   expands: boolean
 }
 
@@ -21,11 +21,10 @@ export interface DockerfileProblem {
   message: string
 }
 
-/** Instructions that may be followed by documents. */
+/** Instructions that may have heredocs. */
 const WITH_HEREDOCS = ['RUN', 'COPY', 'ADD']
 const HEREDOC = /<<(-?)(["']?)([A-Za-z_][A-Za-z0-9_]*)\2/g
 
-/** Splits a Dockerfile into its instructions. */
 export function splitDockerfile(text: string): { instructions: Instruction[]; problems: DockerfileProblem[] } {
   const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/)
   const escape = escapeOf(lines)
@@ -41,7 +40,7 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
     if (WITH_HEREDOCS.includes(instruction.keyword)) {
       const read = readHeredocs(lines, at, instruction.rest)
       if (read === null) {
-        // All that follows may belong to it.
+        // All later lines may belong to it.
         problems.push({ line, message: `the heredoc that begins with << in ${instruction.keyword} has no end` })
         break
       }
@@ -55,7 +54,7 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
   return { instructions, problems }
 }
 
-/** Only comments before the first instruction may be directives. */
+/** Returns the escape character. Only comments before the first instruction are directives. */
 function escapeOf(lines: readonly string[]): string {
   for (const line of lines) {
     const [, name = '', value = ''] = /^\s*#\s*([a-z]+)\s*=\s*(\S+)\s*$/i.exec(line) ?? []
@@ -65,7 +64,7 @@ function escapeOf(lines: readonly string[]): string {
   return '\\'
 }
 
-/** Comments and empty lines within a continued line are left out, as Docker does. */
+/** Joins continued lines. Skips comments and empty lines within them, as Docker does. */
 function joinLines(lines: readonly string[], from: number, escape: string): { joined: string; next: number } {
   const parts: string[] = []
   let at = from

@@ -1,6 +1,6 @@
 import { LIMITS } from '../limits.ts'
 
-/** Splits into words as Docker does: blanks outside of quotes separate them. Quotes and escapes stay, for `expand` to judge. null: a quote has no end. */
+/** Splits words at blanks outside of quotes, as Docker does. Keeps quotes and escapes for `expand`. null: an unclosed quote. */
 export function splitWords(text: string, escape: string): string[] | null {
   const words: string[] = []
   let word = ''
@@ -23,23 +23,22 @@ export function splitWords(text: string, escape: string): string[] | null {
 
 const VARIABLE = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^{}]*))?\})/y
 
-/** Nothing is copied for it: a word may be half a MiB of `$`. */
+/** Matches at an index instead of slicing: a word may be half a MiB of `$`. */
 function variableAt(word: string, at: number): RegExpExecArray | null {
   VARIABLE.lastIndex = at
   return VARIABLE.exec(word)
 }
 
-/** The values of variables, by their names. */
 export interface Variables {
   get(name: string): string | undefined
 }
 
-/** Each variable may hold the one before many times, so that a few lines would make a text of any length. */
+/** Thrown by `expand`: repeated variables can grow exponentially within a few lines. */
 export class TooLong extends Error {}
 
 /**
- * A word without its quotes and escapes, with variables in the place of `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}`; not within
- * single quotes. null: a form that is not known.
+ * Removes quotes and escapes, and expands `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` outside single quotes. null: an unknown
+ * form.
  * @throws TooLong
  */
 export function expand(word: string, variables: Variables, escape: string): string | null {
@@ -75,7 +74,7 @@ function valueOf([, plain, braced, sign, other = '']: RegExpExecArray, variables
   return value
 }
 
-/** The exec form: a JSON list of texts. undefined: it is none. */
+/** Parses the exec form, a JSON list of strings; undefined: it is none. */
 export function execForm(rest: string): string[] | undefined {
   if (!rest.startsWith('[')) return undefined
   try {

@@ -20,7 +20,7 @@ function problems(text: string, build_args?: Record<string, string>) {
   return translated.problems
 }
 
-test('every instruction of a usual Dockerfile becomes its part of a recipe', () => {
+test('every instruction of a usual Dockerfile becomes part of a recipe', () => {
   const text = lines(
     '# syntax=docker/dockerfile:1',
     'ARG BASE=base',
@@ -55,7 +55,7 @@ test('every instruction of a usual Dockerfile becomes its part of a recipe', () 
   })
 })
 
-test('a document of RUN is its script, and one of COPY a file', () => {
+test('a heredoc of RUN becomes its script, and one of COPY a file', () => {
   const { steps = [] } = recipe(
     lines(
       'FROM base',
@@ -84,7 +84,7 @@ test('a document of RUN is its script, and one of COPY a file', () => {
   ])
 })
 
-test('a document that a command reads stays in its script', () => {
+test('a heredoc that a command reads stays in its script', () => {
   const { steps = [] } = recipe(lines('FROM base', 'RUN cat <<EOF > /x', 'hello', 'EOF', 'RUN true'))
   assert.deepEqual(
     steps.map((step) => 'run' in step && step.run),
@@ -95,13 +95,13 @@ test('a document that a command reads stays in its script', () => {
   )
 })
 
-test('build arguments stand in the place of what ARG says, and are no environment of the template', () => {
+test("build arguments replace the values of ARG, and do not enter the template's environment", () => {
   const built = recipe(lines('FROM base', 'ARG V=1', 'RUN echo $V'), { V: '2' })
   assert.deepEqual(built.env, {})
   assert.deepEqual(built.steps, [{ run: ['/bin/sh', '-c', 'echo $V'], user: 'root', cwd: '/', env: { V: '2' } }])
 })
 
-test('what is not understood is told with its line', () => {
+test('an unknown instruction is reported with its line', () => {
   const text = lines(
     'FROM base',
     'RUN true',
@@ -139,7 +139,7 @@ test('what is not understood is told with its line', () => {
   assert.match(problems('FROM base', { NO: '1' })[0]?.message ?? '', /NO/)
 })
 
-test('what says nothing of a workspace is left out with a warning, and never stands before FROM', () => {
+test('an instruction without effect on a workspace is ignored with a warning, and refused before FROM', () => {
   const translated = translateDockerfile(
     lines('FROM base', 'MAINTAINER a', 'HEALTHCHECK CMD true', 'RUN true', 'VOLUME /data', 'STOPSIGNAL 9', 'ONBUILD RUN x'),
   )
@@ -152,13 +152,13 @@ test('what says nothing of a workspace is left out with a warning, and never sta
   assert.deepEqual(problems('VOLUME /data\nFROM base'), [{ line: 1, message: 'FROM must come first' }])
 })
 
-test('an escape of its own joins lines', () => {
+test('the escape directive changes how lines are joined', () => {
   assert.deepEqual(recipe(lines('# escape=`', 'FROM base', 'RUN a `', '  b')).steps, [
     { run: ['/bin/sh', '-c', 'a   b'], user: 'root', cwd: '/', env: {} },
   ])
 })
 
-test('whatever comes is answered with a recipe of the right shape or with problems of lines that are there', () => {
+test('any input gives a valid recipe, or problems with existing line numbers', () => {
   const pieces = ['FROM base', 'RUN ', 'COPY ', 'ENV ', 'ARG ', '<<EOF', 'EOF', '\\\n', '\n', '$', '{', '}', '${A:-b}', '"', "'", '[', '"]', ' a=b', ' /x', '--chown=', '#', ':', 'WORKDIR ', '..', 'é', '\u0000', 'CMD ', 'EXPOSE 1'] // prettier-ignore
   let seed = 20_261_125
   const next = (below: number) => {
@@ -182,7 +182,7 @@ test('whatever comes is answered with a recipe of the right shape or with proble
   }
 })
 
-test('a Dockerfile that a few lines make large, or that has lines without end, is refused', () => {
+test('a Dockerfile that expands to a huge size, or has too many lines, is refused', () => {
   const { recipe_bytes_max, steps_max, dockerfile_instructions_max, dockerfile_variables_max } = LIMITS.build
   const first = (text: string) => problems(lines('FROM base', text))[0]
   const too_long = `with its variables it has more than ${recipe_bytes_max} characters`

@@ -4,41 +4,41 @@ import { UPLOAD_BASE } from './check.ts'
 import { type DockerfileProblem, type Instruction, splitDockerfile } from './dockerfile-lines.ts'
 import { execForm, expand, splitWords, TooLong, type Variables } from './dockerfile-words.ts'
 
-/** A warning is an instruction that the recipe does without. */
+/** A warning names an instruction that is ignored. */
 export type Translated = { recipe: Recipe; warnings: DockerfileProblem[] } | { problems: DockerfileProblem[] }
 
-/** How far a Dockerfile has been read. */
+/** State of the translation so far. */
 interface State {
   base: string | null
-  /** By ARG: known to the instructions and to commands, and to no workspace. */
+  /** From ARG: visible to instructions and commands, but not to workspaces. */
   args: Map<string, string>
-  /** Those before FROM: known to FROM, and to whoever names them again. */
+  /** ARGs before FROM: visible to FROM, and to a later ARG of the same name. */
   outer_args: Map<string, string>
   env: Map<string, string>
   shell: string[]
   cwd: string
-  /** Nothing has been run in cwd yet: it may not be there. */
+  /** No command has run in cwd yet: it may not exist. */
   cwd_is_new: boolean
   user: string
   port: number | null
   cmd: string[] | null
   entrypoint: string[] | null
   steps: (RunStep | CopyStep)[]
-  /** Of the environments of all steps. */
+  /** Total of the environments of all steps. */
   characters: number
-  /** Of all words with their variables. */
+  /** Total of all words after expansion. */
   expanded_characters: number
 }
 
-/** Thrown by what reads one instruction; its line is added where it is caught. */
+/** Thrown while one instruction is read; the catcher adds its line. */
 class NotUnderstood extends Error {}
 
 const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
-/** A long text in a variable can stand in each of 100,000 words. */
+/** A long variable may be expanded in each of 100,000 words. */
 const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
-/** Instructions that change nothing in a workspace, each with its reason. */
+/** Instructions without effect on a workspace, with the reason in the warning. */
 const IGNORED: Readonly<Record<string, string>> = {
   HEALTHCHECK: 'a service is ready when its port answers',
   ONBUILD: 'it is for what is built on this image',
@@ -47,8 +47,8 @@ const IGNORED: Readonly<Record<string, string>> = {
 }
 
 /**
- * A recipe that does what the Dockerfile says. Every step has its whole environment in `env`. Each instruction that is not known or cannot be
- * done is a problem with its line. All problems are told at once.
+ * Translates a Dockerfile into a recipe. Every step has its complete environment in `env`. Reports all unknown or unsupported
+ * instructions at once, with their lines.
  */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)
@@ -128,7 +128,7 @@ function read(state: State, instruction: Instruction, given: Arguments): void {
       return
     case 'LABEL':
     case 'MAINTAINER':
-      return // of the image alone
+      return // metadata of the image only
     default:
       refuse(
         `${instruction.keyword.slice(0, 40)} is not one of FROM, ARG, ENV, RUN, COPY, ADD, WORKDIR, USER, EXPOSE, CMD, ENTRYPOINT, SHELL, LABEL`,
@@ -173,7 +173,7 @@ function readEnv(state: State, instruction: Instruction): void {
     return setEnv(state, first, expanded(state, instruction, value))
   }
   const pairs = words.map((word) => /^([^=]+)=([^]*)$/.exec(word) ?? refuse('ENV takes NAME=value'))
-  // All values are of what was there before the line.
+  // Values are expanded with the environment before this line.
   const values = pairs.map(([, name = '', value = '']) => [name, expanded(state, instruction, value)] as const)
   for (const [name, value] of values) setEnv(state, name, value)
 }
@@ -202,7 +202,7 @@ function scriptOf(rest: string, heredocs: Instruction['heredocs']): string {
     if (only.content.startsWith('#!')) refuse('a document of RUN is run by the shell: #! is not understood')
     return only.content
   }
-  // The tabs that <<- takes away are gone already.
+  // The tabs of <<- are already removed.
   return [rest, ...heredocs.map(({ name, content }) => `${content}${name}`)].join('\n') + '\n'
 }
 
@@ -232,7 +232,7 @@ function refuseAdd(source: string): void {
   if (/\.(tar|tgz|tar\.(gz|xz|bz2|zst))$/.test(source)) refuse('ADD does not unpack archives: COPY it, and RUN tar')
 }
 
-/** COPY <<EOF /path: the documents become files. */
+/** Turns the heredocs of COPY <<EOF /path into files. */
 function writeDocuments(
   state: State,
   { heredocs, keyword, rest, escape }: Instruction,
@@ -253,7 +253,7 @@ function writeDocuments(
 }
 
 function expandDocument(state: State, text: string, escape: string): string {
-  // Quotes mean nothing in a document.
+  // Quotes have no meaning in a heredoc.
   return text
     .split(/(["'])/)
     .map((part) =>
@@ -289,7 +289,7 @@ function add(state: State, step: Pick<RunStep, 'run'>): void {
   state.cwd_is_new = false
 }
 
-/** What ENV says goes before what ARG says. Nothing is copied: it is asked for each word. */
+/** Looks up ENV before ARG, lazily, without copying the maps for each word. */
 function lookup({ args, env }: Pick<State, 'args' | 'env'>): Variables {
   return { get: (name) => env.get(name) ?? args.get(name) }
 }

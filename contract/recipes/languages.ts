@@ -1,4 +1,4 @@
-/** One version of a language that a build can install, and of what: Debian packages, or a package of npm. */
+/** A version of a language for builds, installed from Debian packages or an npm package. */
 export interface LanguageVersion {
   version: string
   packages?: readonly string[]
@@ -7,14 +7,14 @@ export interface LanguageVersion {
 
 export interface Language {
   name: string
-  /** The default at first. */
+  /** The first is the default. */
   versions: readonly [LanguageVersion, ...LanguageVersion[]]
 }
 
 const debian = (version: string, ...packages: string[]): LanguageVersion => ({ version, packages })
 const node = (version: string): LanguageVersion => ({ version, npm: `node@${version}` })
 
-/** What recipes may name as languages, as Debian 12 and npm have them. */
+/** Languages for recipes, as available in Debian 12 and npm. */
 export const LANGUAGES: readonly Language[] = [
   { name: 'c', versions: [debian('12', 'build-essential', 'pkg-config')] },
   { name: 'go', versions: [debian('1.19', 'golang-go')] },
@@ -31,7 +31,7 @@ export function findLanguage(name: string, version?: string): LanguageVersion | 
   return version === undefined ? versions?.[0] : versions?.find((one) => one.version === version)
 }
 
-/** Where packages and languages come from: what the egress mode `auto` lets a build reach. */
+/** Hosts of packages and languages, which the egress mode `auto` allows for a build. */
 export const PACKAGE_HOSTS: readonly { host: string; ports: readonly number[] }[] = [
   { host: 'deb.debian.org', ports: [80, 443] },
   { host: 'security.debian.org', ports: [80, 443] },

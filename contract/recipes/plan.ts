@@ -4,7 +4,7 @@ import { LIMITS } from '../limits.ts'
 import type { BuildEgress, Recipe } from '../schemas/recipes.ts'
 import { findLanguage, PACKAGE_HOSTS } from './languages.ts'
 
-/** What a build does, one after the other. Nothing is left to be looked up. */
+/** A step of a build, fully resolved. */
 export type PlanStep =
   | { kind: 'run'; title: string; argv: string[]; cwd: string; user: string; env: Record<string, string>; timeout_seconds: number }
   | { kind: 'files'; title: string; files: PlannedFile[] }
@@ -21,9 +21,9 @@ const TITLE_CHARACTERS_MAX = 200
 const APT = ['-o', 'APT::Install-Recommends=false', '-o', 'APT::Get::Assume-Yes=true', '-o', 'Dpkg::Use-Pty=0', '-o', 'Acquire::Retries=3']
 
 /**
- * The steps of a recipe without issues.
- * @param base_env the environment of its base: that of every step, below its own.
- * @param mirror where Debian's packages come from instead of its own; null: from there.
+ * Returns the steps of a valid recipe.
+ * @param base_env environment of the base; each step overrides it.
+ * @param mirror replaces Debian's mirror for packages; null: Debian's.
  */
 export function planSteps(recipe: Recipe, base_env: Readonly<Record<string, string>>, mirror: string | null = null): PlanStep[] {
   const env = { ...base_env, ...recipe.env }
@@ -79,7 +79,7 @@ function brief(title: string): string {
   return line.length <= TITLE_CHARACTERS_MAX ? line : `${line.slice(0, TITLE_CHARACTERS_MAX - 1).toWellFormed()}…`
 }
 
-/** What a build may reach. */
+/** Returns the egress policy of the build machine. */
 export function planEgress(egress: BuildEgress = { mode: 'auto' }, mirror: string | null = null): EgressPolicy {
   switch (egress.mode) {
     case 'allow_all':
@@ -102,17 +102,17 @@ function placeOf(mirror: string): { host: string; ports: readonly number[] } {
   return { host: hostname, ports: [port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)] }
 }
 
-/** What is left of it is in no layer. */
+/** In /tmp, so that no layer contains it. */
 const SOURCES = '/tmp/.berth-sources'
 const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
 
-/** The sources of the base, with the mirror in the place of Debian's own; updates of security still come from theirs. */
+/** Returns a script that copies the base's apt sources with Debian's mirror replaced; security updates keep their source. */
 function sourcesOf(mirror: string): string {
   const lists = '/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources'
   const text = mirror
     .replace(/\/$/, '')
     .replaceAll("'", '%27')
-    .replaceAll(/[&#\\]/g, '\\$&') // to the shell and to sed it is one text
+    .replaceAll(/[&#\\]/g, '\\$&') // escapes for the shell and for sed
   const replaced = `s#https?://deb[.]debian[.]org/debian/?( |$)#${text}\\1#`
   return `mkdir -p ${SOURCES}; for list in ${lists}; do [ ! -f "$list" ] || sed -E '${replaced}' "$list" > ${SOURCES}/"\${list##*/}"; done; `
 }

@@ -14,7 +14,6 @@ export const AuditQuery = Type.Object({
   to: Type.Optional(Timestamp()),
 })
 
-/** Who changed something, or asked for it. */
 export const AuditActor = Type.Object({
   kind: Word(ACTOR_KINDS),
   id: Nullable(Uuid('Of a person, an API key or an agent session')),

@@ -2,7 +2,10 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Word } from './common.ts'
 
-/** What a checkpoint was written for: a suspend, a fork or an adoption, by request, or before a reset, a restore in place or an adoption. */
+/**
+ * Purpose of a checkpoint. `snapshot`: requested; `recovery`: before a reset, a restore in place or an adoption. `fork` includes
+ * adoption.
+ */
 export const CHECKPOINT_KINDS = ['suspend', 'fork', 'snapshot', 'recovery'] as const
 
 export const Checkpoint = Type.Object(

@@ -1,7 +1,7 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import { LIMITS } from '../limits.ts'
 
-/** Request bodies and their parts: nothing unnamed is accepted. */
+/** Option of request bodies and their parts: unknown names are refused. */
 export const strict = { additionalProperties: false } as const
 
 export const Uuid = (description?: string) => Type.String({ format: 'uuid', ...(description === undefined ? {} : { description }) })
@@ -9,22 +9,22 @@ export const Timestamp = (description?: string) =>
   Type.String({ format: 'date-time', ...(description === undefined ? {} : { description }) })
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
-/** One of a closed list of words. */
+/** A closed enum of strings. */
 export function Word<const W extends readonly string[]>(words: W, options: { description?: string } = {}) {
   return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
 }
 
-/** Neither control characters nor lone surrogates. By code points, since not every reader of the description knows \p. */
+/** Excludes control characters and lone surrogates. By code points, since not every consumer of the description supports \p. */
 const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 
 /**
- * Text from a caller that PostgreSQL can keep and a terminal can show: no control characters (NUL is one) and no lone
- * surrogates, which would become another text on their way through UTF-8.
+ * Text that PostgreSQL can store and a terminal can show: without control characters (including NUL) and lone surrogates, which UTF-8
+ * would alter.
  */
 export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: TEXT_PATTERN, ...options })
 
-/** The same with line breaks and whatever else PostgreSQL can keep: neither NUL nor lone surrogates. */
+/** Text with line breaks, without NUL and lone surrogates. */
 export const FreeText = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', ...options })
 
@@ -37,7 +37,7 @@ export const PageQuery = {
   ),
 }
 
-/** App, "Conventions": every list answers this. */
+/** App, "Conventions": the answer of every list. */
 export const List = <T extends TSchema>(item: T, title: string) =>
   Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String({ description: 'null on the last page' })) }, { title })
 

@@ -12,7 +12,7 @@ const CIDR_CHARACTERS_MAX = 49
 
 const port = () => Type.Integer({ minimum: 1, maximum: 65535 })
 
-/** What is enforced, or would be: normalized. */
+/** A normalised policy, enforced or effective. */
 export const EgressRules = Type.Object(
   {
     mode: Word(EGRESS_MODES, MODE),

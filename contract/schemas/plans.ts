@@ -4,7 +4,7 @@ import { PAYMENTS } from './billing.ts'
 import { List, Nullable, Timestamp, Uuid, Word } from './common.ts'
 import { PeriodView } from './spend.ts'
 
-/** What a plan may limit, by the names that refusals use. */
+/** Limits of a plan, by the names in refusals. */
 export const ENTITLEMENTS = [
   'concurrent_workspaces',
   'cpu_millis',
@@ -19,7 +19,7 @@ export const ENTITLEMENTS = [
 ] as const
 export type EntitlementName = (typeof ENTITLEMENTS)[number]
 
-/** A limit, no limit and a limit that the plan fails to say are three things. */
+/** Distinguishes a limit, no limit, and a limit that the plan does not set. */
 const Entitlement = Type.Object(
   {
     name: Word(ENTITLEMENTS),

@@ -2,9 +2,9 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, strict, Timestamp, Uuid } from './common.ts'
 
-/** The agent of every machine listens there: nobody else can, and nobody else may reach it. */
+/** Reserved in every machine for the agent: no app can listen on it, and no caller can reach it. */
 export const AGENT_PORT = 65_100
-/** Paths of a port URL that are the service's own: no request to them reaches the app. */
+/** Reserved path prefix of port URLs: the app gets no request below it. */
 export const RESERVED_PATH = '/__service'
 
 export const PortNumber = Type.Integer({
@@ -56,7 +56,7 @@ export const PortLinkRequest = Type.Object(
   },
   strict,
 )
-/** Whichever names of it are given. */
+/** The accepted spellings of the TTL. */
 export type Ttl = Pick<Static<typeof PortTokenRequest>, 'ttl_seconds' | 'ttlSeconds' | 'ttl'>
 
 const OF_PORT = { workspace_id: Uuid(), port: Type.Integer(), created_at: Timestamp() }

@@ -6,7 +6,7 @@ import { Service, StartCommand, TemplateSettings } from './template-settings.ts'
 
 export const ARCHITECTURES = ['amd64', 'arm64'] as const
 export type Architecture = (typeof ARCHITECTURES)[number]
-/** What the machines of builds are. */
+/** Architecture of build machines. */
 export const BUILD_ARCHITECTURE: Architecture = 'amd64'
 
 const bytes_max = LIMITS.build.recipe_bytes_max
@@ -15,7 +15,7 @@ const Path = (description: string) => Text({ minLength: 1, maxLength: LIMITS.fil
 const Mode = Type.String({ pattern: '^[0-7]{3,4}$', description: 'In octal digits' })
 const Env = TemplateSettings.properties.env
 
-/** Runs in the machine of the build, from `/` where it does not say otherwise. A text is a script of /bin/sh, a list a program with arguments. */
+/** Runs in the build machine, in `/` by default. A string is a script of /bin/sh, a list a program with arguments. */
 export const RunStep = Type.Object(
   {
     run: Type.Union([
@@ -33,7 +33,7 @@ export const RunStep = Type.Object(
 )
 export type RunStep = Static<typeof RunStep>
 
-/** Takes files and directories out of the upload. */
+/** Copies files and directories from the upload. */
 export const CopyStep = Type.Object(
   {
     copy: Type.Array(Path('In the upload; `.` is all of it. Names may have *, ? and [ ]'), {
@@ -66,7 +66,6 @@ export const BUILD_EGRESS_MODES = ['auto', 'allow_all', 'allowlist', 'deny_all']
 const hosts = (description: string) =>
   Type.Optional(Type.Array(Text({ minLength: 1, maxLength: LIMITS.egress.host_characters_max }), { description }))
 
-/** What the machine of a build may reach. */
 export const BuildEgress = Type.Object(
   {
     mode: Word(BUILD_EGRESS_MODES, {

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 
-/** Something in a file that looks like a secret. What it is is never said. */
+/** A line that looks like a secret. The value is never returned. */
 export const ScanFinding = Type.Object(
   {
     path: Type.String({ description: 'Absolute' }),

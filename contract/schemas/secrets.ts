@@ -3,9 +3,8 @@ import { LIMITS } from '../limits.ts'
 import { TOOLS } from '../tools.ts'
 import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
 
-/** Of the service's own variables. */
 export const RESERVED_SECRET_PREFIX = 'SERVICE_'
-/** A secret can be bound only where commands and terminals may both have it. */
+/** A secret can be bound only if both commands and terminals may use it. */
 export const TOOLS_OF_BINDINGS = ['exec', 'pty'] as const
 
 const Name = Type.String({
@@ -27,8 +26,8 @@ const AllowedTools = Type.Array(Word(TOOLS), {
 })
 
 /**
- * Where a value goes that no workspace sees. The proxy puts it in for the placeholder wherever that stands in a header or the query, and
- * at the one place that is named here whatever stands there.
+ * A host for which the proxy injects the value, which no workspace sees. It replaces the placeholder in headers and the query, and sets
+ * the header, user or parameter named here.
  */
 export const SecretHost = Type.Object(
   {
@@ -82,7 +81,7 @@ const Hosts = Nullable(
   }),
 )
 
-/** A secret's hosts as they are kept: normal names, ports in order, at most one place. */
+/** A stored secret host: normalised name, sorted ports, at most one injection target. */
 export interface NormalSecretHost {
   host: string
   ports: number[]
@@ -119,7 +118,7 @@ export const SecretUpdate = Type.Object(
 )
 export type SecretUpdate = Static<typeof SecretUpdate>
 
-/** App, "Secret": never a value. */
+/** App, "Secret": without its value. */
 export const Secret = Type.Object(
   {
     id: Uuid(),
@@ -162,7 +161,7 @@ export const SecretVersion = Type.Object(
 export type SecretVersion = Static<typeof SecretVersion>
 export const SecretVersionList = List(SecretVersion, 'SecretVersionList')
 
-/** App, "Secret": what a workspace has of a name that is bound to it. */
+/** App, "Secret": whether a workspace can use a bound secret. */
 export const BINDING_STATUSES = ['available', 'not_allowed', 'deleted'] as const
 export type BindingStatus = (typeof BINDING_STATUSES)[number]
 

@@ -4,7 +4,7 @@ import { List, Nullable, PageQuery, strict, Timestamp, Uuid, Word } from './comm
 
 export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
 export type Allowance = (typeof ALLOWANCE_NAMES)[number]
-/** How many units of its meter are one unit of an allowance: an hour of seconds. */
+/** Meter units per unit of an allowance: seconds in an hour. */
 export const METER_UNITS = 3600
 
 /** App, "Usage and spend", `spend_cap`. */
@@ -36,7 +36,6 @@ export const SpendCapView = Type.Object(
 )
 export type SpendCapView = Static<typeof SpendCapView>
 
-/** A billing period. */
 export const PeriodView = Type.Object({ starts_at: Timestamp(), ends_at: Timestamp('Its end, which is the beginning of the next') })
 
 export const Spend = Type.Object(
@@ -138,7 +137,7 @@ export type UsageGrant = Static<typeof UsageGrant>
 export const UsageGrantList = List(UsageGrant, 'UsageGrantList')
 export const GrantsQuery = Type.Object(PageQuery)
 
-/** What a threshold is of. */
+/** Subjects of alert thresholds. */
 export const ALERT_SUBJECTS = [...ALLOWANCE_NAMES, 'spend_cap'] as const
 export type AlertSubject = (typeof ALERT_SUBJECTS)[number]
 

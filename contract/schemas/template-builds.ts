@@ -7,7 +7,7 @@ import { ScanFinding } from './scan-findings.ts'
 import { TemplateSettings } from './template-settings.ts'
 import { TemplateSlug } from './templates.ts'
 
-/** What a version is made from. */
+/** Sources of a version. */
 export const BUILD_KINDS = ['save_as_template', 'draft', 'recipe'] as const
 export type BuildKind = (typeof BUILD_KINDS)[number]
 
@@ -57,7 +57,7 @@ export type TemplateBuildLog = Static<typeof TemplateBuildLog>
 const { env, inputs, start, services, warm, guest_features, ceiling, defaults } = TemplateSettings.properties
 export const UPDATE_POLICIES = ['manual', 'automatic'] as const
 
-/** What a version is to say, as far as the caller says it. */
+/** Defaults that a caller gives for a version. */
 export const TemplateDefaults = Type.Partial(defaults, {
   ...strict,
   title: 'TemplateDefaults',
@@ -81,12 +81,12 @@ export const TemplateSettingsInput = Type.Object(
 )
 export type TemplateSettingsInput = Static<typeof TemplateSettingsInput>
 
-/** How many are too many, and which is no path, is said with a reason of its own. */
+/** Too many paths and invalid paths have reasons of their own, so the schema does not check them. */
 const AcknowledgedFindings = Type.Array(FreeText({ minLength: 0, maxLength: LIMITS.file.path_bytes_max }), {
   maxItems: 10_000,
   description: 'Absolute paths of files that may hold what looks like a secret; at most 200',
 })
-/** What is said of a version that is made of a workspace. */
+/** Fields of a request that makes a version from a workspace. */
 export const PUBLISHING = {
   defaults: Type.Optional(TemplateDefaults),
   auto_publish: Type.Optional(Type.Boolean({ description: 'Workspaces are opened with the version as soon as it is there' })),

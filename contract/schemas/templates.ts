@@ -7,9 +7,8 @@ import { TemplateSettings } from './template-settings.ts'
 import { AgentLabel, Tools } from './tool-tokens.ts'
 import { DISK_LAYOUTS, GivenInputs, WorkspaceKey } from './workspaces.ts'
 
-/** Small letters, digits and hyphens. */
 export const TemplateSlug = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
-/** Of the templates that come with Berth: an installation that has not made them yet can. */
+/** Slugs of Berth's own templates, reserved because an installation may add them later. */
 export const RESERVED_TEMPLATE_SLUGS: readonly string[] = ['base', 'node', 'python', 'browser', 'code-interpreter', 'desktop']
 export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2_147_483_647 })
 
@@ -33,7 +32,7 @@ export const TemplateList = List(Template, 'TemplateList')
 
 export const WARM_STATES = ['none', 'making', 'ready', 'failed'] as const
 
-/** Of a version with settings.warm: whether a computer has a machine of it that is started up already. */
+/** For versions with settings.warm: whether a host has a warm sandbox of it. */
 export const WarmVersion = Type.Object(
   {
     state: Word(WARM_STATES, {
@@ -55,7 +54,7 @@ export const WarmVersion = Type.Object(
 )
 export type WarmVersion = Static<typeof WarmVersion>
 
-/** What never changes of a version, and whether it is published. */
+/** The immutable part of a version, and whether it is published. */
 export const TemplateVersion = Type.Object(
   {
     id: Uuid(),

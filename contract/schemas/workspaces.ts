@@ -26,7 +26,7 @@ export type SuspendRequest = Static<typeof SuspendRequest>
 
 export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
 
-/** The last of each that is known; a few seconds may be on their way. */
+/** The latest known times; activity of the last seconds may be missing. */
 export const RecentActivity = Type.Object({
   active_at: Timestamp('Of any kind'),
   tool_call_at: Nullable(Timestamp()),
@@ -34,7 +34,7 @@ export const RecentActivity = Type.Object({
   keepalive_until: Nullable(Timestamp()),
 })
 
-/** Whose wish a suspend would be. */
+/** Cause of an idle suspend. */
 export const IDLE_ENDS = ['policy', 'request'] as const
 
 export const Idle = Type.Object(
@@ -66,7 +66,7 @@ export const Startup = Type.Object(
   { title: 'Startup', additionalProperties: true },
 )
 
-/** What a test instance was made from. */
+/** Source of a test instance. */
 export const Origin = Type.Union(
   [
     Type.Object({ kind: Type.Literal('template_version'), template_id: Uuid(), version: Type.Integer() }, { additionalProperties: true }),
@@ -158,7 +158,7 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** Names and values are judged by the rules of inputs, which name the bad ones: 422 with a reason (App, "Open rules" 6). */
+/** Not validated here: the rules of inputs name the bad ones, as 422 with a reason (App, "Open rules" 6). */
 export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },
@@ -207,7 +207,7 @@ export const OpenRequest = Type.Object(
 )
 export type OpenRequest = Static<typeof OpenRequest>
 
-/** What a reopen may name and does not apply. */
+/** Fields that a reopen accepts but does not apply. */
 export const IGNORABLE = ['template', 'base', 'caps', 'inputs', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 

@@ -27,7 +27,7 @@ test('every state, holder, lifetime and mode decides every command, with reasons
   }
 })
 
-test('delete is always accepted: it operates, or joins the delete that is there', () => {
+test('delete is always accepted: it starts an operation, or joins the running delete', () => {
   for (const seen of all) {
     const { kind } = decide(seen, 'delete')
     const ends_already = seen.deleted || seen.held_by === 'delete' || (seen.held_by === null && /^delet/.test(seen.observed_state))
@@ -35,7 +35,7 @@ test('delete is always accepted: it operates, or joins the delete that is there'
   }
 })
 
-test('nothing but delete and close, and another fork of what is forked, starts an operation while another holds the workspace', () => {
+test('while an operation holds the workspace, only delete, close and a second fork start another', () => {
   for (const seen of all.filter(({ held_by }) => held_by !== null)) {
     for (const command of COMMANDS.filter((name) => name !== 'delete' && name !== 'close')) {
       const is_shared = seen.held_by === 'fork_source' && command === 'fork'
@@ -44,7 +44,7 @@ test('nothing but delete and close, and another fork of what is forked, starts a
   }
 })
 
-test('deleted wins over mode, mode over lifetime, lifetime over the operation in progress, that over the state', () => {
+test('refusals rank: deleted, mode, lifetime, operation in progress, state', () => {
   const refusal = (seen: Partial<Seen>) => {
     const decision = decide({ ...running, ...seen }, 'suspend')
     return decision.kind === 'refuse' ? decision.reason : decision.kind
@@ -64,7 +64,7 @@ test('deleted wins over mode, mode over lifetime, lifetime over the operation in
   assert.equal(refusal({}), 'operate')
 })
 
-test('a close is for sessions, and that it is deleted wins over that; a delete of what is deleted answers the delete that is there', () => {
+test('close is refused for persistent workspaces, and a repeated delete joins the first', () => {
   const of = (lifetime: Seen['lifetime'], deleted: boolean) => decide({ ...running, lifetime, deleted }, 'close')
   assert.deepEqual(of('persistent', false), { kind: 'refuse', reason: 'not_session' })
   assert.deepEqual(of('persistent', true), { kind: 'refuse', reason: 'workspace_deleted' })
@@ -72,7 +72,7 @@ test('a close is for sessions, and that it is deleted wins over that; a delete o
   assert.deepEqual(decide({ ...running, deleted: true }, 'delete'), { kind: 'join' })
 })
 
-test('the rows of the specification', () => {
+test('the tables match the rows of the specification', () => {
   const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) => STATE_COMMANDS[observed_state][command]
   assert.deepEqual(of('running', 'resume'), { kind: 'refuse', reason: 'already_running' })
   assert.deepEqual(of('running', 'resume_and_wait'), { kind: 'proceed' })
@@ -89,7 +89,7 @@ test('the rows of the specification', () => {
   }
 })
 
-test('a fork of what is being forked is made like the first, and nothing else joins', () => {
+test('a second fork of a source starts its own operation, and no other command does', () => {
   const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) =>
     decide({ ...running, observed_state, held_by: 'fork_source' }, command)
   assert.deepEqual(of('running', 'fork'), { kind: 'operate', operation: 'fork', desired_state: 'running' })

@@ -1,19 +1,19 @@
 import type { ObservedState } from './machine.ts'
 import type { OperationKind } from './operation.ts'
 
-/** What a caller of the application API asks of a workspace. */
+/** Commands of the application API on a workspace. */
 export const COMMANDS = [
   'open',
   'suspend',
   'resume',
   'resume_and_wait', // resume with Prefer: wait
-  'fork', // as its source
-  'fork_tree', // likewise, of a file-first workspace
+  'fork', // of the source
+  'fork_tree', // of a file-first source
   'snapshot',
   'save_as_template',
   'restore', // in place
-  'adopt', // as the workspace that goes on
-  'adopted', // as the relative whose memory and disk it goes on from
+  'adopt', // of the workspace that continues
+  'adopted', // of the relative whose memory and disk are adopted
   'delete_checkpoint',
   'reset',
   'delete',
@@ -24,7 +24,7 @@ export const COMMANDS = [
   'tool_token',
   'attach_volume',
   'detach_volume',
-  'ports', // whatever changes who may reach a port
+  'ports', // every change of access to a port
 ] as const
 export type Command = (typeof COMMANDS)[number]
 
@@ -42,10 +42,10 @@ export type RefusalReason =
   | 'not_snapshottable'
   | 'not_resettable'
 
-/** What comes of a command. */
+/** Decision about a command. */
 export type Outcome =
   | { kind: 'refuse'; reason: RefusalReason }
-  /** A new operation of this kind; `desired_state` is written with it. */
+  /** Starts a new operation of this kind, and writes `desired_state`. */
   | {
       kind: 'operate'
       operation:
@@ -63,15 +63,15 @@ export type Outcome =
         | 'volume_detach'
       desired_state: 'running' | 'suspended' | 'deleted'
     }
-  /** The operation that is there already is the answer. */
+  /** Answers the running operation. */
   | { kind: 'join' }
-  /** Nothing of its life changes: the command is answered, or does its small write. */
+  /** Starts no operation: the command is answered, or makes its small write. */
   | { kind: 'proceed' }
-  /** What the state says, as long as that starts no operation; else operation_in_progress. */
+  /** Decides by the state, if that starts no operation; else operation_in_progress. */
   | { kind: 'by_state' }
-  /** What the state says, also where that starts an operation. */
+  /** Decides by the state, even if that starts an operation. */
   | { kind: 'as_if_free' }
-  /** What the state says where the machine runs already; else this. */
+  /** Decides by the state if the machine already runs; else refuses. */
   | { kind: 'when_running'; otherwise: RefusalReason }
 
 const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
@@ -86,7 +86,7 @@ const suspend: Outcome = { kind: 'operate', operation: 'suspend', desired_state:
 const fork: Outcome = { kind: 'operate', operation: 'fork', desired_state: 'running' }
 const remove: Outcome = { kind: 'operate', operation: 'delete', desired_state: 'deleted' }
 
-/** These leave the workspace running, or suspended, as it was. */
+/** Operations after which the workspace is running, or suspended, as before. */
 const changeless = (desired_state: 'running' | 'suspended') => ({
   snapshot: { kind: 'operate', operation: 'snapshot', desired_state } as const,
   restore: { kind: 'operate', operation: 'restore', desired_state } as const,
@@ -102,7 +102,7 @@ const volumes = (desired_state: 'running' | 'suspended') => ({
 type Row = Record<Command, Outcome>
 type PartialRow = Partial<Row>
 
-/** A deleted workspace: App, "Lifecycle rules". It wins over everything else. */
+/** Commands of a deleted workspace (App, "Lifecycle rules"). They override everything else. */
 export const DELETED_COMMANDS: Row = {
   open: refuse('workspace_deleted'),
   suspend: refuse('workspace_deleted'),
@@ -128,7 +128,7 @@ export const DELETED_COMMANDS: Row = {
   ports: refuse('workspace_deleted'),
 }
 
-/** What a mode and a lifetime refuse in every state. */
+/** Refusals of a mode in every state. */
 export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
   processful: { fork_tree: refuse('not_supported_for_mode') },
   file_first: {
@@ -159,7 +159,7 @@ export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
   },
 }
 
-/** How an operation holds a workspace: a fork and an adoption hold two. */
+/** Role of the workspace in the operation that locks it: a fork and an adoption lock two. */
 export type HeldBy = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target' | 'adopt_source'
 
 const HELD: Row = {
@@ -174,7 +174,7 @@ const HELD: Row = {
   restore: busy,
   adopt: busy,
   adopted: busy,
-  delete_checkpoint: busy, // whatever it is, it may be at work on it
+  delete_checkpoint: busy, // the operation may use the checkpoint
   reset: busy,
   delete: remove,
   close: remove,
@@ -184,10 +184,10 @@ const HELD: Row = {
   tool_token: busy,
   attach_volume: busy,
   detach_volume: busy,
-  ports: proceed, // nothing of the workspace itself changes
+  ports: proceed, // does not touch the workspace itself
 }
 const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
-/** Open and resume join a start in progress (App, "Workspace observed state"). During start-up the machine's tools are served. */
+/** Open and resume join a start in progress (App, "Workspace observed state"). Tools are served during startup. */
 const STARTING: Row = {
   ...HELD,
   open: join,
@@ -195,16 +195,16 @@ const STARTING: Row = {
   resume_and_wait: join,
   tool_token: { kind: 'when_running', otherwise: 'operation_in_progress' },
 }
-/** The workspace stays what it is while it is copied. */
+/** The workspace keeps its state while it is copied. */
 const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
-/** While an operation holds the workspace, what it is decides, not the state. */
+/** Decisions while an operation locks the workspace: the kind of operation decides, not the state. */
 export const HELD_COMMANDS: Record<HeldBy, Row> = {
   open: STARTING,
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
   fork_target: STARTING,
   suspend: { ...HELD, suspend_when_idle: join, tool_token: waits_for_memory },
-  fork_source: { ...COPIED, fork: as_if_free }, // one capture serves both: decision 256
+  fork_source: { ...COPIED, fork: as_if_free }, // one capture serves both (decision 256)
   snapshot: COPIED,
   layer_snapshot: COPIED,
   template_build: COPIED,
@@ -215,13 +215,13 @@ export const HELD_COMMANDS: Record<HeldBy, Row> = {
   move: HELD,
   volume_create: HELD,
   volume_delete: HELD,
-  // They take a moment, and the workspace stays what it is.
+  // These are short, and the workspace keeps its state.
   volume_attach: COPIED,
   volume_detach: COPIED,
   delete: DELETED_COMMANDS,
 }
 
-/** On its way somewhere, but nothing holds it: what ends it put right at the next open, and DELETE is always accepted. */
+/** A transitional state without an operation: the next open repairs it, and delete is accepted. */
 const ADRIFT: Row = {
   open: start,
   suspend: refuse('not_running'),
@@ -234,20 +234,20 @@ const ADRIFT: Row = {
   restore: refuse('not_running'),
   adopt: refuse('not_running'),
   adopted: refuse('not_forkable'),
-  delete_checkpoint: proceed, // but not the one that the workspace stands on
+  delete_checkpoint: proceed, // except the workspace's current checkpoint
   reset: refuse('not_resettable'),
   delete: remove,
   close: remove,
   suspend_when_idle: refuse('not_running'),
   cancel_suspend_when_idle: proceed,
   idle_policy: proceed,
-  tool_token: refuse('not_running'), // no operation is on its way that would end it
+  tool_token: refuse('not_running'), // no operation is running that would end it
   attach_volume: refuse('not_running'),
   detach_volume: refuse('not_running'),
   ports: proceed,
 }
 
-/** A workspace that nothing holds. */
+/** Decisions for a workspace without a running operation. */
 export const STATE_COMMANDS: Record<ObservedState, Row> = {
   running: {
     ...ADRIFT,
@@ -275,7 +275,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     adopted: proceed,
     tool_token: proceed,
   },
-  // An open starts it from its current disk. Where that does not help, a restore or an adoption makes it suspended at what it takes.
+  // An open starts from the current disk. If that fails, a restore or an adoption leaves it suspended at the chosen checkpoint.
   failed: { ...ADRIFT, ...volumes('running'), restore: changeless('suspended').restore, adopt: changeless('suspended').adopt },
   creating: ADRIFT,
   starting: ADRIFT,
@@ -287,13 +287,13 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
   deleted: DELETED_COMMANDS,
 }
 
-/** What the workspace refuses whatever its state: it wins over what is wrong with the request. */
+/** Returns the refusal that does not depend on the state. It takes precedence over errors of the request. */
 export function refusedAlways(seen: Seen, command: Command): RefusalReason | null {
   const decision = ofEveryState(seen, command)
   return decision?.kind === 'refuse' ? decision.reason : null
 }
 
-/** What `decide` looks at. */
+/** Inputs of `decide`. */
 export interface Seen {
   observed_state: ObservedState
   deleted: boolean
@@ -304,7 +304,7 @@ export interface Seen {
 
 export type Decision = Exclude<Outcome, { kind: 'by_state' | 'as_if_free' | 'when_running' }>
 
-/** The one reader of the tables above, in the order in which refusals win. */
+/** The only reader of the tables above; checks refusals in order of precedence. */
 export function decide(seen: Seen, command: Command): Decision {
   const always = ofEveryState(seen, command)
   if (always !== undefined) return always
@@ -319,14 +319,13 @@ export function decide(seen: Seen, command: Command): Decision {
   return of_state.kind === 'operate' ? { kind: 'refuse', reason: 'operation_in_progress' } : of_state
 }
 
-/** What is decided before its state is looked at. */
 function ofEveryState(seen: Seen, command: Command): Decision | undefined {
   if (seen.deleted) return ofDeleted(seen, command)
   const refused = MODE_COMMANDS[seen.mode][command] ?? LIFETIME_COMMANDS[seen.lifetime][command]
   return refused && settled(refused)
 }
 
-/** Repeating answers the delete that is there, but only what the lifetime allows could have asked for it: App, "Close". */
+/** A repeated delete joins the running one, if the lifetime allows the command at all (App, "Close"). */
 function ofDeleted({ lifetime }: Seen, command: Command): Decision {
   const outcome = settled(DELETED_COMMANDS[command])
   const is_refused_alive = LIFETIME_COMMANDS[lifetime][command] !== undefined

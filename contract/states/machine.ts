@@ -14,9 +14,9 @@ export const OBSERVED_STATES = [
 ] as const
 export type ObservedState = (typeof OBSERVED_STATES)[number]
 
-/** What happens to a machine, as its cell sees it: an operation's step, or a death. */
+/** Events of a machine, as its cell sees them: a step of an operation, or a crash. */
 export const MACHINE_EVENTS = [
-  'start_admitted', // an open has room and begins
+  'start_admitted', // an open has capacity and begins
   'started', // the commit of an open
   'start_failed',
   'suspend_begun',
@@ -26,24 +26,24 @@ export const MACHINE_EVENTS = [
   'resumed', // the commit of a resume
   'resume_undone',
   'fork_admitted',
-  'captured', // a fork has its source's state, and is not running yet
+  'captured', // a fork has its source's state, but does not run yet
   'forked', // the commit of a fork: the target runs
-  'fork_failed', // after the capture: an open will restore it
-  'fork_lost', // before the capture: there is nothing to open
+  'fork_failed', // after the capture: an open restores it
+  'fork_lost', // before the capture: nothing can be opened
   'snapshot_begun',
-  'startup_begun', // what failed of its start-up is run again
+  'startup_begun', // a failed startup is run again
   'volumes_begun', // a volume is attached or detached
   'replace_begun', // a reset, a restore in place or an adoption
-  'reset', // the commit of a reset: nothing but the template is left
-  'restored', // the commit of a restore in place or an adoption: the checkpoint is the workspace
-  'died', // the engine ended by itself
-  'lost', // an operation found the machine that it worked on dead
+  'reset', // the commit of a reset: only the template's content is left
+  'restored', // the commit of a restore in place or an adoption: the workspace is the checkpoint
+  'died', // the engine exited by itself
+  'lost', // an operation found its machine dead
   'delete_begun',
   'deleted',
 ] as const
 export type MachineEvent = (typeof MACHINE_EVENTS)[number]
 
-/** The state to move to, or null: in this state the event means nothing, and whoever brought it has lost a race. */
+/** The next state; null: the event has no meaning in this state, and its sender has lost a race. */
 type Row = Record<ObservedState, ObservedState | null>
 
 const NOTHING: Row = {
@@ -61,9 +61,8 @@ const NOTHING: Row = {
 }
 
 /**
- * Total: every event in every state. A row lists what moves. Where an operation holds the workspace (`starting`, `suspending`,
- * `resuming`, `forking`), a death moves nothing: the operation finds it and decides, since only it knows whether a finished
- * checkpoint makes the dead machine unimportant.
+ * Transitions of every event in every state. In `starting`, `suspending`, `resuming` and `forking` a crash changes nothing: only the
+ * operation knows whether a finished checkpoint makes the dead machine irrelevant.
  */
 export const MACHINE_STATES: Record<MachineEvent, Row> = {
   start_admitted: { ...NOTHING, creating: 'starting', starting: 'starting', failed: 'starting' },
@@ -83,7 +82,7 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   snapshot_begun: { ...NOTHING, running: 'running', suspended: 'suspended' },
   startup_begun: { ...NOTHING, running: 'running' },
   volumes_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed' },
-  // What a repeat meets after its commit stays as that commit left it.
+  // A repeat after the commit leaves the committed state.
   replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed', starting: 'starting', resuming: 'resuming' },
   reset: { ...NOTHING, running: 'starting', suspended: 'suspended' },
   restored: { ...NOTHING, running: 'resuming', suspended: 'suspended', failed: 'suspended' },
@@ -105,7 +104,6 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   deleted: { ...NOTHING, deleting: 'deleted' },
 }
 
-/** Where the event leads from this state; null when it means nothing there. */
 export function machineState(from: ObservedState, event: MachineEvent): ObservedState | null {
   return MACHINE_STATES[event][from]
 }

@@ -1,10 +1,10 @@
-/** What the token of an emailed link is good for. A token of one purpose is none of another. */
+/** Purposes of a token in an emailed link. A token is valid for one purpose only. */
 export const EMAIL_TOKEN_PURPOSES = ['verify_email', 'reset_password', 'change_email'] as const
 export type EmailTokenPurpose = (typeof EMAIL_TOKEN_PURPOSES)[number]
 
 /**
- * Every mail that the service sends. The first five carry a link with a token; what they find when they are sent decides what is written,
- * so that whoever asks for one learns nothing of the account.
+ * Every mail of the service. The first five contain a token's link. Their text is decided when they are sent, so the request reveals
+ * nothing about the account.
  */
 export const MAIL_KINDS = [
   'verify_email',

@@ -1,4 +1,4 @@
-/** App, "Operation"; the kinds beyond those named there are Berth’s own. */
+/** App, "Operation", with Berth’s own kinds. */
 export const OPERATION_KINDS = [
   'open',
   'suspend',
@@ -19,14 +19,14 @@ export const OPERATION_KINDS = [
 ] as const
 export type OperationKind = (typeof OPERATION_KINDS)[number]
 
-/** What operations are about. */
+/** Targets of operations. */
 export const OPERATION_SUBJECTS = ['workspace', 'volume', 'template_build', 'execution', 'organization'] as const
 export type OperationSubject = (typeof OPERATION_SUBJECTS)[number]
 
 export const OPERATION_STATES = ['queued', 'capacity_pending', 'running', 'succeeded', 'failed', 'canceled'] as const
 export type OperationState = (typeof OPERATION_STATES)[number]
 
-/** Which states an operation never leaves. */
+/** Whether a state is final. */
 const TERMINAL: Record<OperationState, boolean> = {
   queued: false,
   capacity_pending: false,

@@ -102,7 +102,6 @@ import {
   workspacesOpen,
 } from './workspaces.ts'
 
-/** Every route of the application API. */
 export const APP_ROUTES: readonly AppRoute[] = [
   clientVersions,
   me,

@@ -66,7 +66,7 @@ export const billingPortal = appRoute({
   errors: { not_found: ALONE },
 })
 
-/** Called by the payment service: what it signs is its credential. */
+/** Called by the payment service, whose signature authenticates it. */
 export const paymentEvents = appRoute({
   id: 'payment.receive',
   method: 'POST',

@@ -5,7 +5,7 @@ import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Export, ExportList } from '../../schemas/exports.ts'
 
-// App, "Authentication" 2: exports of accounts and organizations are a person's alone.
+// App, "Authentication" 2: only people export accounts and organizations.
 const OWN: PrincipalAccess = { ...readers('self'), keys: 'forbidden' }
 const OF_ORGANIZATION: PrincipalAccess = administrators('organization', 'forbidden')
 const Organization = Type.Object({ organization_id: Uuid() })
@@ -22,7 +22,7 @@ const CONTENT = {
     description: 'A tar of files with one JSON object a line. Its last file, manifest.json, says what is in each and what is left out',
   },
 }
-/** null: it is not made yet (to be tried again), or could not be made. */
+/** conflict without a reason: the export is not finished (retry), or it failed. */
 const NO_CONTENT = { not_found: ALONE, conflict: [null, 'export_expired', 'export_too_large'] } as const
 
 export const exportsCreate = appRoute({

@@ -90,7 +90,7 @@ export const workspacesForkTree = appRoute({
     allowance_exhausted,
     not_found: ALONE,
     forbidden: ALONE,
-    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'not_forkable'], // its only operation is its delete
+    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'not_forkable'], // the delete is its only operation
     validation_failed: ['reserved_key_prefix'],
   },
 })

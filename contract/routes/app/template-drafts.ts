@@ -69,7 +69,7 @@ function get(form: Form) {
   } as const
 }
 
-/** The template need not be there: who may make it is said by what it is to belong to. */
+/** The template may not exist yet, so access depends on its future owner. */
 function create<P extends object>(form: { path: string; params: P; within: 'project' | 'organization' }) {
   return {
     method: 'POST',

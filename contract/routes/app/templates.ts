@@ -6,8 +6,8 @@ import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Template, TemplateList, TemplateSlug, TemplateVersion, TemplateVersionList, VersionNumber } from '../../schemas/templates.ts'
 
 /**
- * Each route of a template has two addresses. The short one finds a slug as an open does: of the caller's organization, else the platform's.
- * The long one says the organization, and knows the platform's templates too.
+ * Each template route has two addresses. SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG names
+ * the organization, and finds the platform's templates too.
  */
 export const SHORT = { path: '/v1/templates', params: {}, within: 'template' } as const
 export const LONG = {
@@ -15,14 +15,14 @@ export const LONG = {
   params: { organization_id: Uuid() },
   within: 'organization',
 } as const
-/** Who works on templates (App, "Template drafts and test instances"). */
+/** Callers that may change templates (App, "Template drafts and test instances"). */
 export const DEVELOPERS: Omit<PrincipalAccess, 'within'> = {
   kind: 'principal',
   roles: ['owner', 'admin'],
   keys: 'with_tool',
   refused_as: 'template_dev_mode_role',
 }
-/** A build by a key may not publish into a template of others, and asks for `exec` where the version has commands. */
+/** A key's build may not publish into another project's template, and needs `exec` where the version has commands. */
 export const BUILD_FORBIDDEN = { forbidden: ['template_not_of_project', ...ALONE] } as const
 const TEMPLATE = { slug: TemplateSlug }
 const VERSION = { ...TEMPLATE, version: VersionNumber }
@@ -68,7 +68,7 @@ export const templatesArchiveOfOrganization = appRoute({ id: 'templates.archive_
 export const templateVersionsArchive = appRoute({ id: 'template-versions.archive', ...archive(SHORT) })
 export const templateVersionsArchiveOfOrganization = appRoute({ id: 'template-versions.archive_of_organization', ...archive(LONG) })
 
-/** An address. Which parameters it has beside the template's is known to whoever reads a call. */
+/** One of the two addresses. Its other parameters are known only to the handler. */
 export type Form = typeof SHORT | typeof LONG
 
 export function templateParams({ params }: Form) {

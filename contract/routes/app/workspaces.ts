@@ -18,7 +18,7 @@ import {
 export const workspaceParams = Type.Object({ workspace_id: Uuid() })
 export const preferenceApplied = { 'Preference-Applied': 'wait=<seconds>, exactly when the server waited' }
 
-/** What a plan may say against a start. */
+/** Errors of a plan that refuses a start. */
 export const startErrors = {
   ...START_REASONS,
   quota_exceeded: ALONE,

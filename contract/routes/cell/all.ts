@@ -13,7 +13,6 @@ import { filesWatch } from './watch.ts'
 import { treeDiff, treeRestore, treeRevisions } from './tree.ts'
 import { processList, processSignal } from './processes.ts'
 
-/** Every route of the gateway. */
 export const CELL_ROUTES: readonly CellRoute[] = [
   execStart,
   execList,

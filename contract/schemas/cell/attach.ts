@@ -4,7 +4,7 @@ import { LIMITS } from '../../limits.ts'
 import { ExecStdin, Offset, OutputEvent, SHORT_SIGNALS, SIGNALS } from './session.ts'
 import { Bytes } from './terminal.ts'
 
-/** What a client may say on an attached command, by its `type`. */
+/** Client messages on an attached command, by `type`. */
 export const COMMAND_MESSAGES = {
   signal: Type.Object({ type: Type.Literal('signal'), signal: Word([...SIGNALS, ...SHORT_SIGNALS]) }, strict),
   cancel: Type.Object({ type: Type.Literal('cancel') }, strict),
@@ -14,10 +14,9 @@ export const COMMAND_MESSAGES = {
   ),
 }
 
-/** What an attached command says: its output, and for each message of stdin how far that came. */
+/** Events of an attached command: its output, and an acknowledgement for each stdin message. */
 export const AttachEvent = Type.Union([...OutputEvent.anyOf, Type.Object({ type: Type.Literal('stdin'), ...ExecStdin.properties })])
 
-/** The sub-protocol that a client offers and is given. */
 export const ATTACH_PROTOCOL = 'berth.v1'
-/** Before a tool token that is offered as a sub-protocol beside it, since browsers cannot set the header. */
+/** Prefix of a tool token offered as a sub-protocol, since browsers cannot set the Authorization header. */
 export const BEARER_PROTOCOL_PREFIX = 'bearer.'

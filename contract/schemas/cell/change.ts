@@ -4,16 +4,17 @@ import { Nullable, Text, Word } from '../common.ts'
 import { FILE_TYPES, Sha256 } from './file.ts'
 
 /**
- * - added: the template has nothing there;
+ * Kinds of difference from the template:
+ * - added: the template has nothing at the path;
  * - modified: another content, or another target of a link;
  * - metadata: another mode, owner or (of a file) time;
- * - deleted: the template has something there; of a directory only itself is listed;
- * - replaced: something of another type is there.
+ * - deleted: only the template has the path; a deleted directory is listed without its content;
+ * - replaced: an entry of another type.
  */
 export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
 export type ChangeKind = (typeof CHANGE_KINDS)[number]
 
-/** Where a change of mode, owner or type is `modified`, too: of executions, and of versions of a template. */
+/** Kinds for executions and template versions; `modified` includes mode, owner and type. */
 export const FILE_CHANGES = ['added', 'modified', 'deleted'] as const
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
@@ -53,10 +54,9 @@ export const Change = Type.Object(
 
 const counts = { added: Count, modified: Count, metadata: Count, deleted: Count, replaced: Count }
 
-/** Of each kind, how many. */
 export const ChangeCounts = Type.Object(counts, { title: 'ChangeCounts' })
 
-/** App, "Conventions": a list, and the summary where it was asked for. */
+/** App, "Conventions": a list, with the summary on request. */
 export const Changes = Type.Object(
   {
     data: Type.Array(Change, {

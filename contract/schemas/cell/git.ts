@@ -27,7 +27,6 @@ export const GitClone = Type.Object(
 )
 export type GitClone = Static<typeof GitClone>
 
-/** Where a repository stands. */
 export const GitHead = Type.Object(
   {
     path,

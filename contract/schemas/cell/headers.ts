@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 
-/** Request headers of the gateway. The handlers judge what stands in them: each has a refusal of its own. */
+/** Declares a request header of the gateway. Handlers validate its value, each with its own refusal. */
 const header = (description: string) => Type.Optional(Type.String({ description }))
 
 const if_match = {

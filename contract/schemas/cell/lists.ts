@@ -5,7 +5,6 @@ import { Execution } from './execution.ts'
 import { ExecSession } from './session.ts'
 import { TerminalSession } from './terminal.ts'
 
-/** What lists of commands and terminals are filtered by. */
 export const RUN_STATES = ['running', 'ended'] as const
 
 export const RunListQuery = Type.Object({
@@ -17,7 +16,7 @@ const cut = Type.Boolean({ description: `argv is longer: its first ${LIMITS.exec
 
 const { stdout_available_from: _stdout, stderr_available_from: _stderr, ...command } = ExecSession.properties
 
-/** One command in a list. The values of its environment are not kept, so no list can tell them. */
+/** One command in a list. Environment values are not stored, so no list returns them. */
 export const ListedCommand = Type.Object({ ...command, argv_truncated: cut }, { title: 'ListedCommand' })
 export type ListedCommand = Static<typeof ListedCommand>
 export const CommandList = List(ListedCommand, 'CommandList')
@@ -25,7 +24,6 @@ export type CommandList = Static<typeof CommandList>
 
 const { output_available_from: _output, ...terminal } = TerminalSession.properties
 
-/** One terminal in a list. */
 export const ListedTerminal = Type.Object({ ...terminal, argv_truncated: cut }, { title: 'ListedTerminal' })
 export type ListedTerminal = Static<typeof ListedTerminal>
 export const TerminalList = List(ListedTerminal, 'TerminalList')
@@ -34,7 +32,6 @@ export type TerminalList = Static<typeof TerminalList>
 const of = Execution.properties
 const NOT_KEPT = 'null: it began before the service kept it'
 
-/** One command of a file-first workspace in a list. */
 export const ListedExecution = Type.Object(
   {
     execution_id: of.execution_id,

@@ -2,24 +2,24 @@ import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Uuid, Word } from '../common.ts'
 
-/** Ids of commands: chosen by the caller, or made by the server. */
+/** Id of a command, chosen by the caller or generated. */
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
-/** The platform's templates have this user, and commands run as it. */
+/** Every platform template has this user, and commands run as it. */
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
-/** Ids that begin so belong to the template's start commands: readable, not startable. */
+/** Prefix of the ids of a template's start commands: readable, but not startable by callers. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 
-/** Not Type.Record: its pattern lets names with a line break pass unchecked. */
+/** Not Type.Record: its pattern accepts names with a line break. */
 export const Env = Type.Unsafe<Record<string, string>>({
   type: 'object',
   additionalProperties: { type: 'string' },
   maxProperties: LIMITS.exec.env_max,
 })
 
-/** POST /exec. `execution_id` and `output_limit_bytes` belong to file-first workspaces and are refused on others. */
+/** POST /exec. `execution_id` and `output_limit_bytes` are refused except on file-first workspaces. */
 export const ExecStart = Type.Object(
   {
     session_id: Type.Optional(SessionId),
@@ -48,10 +48,10 @@ export const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGE
 
 export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
 
-/** Limits of a machine for which processes are ended. */
+/** Machine limits on which processes are killed. */
 export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
 
-/** How a command ended, or that it runs: the part of the record that the `exit` event repeats. */
+/** End or present state of a command: the part of the record that the `exit` event repeats. */
 export const Ending = {
   state: Word(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
@@ -70,7 +70,7 @@ export const Ending = {
   stderr_bytes: Offset,
 }
 
-/** Retained output. The bound itself is hostd's, in the limits of an incarnation. */
+/** Retained output. hostd sets the limit for each incarnation. */
 const AvailableFrom = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
@@ -78,7 +78,7 @@ const AvailableFrom = Type.Integer({
     'First byte that is still retained. A workspace retains output up to the smaller of 2 GiB and a quarter of its disk, three quarters of that for all its commands together and the rest for its terminals; the oldest commands that have ended give theirs up first, unless those that run hold more than half.',
 })
 
-/** How far the stdin of a command came. */
+/** Progress of a command's stdin. */
 export const ExecStdin = Type.Object(
   {
     offset: Type.Integer({
@@ -97,7 +97,7 @@ export const ExecStdinQuery = Type.Object({
   close: Type.Optional(Type.Boolean({ default: false, description: 'Nothing comes after these bytes' })),
 })
 
-/** One command: what was asked, how it goes, and which of its output is still kept. */
+/** One command: its request, its state, and the range of output still retained. */
 export const ExecSession = Type.Object(
   {
     session_id: SessionId,
@@ -124,7 +124,7 @@ export const ExecOutputQuery = Type.Object({
   follow: Type.Optional(Type.Boolean({ default: true })),
 })
 
-/** Events that every stream has. */
+/** Events of every stream. */
 export const SIGNS_OF_LIFE = [
   Type.Object({ type: Type.Literal('heartbeat') }),
   Type.Object({
@@ -140,7 +140,7 @@ export const SIGNS_OF_LIFE = [
   }),
 ]
 
-/** One event of an output stream. Offsets of a stream only grow and have no gaps. */
+/** One event of an output stream. The offsets of a stream increase without gaps. */
 export const OutputEvent = Type.Union([
   Type.Object({
     type: Type.Literal('output'),
@@ -153,17 +153,17 @@ export const OutputEvent = Type.Union([
 ])
 export type OutputEvent = Static<typeof OutputEvent>
 
-/** Signals that a session's process group may be sent: the portable ones, by name. */
+/** Signals for a session's process group: the portable ones, by name. */
 export const SIGNALS = [
   'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGKILL', 'SIGUSR1', 'SIGSEGV', 'SIGUSR2',
   'SIGPIPE', 'SIGALRM', 'SIGTERM', 'SIGCHLD', 'SIGCONT', 'SIGSTOP', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGURG', 'SIGXCPU', 'SIGXFSZ',
   'SIGVTALRM', 'SIGPROF', 'SIGWINCH', 'SIGIO', 'SIGPWR', 'SIGSYS',
 ] as const // prettier-ignore
 
-/** The same as people write them. */
+/** Signal names without `SIG`. */
 export const SHORT_SIGNALS = SIGNALS.map((signal) => signal.slice('SIG'.length))
 
-/** The signal that a name stands for, with `SIG` before it or without; undefined where there is none. */
+/** Returns the signal of a name with or without `SIG`; undefined: unknown. */
 export function signalOf(name: string): string | undefined {
   return SIGNALS.find((signal) => signal === name || signal === `SIG${name}`)
 }

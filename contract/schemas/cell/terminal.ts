@@ -26,7 +26,7 @@ export type TerminalStart = Static<typeof TerminalStart>
 export const TerminalSize = Type.Object({ cols: Size, rows: Size }, { ...strict, title: 'TerminalSize' })
 export type TerminalSize = Static<typeof TerminalSize>
 
-/** Bytes as base64, of which JSON may hold a few. */
+/** Bytes as base64, for small amounts within JSON. */
 export const Bytes = (bytes_max: number, characters_min: number) =>
   Type.String({
     contentEncoding: 'base64',
@@ -35,17 +35,16 @@ export const Bytes = (bytes_max: number, characters_min: number) =>
     description: `base64 of at most ${bytes_max} bytes`,
   })
 
-/** What is typed. */
 const Typed = Bytes(LIMITS.terminal.input_bytes_max, 1)
 
 export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'TerminalInput' })
 
 const { state, exit_code, term_signal, started_at, ended_at, error } = Ending
 
-/** How a terminal ended, or that it is open: the part of the record that the `exit` event repeats. */
+/** End or present state of a terminal: the part of the record that the `exit` event repeats. */
 export const TerminalEnding = { state, exit_code, term_signal, started_at, ended_at, error, output_bytes: Offset }
 
-/** One terminal: what was asked, how it goes, and which of its output is still kept. */
+/** One terminal: its request, its state, and the range of output still retained. */
 export const TerminalSession = Type.Object(
   {
     session_id: SessionId,
@@ -62,7 +61,6 @@ export const TerminalSession = Type.Object(
 )
 export type TerminalSession = Static<typeof TerminalSession>
 
-/** One event of an attached terminal. */
 export const TerminalEvent = Type.Union([
   Type.Object({ type: Type.Literal('output'), offset: Offset, data: Type.String({ contentEncoding: 'base64' }) }),
   Type.Object({ type: Type.Literal('exit'), ...TerminalEnding }),
@@ -70,7 +68,7 @@ export const TerminalEvent = Type.Union([
 ])
 export type TerminalEvent = Static<typeof TerminalEvent>
 
-/** What a client may say on an attached terminal, by its `type`. */
+/** Client messages on an attached terminal, by `type`. */
 export const TERMINAL_MESSAGES = {
   input: Type.Object({ type: Type.Literal('input'), data: Typed }, strict),
   resize: Type.Object({ type: Type.Literal('resize'), cols: Size, rows: Size }, strict),

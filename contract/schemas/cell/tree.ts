@@ -18,7 +18,7 @@ export const TreeRevisionsQuery = Type.Object({
   cursor,
 })
 
-/** A revision that is kept. */
+/** A retained revision. */
 export const TreeRevisionRecord = Type.Object(
   {
     tree_revision: Count,

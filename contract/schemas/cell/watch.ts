@@ -18,7 +18,7 @@ export const WatchQuery = Type.Object({
   ),
 })
 
-/** Whatever takes a name is `added`, also where it takes the place of something else; what is moved is `deleted` and `added`. */
+/** A new entry at a name is `added`, even where it replaces another. A move is `deleted` and `added`. */
 export const WATCHED_CHANGES = ['added', 'modified', 'metadata', 'deleted'] as const
 
 export const WatchStart = Type.Object({
@@ -47,7 +47,6 @@ export const WatchEnd = Type.Object({
   why: Word(['deleted', 'moved'], { description: 'What became of the directory' }),
 })
 
-/** One event of a watch. */
 export const WatchEvent = Type.Union([WatchStart, WatchChange, WatchOverflow, WatchEnd, ...SIGNS_OF_LIFE])
 export type WatchEvent = Static<typeof WatchEvent>
 export type WatchAsked = Static<typeof WatchQuery>
