@@ -4,27 +4,26 @@ import type { Operation, Principal } from './schemas.ts'
 import { type CallOptions, type Contact, deadlineFor, type Fetch, type Read, readJson, type Request, send } from './transport.ts'
 import { capacityNotice, type Notices } from './waiting.ts'
 
-/** Of the application API, which an operation that is waited for belongs to. */
+/** Default wait for an operation. */
 export const OPERATION_MS = 16 * 60_000
-/** The server holds an answer for so long. */
+/** Asks the server to hold an answer for up to 20 seconds. */
 export const PREFER_WAIT = { prefer: 'wait=20' }
 
-/** The application API: one address, one credential. */
 export interface App {
   readonly url: string
   readonly fetch: Fetch
-  /** Shared by the tools of all workspaces: one service answers them all. */
+  /** Shared by the tools of all workspaces, which the same service answers. */
   readonly contact: Contact
   call<T>(request: Request, options?: CallOptions): Promise<T>
   send<T>(request: Request, deadline: Deadline, read: Read<T>): Promise<T>
-  /** Returns when it is over, however it ended. */
+  /** Waits until the operation has completed, with any result. */
   ended(operation_id: string, deadline: Deadline, seen?: Operation): Promise<Operation>
-  /** Returns when it has succeeded; throws an OperationError when it ended otherwise. */
+  /** Waits until the operation has succeeded; throws an OperationError when it ended otherwise. */
   succeeded(operation: Operation, deadline: Deadline): Promise<Operation>
-  /** Who calls. Asked once. */
+  /** The caller's identity, requested once. */
   me(): Promise<Principal>
   projectId(): Promise<string>
-  /** Of a person, whose call has to name a project. undefined: the credential is a project's own key. */
+  /** The project for a person's session, whose calls must name one. undefined: the credential is a project's own key. */
   personsProjectId(): Promise<string | undefined>
   organizationId(): Promise<string>
 }
@@ -35,7 +34,7 @@ export interface AppOptions {
   fetch: Fetch
   project: string | undefined
   organization: string | undefined
-  /** Told after each call that was answered. */
+  /** Called after each answered call. */
   onAnswer: () => void
   notices: Notices
 }
@@ -109,7 +108,7 @@ export function createApp({ url, apiKey, fetch, project, organization, onAnswer,
       )
     },
   }
-  /** A refusal that names an operation is over when that operation is. */
+  /** Waits for the operation that a refusal names; then the request may be repeated. */
   const repair = async (error: BerthError, deadline: Deadline) => {
     if (error.status !== 409 || error.operationId === null || !error.retryable) return false
     await app.ended(error.operationId, deadline)
@@ -118,13 +117,13 @@ export function createApp({ url, apiKey, fetch, project, organization, onAnswer,
   return app
 }
 
-/** Of an answer that may have no body. */
+/** Reads an answer that may have no body. */
 const read = async <T>(response: Response): Promise<T> => (response.status === 204 ? (undefined as T) : readJson<T>(response))
 
 const SESSION_PREFIX = 'sfu_'
 const CHOICES_MAX = 10
 
-/** A person may belong to several. The client chooses none of them. */
+/** Returns the only choice. Throws where there are several: the client picks none by itself. */
 function onlyOne(choices: readonly { id: string; name: string }[], noun: 'project' | 'organization'): string {
   const [first, second] = choices
   if (first === undefined) throw new TypeError(`This person's session has no ${noun}`)
@@ -134,7 +133,7 @@ function onlyOne(choices: readonly { id: string; name: string }[], noun: 'projec
     new TypeError(
       `Say which ${noun} is meant: set BERTH_${noun.toUpperCase()}, or give \`${noun}\` to the constructor. There are ${named.join(', ')}`,
     ),
-    // The command line says the same in words of a shell.
+    // The command line prints its own text from these fields.
     { choice_of: noun, named },
   )
 }

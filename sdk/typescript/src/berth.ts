@@ -23,35 +23,35 @@ import { noticesTo } from './waiting.ts'
 import { Workspace } from './workspace.ts'
 
 export interface BerthOptions {
-  /** Where the api is. Absent: BERTH_URL, else http://127.0.0.1:8080. */
+  /** Address of the API. Default: BERTH_URL, else http://127.0.0.1:8080. */
   url?: string
-  /** A project's key `sfk_…`, or a person's session `sfu_…`. Absent: BERTH_API_KEY. */
+  /** A project's key `sfk_…`, or a person's session `sfu_…`. Default: BERTH_API_KEY. */
   apiKey?: string
-  /** For a person's session: the project of calls that name none. Absent: BERTH_PROJECT, else the only one that there is. */
+  /** For a person's session: the project of calls that name none. Default: BERTH_PROJECT, else the person's only project. */
   project?: string
-  /** For a person's session, likewise. Absent: BERTH_ORGANIZATION, else the only one that there is. */
+  /** For a person's session: the organization of calls that name none. Default: BERTH_ORGANIZATION, else the person's only one. */
   organization?: string
-  /** In the place of the platform's own. With one, the library does not ask whether the service still supports its version. */
+  /** Replaces the platform's fetch. The library then does not check whether the service supports its version. */
   fetch?: Fetch
-  /** false: the library does not ask whether the service still supports its version. BERTH_NO_VERSION_CHECK says the same. */
+  /** false: do not check whether the service supports this version, as BERTH_NO_VERSION_CHECK does. */
   versionCheck?: boolean
-  /** For terminals. Absent: the platform's own, or that of the package `ws` under Node.js before 22. */
+  /** For terminals. Default: the platform's own, or that of the package `ws` on Node.js before 22. */
   WebSocket?: typeof WebSocket
   /**
-   * Told once for each wait of more than 2 seconds, for capacity or for a service that does not answer, and of each option of an open that
-   * an existing workspace does not follow. Absent: console.warn. null: nothing is told.
+   * Called once for each wait of more than 2 seconds, for capacity or an unanswering service, and for options of an open that an existing
+   * workspace ignores. Default: console.warn. null: no notices.
    */
   onNotice?: ((text: string) => void) | null
 }
 
 export interface OpenOptions extends Omit<OpenRequest, 'key' | 'template'>, Caps, CallOptions {
-  /** Of a key that is new. Absent: `base`. */
+  /** Template of a new workspace. Default: `base`. */
   template?: string
-  /** Whether calls on it resume it when it is suspended. True where it is not said. */
+  /** Whether calls resume the workspace when it is suspended. Default: true. */
   wake?: boolean
 }
 
-/** One service, as one caller. */
+/** A client of one service, with one credential. */
 export class Berth {
   readonly url: string
   readonly secrets: ReturnType<typeof secretsOf>
@@ -99,7 +99,7 @@ export class Berth {
     this.keys = keysOf(app)
   }
 
-  /** Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready. */
+  /** Opens a workspace by key: creates it on first use, else finds, resumes or restarts it. Returns when it is ready. */
   async open(key: string, { wake = true, signal, waitMs, ...given }: OpenOptions = {}): Promise<Workspace> {
     const deadline = deadlineFor({ signal, waitMs }, OPERATION_MS)
     const { project_id = await this.#app.personsProjectId(), ...asked } = withCaps(given)
@@ -110,13 +110,13 @@ export class Berth {
     return this.#workspace(workspace, { open: request, agent_label: asked.agent_label, tools: asked.tools, wake }, tool_token)
   }
 
-  /** A workspace that is there, by its id. It is not resumed by this. */
+  /** Returns an existing workspace by id, without resuming it. */
   async workspace(id: string, { wake = true, ...options }: CallOptions & { wake?: boolean } = {}): Promise<Workspace> {
     const view = await this.#app.call<View>({ method: 'GET', path: `/v1/workspaces/${id}` }, options)
     return this.#workspace(view, { wake }, null)
   }
 
-  /** A workspace that is there, by its key; null where there is none. */
+  /** Returns an existing workspace by key; null: there is none. */
   async find(key: string, { wake = true, ...options }: CallOptions & { wake?: boolean } = {}): Promise<Workspace | null> {
     for await (const view of this.workspaces({ key_prefix: key, lifetime: 'any', purpose: 'any' }, options))
       if (view.key === key) return this.#workspace(view, { wake }, null)
@@ -131,7 +131,7 @@ export class Berth {
     return this.#app.call({ method: 'GET', path: `/v1/operations/${id}` }, options)
   }
 
-  /** Returns when it is over, however it ended. */
+  /** Returns when the operation has completed, with any result. */
   waitForOperation(id: string, options?: CallOptions): Promise<Operation> {
     return this.#app.ended(id, deadlineFor(options, OPERATION_MS))
   }
@@ -144,12 +144,12 @@ export class Berth {
     return this.#app.call({ method: 'GET', path: '/v1/client-versions' }, options)
   }
 
-  /** Tells whoever operates the service what was wrong, missing or good. */
+  /** Sends feedback to the operators of the service. */
   feedback(json: FeedbackCreate, options?: CallOptions): Promise<Feedback> {
     return this.#app.call({ method: 'POST', path: '/v1/feedback', json, repeats: 'keyed' }, options)
   }
 
-  /** Any route of the application API. A change is repeated by itself only with `key`, which the routes marked so in the reference take. */
+  /** Calls any route of the application API. Retries a change only with `key`, which the routes marked so in the reference accept. */
   api<T = unknown>(
     method: string,
     path: string,
@@ -166,7 +166,7 @@ export class Berth {
 
   async #opened(json: OpenRequest, deadline: Deadline): Promise<OpenResponse> {
     for (;;) {
-      // A short wait: an open that takes longer says by its operation what it waits for.
+      // A short wait: the operation of a longer open tells what it waits for.
       const request = { method: 'POST', path: '/v1/workspaces/open', json, headers: PREFER_SHORT_WAIT, key: true }
       const answer = await this.#app.send(request, deadline, readJson<OpenResponse>).catch((error: unknown) => {
         throw openAgain(error, json.key)
@@ -184,7 +184,7 @@ export class Berth {
   }
 }
 
-/** The request may have begun what no answer has named yet: the key finds it. */
+/** Replaces a deadline error: the open may have started without an answer, and the key finds it. */
 function openAgain(error: unknown, key: string): unknown {
   if (!(error instanceof DeadlineError) || error.operationId !== null) return error
   return new DeadlineError(`The time for this call is over; the open of ${key} may go on: open the same key again`, { cause: error })

@@ -1,4 +1,4 @@
-/** base64 as every platform can do it; the fastest way that is there. */
+/** Native base64, where the platform has it. */
 interface Fast {
   fromBase64?: (text: string) => Uint8Array<ArrayBuffer>
 }
@@ -38,7 +38,7 @@ export function joined(parts: readonly Uint8Array[]): Bytes {
   return whole
 }
 
-/** The lines of a stream. What follows the last line break has broken off, and is no line. */
+/** Yields the lines of a stream. Drops an incomplete last line: the stream broke off within it. */
 export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = stream.getReader()
   const decoder = new TextDecoder()
@@ -56,6 +56,6 @@ export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerat
       }
     }
   } finally {
-    await reader.cancel().catch(() => undefined) // it may have broken off already
+    await reader.cancel().catch(() => undefined) // the stream may have broken off already
   }
 }

@@ -1,6 +1,6 @@
 import type { Caps } from './schemas.ts'
 
-/** A size may be given by itself: `memory_mib: 4096` is `caps: { memory_mib: 4096 }`. */
+/** Merges sizes into `caps`: `memory_mib: 4096` means `caps: { memory_mib: 4096 }`. */
 export function withCaps<Given extends Caps & { caps?: Caps | undefined }>(given: Given) {
   const { cpu_millis, memory_mib, disk_gib, caps, ...rest } = given
   const sizes = { cpu_millis, memory_mib, disk_gib }

@@ -1,6 +1,6 @@
 import type { ErrorCode, Operation } from './schemas.ts'
 
-/** What a refusal says. No credential is ever in it. */
+/** Content of a refusal. It never contains a credential. */
 export interface Refusal {
   status: number
   code: string
@@ -12,17 +12,17 @@ export interface Refusal {
   retry_after_ms?: number | undefined
 }
 
-/** Everything that this library throws by itself. `code` and `reason` are for programs, the message is for people. */
+/** Base of all errors of this library. `code` and `reason` are for programs, the message is for people. */
 export class BerthError extends Error {
   override readonly name: string = 'BerthError'
   readonly code: string
   readonly reason: string | null
-  /** Of the HTTP answer; 0 where there was none. */
+  /** HTTP status; 0: there was no answer. */
   readonly status: number
   /** Whether the same request may succeed later. */
   readonly retryable: boolean
   readonly requestId: string | null
-  /** The operation that stands in the way, or that failed. */
+  /** The operation that blocks the request, or that failed. */
   readonly operationId: string | null
   readonly details: Readonly<Record<string, unknown>>
   readonly retryAfterMs: number | null
@@ -60,7 +60,7 @@ export class NotFoundError extends BerthError {
 export class ConflictError extends BerthError {
   override readonly name = 'ConflictError'
 }
-/** The workspace is not served now: it is suspended, busy with an operation, or has moved on to another epoch. */
+/** The workspace is not available now: it is suspended, busy with an operation, or has another epoch. */
 export class WorkspaceUnavailableError extends BerthError {
   override readonly name = 'WorkspaceUnavailableError'
 }
@@ -80,12 +80,12 @@ export class RateLimitedError extends BerthError {
 export class DiskFullError extends BerthError {
   override readonly name = 'DiskFullError'
 }
-/** Berth, or something that it needs, cannot answer now. */
+/** Berth, or a service that it needs, cannot answer now. */
 export class UnavailableError extends BerthError {
   override readonly name = 'UnavailableError'
 }
 
-/** There was no whole answer: code `connection_failed`. */
+/** There was no complete answer: code `connection_failed`. */
 export class ConnectionError extends BerthError {
   override readonly name = 'ConnectionError'
   constructor(message: string, options?: ErrorOptions) {
@@ -93,7 +93,7 @@ export class ConnectionError extends BerthError {
   }
 }
 
-/** The time that the caller gave was over: code `deadline_exceeded`. The request may still take effect. */
+/** The caller's time limit has passed: code `deadline_exceeded`. The request may still take effect. */
 export class DeadlineError extends BerthError {
   override readonly name = 'DeadlineError'
   /** The command, execution or terminal that the call waited for: `ws.command(id)`, `ws.execution(id)`, `ws.terminal(id)`. */
@@ -113,7 +113,7 @@ interface DeadlineOptions extends ErrorOptions {
   build_id?: string | null
 }
 
-/** An operation ended otherwise than well; code and details are the operation's. */
+/** An operation did not succeed. `code` and `details` are those of the operation. */
 export class OperationError extends BerthError {
   override readonly name = 'OperationError'
   readonly operation: Operation
@@ -126,7 +126,7 @@ export class OperationError extends BerthError {
 
 const ISSUES_SHOWN_MAX = 5
 
-/** A program's log often has the message alone, so the message names each field that is wrong. */
+/** Lists the invalid fields in the message, since logs often contain only that. */
 function issuesIn({ issues }: Record<string, unknown> = {}): string {
   if (!Array.isArray(issues)) return ''
   const texts = (issues as unknown[]).flatMap((issue) => {
@@ -167,7 +167,7 @@ const CLASSES: Record<ErrorCode, typeof BerthError> = {
   timeout: UnavailableError,
 }
 
-/** The class of a reason that has one of its own, else of the code. A code that is not known is a plain BerthError. */
+/** Creates the error of a reason's own class, else of the code's. An unknown code is a plain BerthError. */
 export function errorOf(refusal: Refusal): BerthError {
   if (refusal.code === 'rate_limited' && refusal.details?.['reason'] === 'disk_full') return new DiskFullError(refusal)
   const known: Partial<Record<string, typeof BerthError>> = CLASSES
@@ -178,7 +178,7 @@ interface Envelope {
   error?: Partial<Omit<Refusal, 'status'>>
 }
 
-/** Reads an answer that is not 2xx. A proxy on the way may have made it: then there is no envelope. */
+/** Reads an answer that is not 2xx. An answer of a proxy has no error envelope. */
 export async function readError(response: Response): Promise<BerthError> {
   const text = await response.text().catch((cause: unknown) => new ConnectionError('The answer broke off', { cause }))
   if (text instanceof ConnectionError) return text

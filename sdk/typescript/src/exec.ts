@@ -8,60 +8,60 @@ import type { ExecSession, ExecStart, Execution } from './schemas.ts'
 import { Stdin } from './stdin.ts'
 import { type CallOptions, deadlineFor, readJson } from './transport.ts'
 
-/** Of a command: the fields of the API as they are, and how the caller waits. */
+/** Fields of the API for a command, and options of the wait. */
 export interface ExecOptions extends Omit<ExecStart, 'argv' | 'stdin' | 'stdin_encoding'>, CallOptions {
-  /** 1 MiB at most; the command's standard input ends after it, unless `stdin_open` says that more comes by `Command.write`. */
+  /** At most 1 MiB. Standard input closes after it, unless `stdin_open` keeps it open for `Command.write`. */
   stdin?: string | Uint8Array
-  /** Sees output as it comes, before the result is there. */
+  /** Called with output as it arrives, before the result. */
   onOutput?: (chunk: OutputChunk) => void
   /**
-   * true: a CommandError for every ending but exit code 0. false: none. Absent: a CommandError only where the command could not start,
-   * since a program that tests `exitCode` alone would take that for a success.
+   * true: throws a CommandError unless the exit code is 0. false: never throws one. Default: throws only where the command could not
+   * start, since `exitCode` alone would not show that.
    */
   check?: boolean | undefined
 }
 
-/** Where to begin: bytes of each stream. */
+/** Start offsets, in bytes of each stream. */
 export interface OutputOptions extends CallOptions {
   stdout_offset?: number
   stderr_offset?: number
-  /** false: what there is, and no waiting for more. True where it is not said. */
+  /** false: returns the present output without waiting for more. Default: true. */
   follow?: boolean
 }
 
-/** A piece of output. Offsets count bytes of its stream, from 0, and have no gaps. */
+/** A piece of output. Offsets count bytes of its stream from 0, without gaps. */
 export interface OutputChunk {
   stream: 'stdout' | 'stderr'
   offset: number
   bytes: Bytes
-  /** The characters that are complete with these bytes. */
+  /** The characters completed by these bytes. */
   text: string
 }
 
 export interface CommandResult {
-  /** Of the session, or of the execution where the workspace is file-first. */
+  /** Id of the session; of the execution in a file-first workspace. */
   id: string
   /** `exited`, `failed_to_start` or `lost`. */
   state: string
-  /** null where it did not end by itself; -1 where a signal ended it. */
+  /** null: it did not exit by itself; -1: a signal ended it. */
   exitCode: number | null
   termSignal: string | null
   timedOut: boolean
-  /** Whether it ended by itself with exit code 0. */
+  /** Whether it exited by itself with code 0. */
   ok: boolean
-  /** It failed after a process of it was ended, because the workspace had no memory or too many processes: `out_of_memory`, `process_limit`. */
+  /** Set where it failed after the workspace killed one of its processes: `out_of_memory`, `process_limit`. */
   reason: ExecSession['reason'] | null
-  /** Why it could not start, or was lost. */
+  /** Why it could not start, or was lost; null: neither. */
   error: string | null
   stdout: string
   stderr: string
   stdoutBytes: Bytes
   stderrBytes: Bytes
-  /** Of a file-first workspace: the whole record, with what it changed. */
+  /** The complete record, with changed files; null: the workspace is not file-first. */
   execution: Execution | null
 }
 
-/** A command could not start, or ended otherwise than with exit code 0: code `command_failed`. `result` has all of its output. */
+/** A command could not start, or its exit code was not 0: code `command_failed`. `result` has all of its output. */
 export class CommandError extends BerthError {
   override readonly name = 'CommandError'
   readonly result: CommandResult
@@ -73,7 +73,7 @@ export class CommandError extends BerthError {
 
 const STDERR_CHARACTERS_SHOWN = 500
 
-/** A program's log often has the message alone, so the message has the reason and the end of stderr. */
+/** Adds the reason and the end of stderr to the message, since logs often contain only that. */
 function endingIn({ state, error, termSignal, exitCode, timedOut, reason, stderr }: CommandResult): string {
   if (state === 'failed_to_start') return `The command could not start: ${error ?? 'no reason is known'}`
   const how = error ?? (termSignal === null ? `exit code ${exitCode ?? 'unknown'}` : termSignal)
@@ -82,15 +82,14 @@ function endingIn({ state, error, termSignal, exitCode, timedOut, reason, stderr
   return `The command ended with ${how}${why}${said === '' ? '' : `: ${said}`}`
 }
 
-/** A command as a list of words, or as a line for a shell. */
+/** A program with arguments, or a line for a shell. */
 export type CommandLine = readonly string[] | string
 
-/** A line runs in `bash` as a login shell, so that profiles of the template set its PATH. */
+/** A line runs in `bash` as a login shell, so that the template's profiles set PATH. */
 export function argvOf(command: CommandLine): readonly string[] {
   return typeof command === 'string' ? ['bash', '-lc', command] : command
 }
 
-/** How a command ended. */
 export type CommandEnding = Pick<
   ExecSession,
   'state' | 'exit_code' | 'term_signal' | 'timed_out' | 'reason' | 'error' | 'stdout_bytes' | 'stderr_bytes'
@@ -101,7 +100,7 @@ export type StreamEvent =
   | { type: 'heartbeat' }
   | ErrorEvent
 
-/** A command of a workspace with a machine. It runs on whether or not anybody listens. */
+/** A command of a workspace with a machine. It keeps running when no client is connected. */
 export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   readonly id: string
   readonly #gateway: Gateway
@@ -115,12 +114,12 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     if (record && record.state === 'failed_to_start') this.#ending = record
   }
 
-  /** How it ended; null while that was not seen here: output that was read to its end has shown it. */
+  /** How it ended; null: this object has not read its output to the end. */
   get ending(): CommandEnding | null {
     return this.#ending
   }
 
-  /** Its record. */
+  /** Reads its record. */
   status(options?: CallOptions): Promise<ExecSession> {
     return this.#gateway.call({ method: 'GET', path: this.#path() }, options)
   }
@@ -130,22 +129,22 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     return this.#gateway.call({ method: 'POST', path: this.#path('/signal'), json: { signal } }, options)
   }
 
-  /** SIGTERM, and SIGKILL after its grace. */
+  /** Sends SIGTERM, and SIGKILL after the grace time. */
   cancel(options?: CallOptions): Promise<ExecSession> {
-    // Twice is no more than once.
+    // A repeated cancel has no further effect.
     return this.#gateway.call({ method: 'POST', path: this.#path('/cancel'), json: {}, repeats: 'keyed' }, options)
   }
 
   /**
-   * Writes to its standard input, where it was started with `stdin_open`: each byte once, however often a request is sent. Returns when
-   * the command's pipe has taken all, which is as late as the command is slow. Writes are done in the order in which they are called;
-   * what is written while a request is on its way goes with the next one. After one that failed, all that follow fail.
+   * Writes to standard input of a command started with `stdin_open`; each byte arrives once, even if the request is retried. Returns when
+   * the command's pipe has taken all bytes. Keeps the order of calls, and merges writes that wait. After a failed write all later ones
+   * fail.
    */
   write(data: string | Uint8Array, options?: CallOptions): Promise<void> {
     return this.#stdin.write(typeof data === 'string' ? utf8(data) : data, { close: false, options })
   }
 
-  /** Closes its standard input. */
+  /** Closes standard input. */
   end(options?: CallOptions): Promise<void> {
     return this.#stdin.write(new Uint8Array(), { close: true, options })
   }
@@ -154,7 +153,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     return this.output()
   }
 
-  /** Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended. */
+  /** Yields output from these offsets until the command ends, each byte once, across lost connections, suspends and resumes. */
   async *output(from: OutputOptions = {}): AsyncGenerator<OutputChunk, void> {
     const { stdout_offset: stdout = 0, stderr_offset: stderr = 0, follow = true } = from
     const next = { stdout, stderr }
@@ -185,7 +184,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     }
   }
 
-  /** Waits for its end. @returns what it wrote, all of what is still kept unless offsets say otherwise. */
+  /** Waits for the end of the command. @returns its output from the given offsets on, as far as it is retained. */
   async result({
     check,
     onOutput,
@@ -201,7 +200,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
     return checked(result, check)
   }
 
-  /** Cancels it where it still runs. */
+  /** Cancels the command if it still runs. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#ending === null) await this.cancel()
   }
@@ -222,7 +221,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
   }
 }
 
-/** What is new in an event. Bytes that were seen before are left out. */
+/** Returns the new bytes of an event; null: all were seen before. */
 function takenFrom(
   { stream, offset, data }: Extract<StreamEvent, { type: 'output' }>,
   next: Record<'stdout' | 'stderr', number>,
@@ -236,7 +235,7 @@ function takenFrom(
   return chunk
 }
 
-/** Starts a command. However often the request is sent, it runs once. A caller that leaves meanwhile does not end it. */
+/** Starts a command, once even if the request is retried. An aborted call does not end it. */
 export async function startCommand(gateway: Gateway, command: CommandLine, options: ExecOptions = {}): Promise<Command> {
   const { signal, waitMs } = options
   const session_id = options.session_id ?? newId()
@@ -245,25 +244,25 @@ export async function startCommand(gateway: Gateway, command: CommandLine, optio
   const record = await gateway.call<ExecSession>(request, { signal, waitMs }).catch((error: unknown) => {
     throw named(error, session_id)
   })
-  // A start that found the command running has bytes before it, which another program wrote.
+  // If the command already ran, another program may have written to its stdin.
   const stdin_bytes = Math.max(bytesOf(options.stdin).length, record.stdin?.offset ?? 0)
   return new Command(gateway, session_id, record, stdin_bytes)
 }
 
 /**
- * Runs a command to its end, on either mode of workspace. An abort by `signal` cancels a command of a workspace with a machine. Nothing else
- * does: it goes on when `waitMs` is over, when a connection breaks, and when the program ends.
+ * Runs a command to its end, in either mode of workspace. Only an abort by `signal` cancels it, and only with a machine; it survives
+ * `waitMs`, lost connections and the end of the program.
  */
 export async function runCommand(gateway: Gateway, line: CommandLine, options: ExecOptions = {}): Promise<CommandResult> {
   if (gateway.view.mode === 'file_first') return runExecution(gateway, line, options)
   const { signal, waitMs, check, onOutput } = options
-  const has_left = signal?.aborted === true // before anything was sent
+  const has_left = signal?.aborted === true // aborted before any request
   const session_id = options.session_id ?? newId()
   try {
     const command = await startCommand(gateway, line, { ...options, session_id })
     return await command.result({ signal, waitMs, check, ...(onOutput ? { onOutput } : {}) })
   } catch (error) {
-    // The caller has left, so the answer of the cancel reaches no caller.
+    // The caller has gone: no one reads the answer of the cancel.
     if (signal?.aborted && !has_left) void cancelLeft(new Command(gateway, session_id)).catch(() => undefined)
     throw error
   }
@@ -272,7 +271,7 @@ export async function runCommand(gateway: Gateway, line: CommandLine, options: E
 const CANCEL_MS = 30_000
 const START_SEEN_MS = 5000
 
-/** Cancels a command whose caller has left. A start that was under way then may reach the workspace later than the first cancel. */
+/** Cancels a command after its caller's abort. A start request may still be in flight, so a missing command is tried again. */
 async function cancelLeft(command: Command): Promise<void> {
   const deadline = deadlineOf(undefined, CANCEL_MS)
   const until = performance.now() + START_SEEN_MS
@@ -294,7 +293,7 @@ async function runExecution(gateway: Gateway, command: CommandLine, options: Exe
   const { signal, waitMs, check, onOutput, session_id: _ignored, ...rest } = options
   const execution_id = options.execution_id ?? newId()
   const json = { ...requestOf(command, rest), execution_id }
-  // The answer comes when the command has ended.
+  // The answer arrives when the command has ended.
   const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const, attempt_ms: FOREVER_MS }
   const deadline = deadlineOf(signal, waitMs ?? FOREVER_MS)
   const execution = await gateway.send(request, deadline, readJson<Execution>).catch((error: unknown) => {
@@ -328,7 +327,7 @@ function checked(result: CommandResult, check: boolean | undefined): CommandResu
   return result
 }
 
-/** What was begun goes on after the caller's time is over, so the error names it and says how to find it again. */
+/** Adds the id to a deadline error: the command continues, and the caller can find it again. */
 export function named(error: unknown, session_id: string, noun: 'command' | 'execution' | 'terminal' = 'command'): unknown {
   if (!(error instanceof DeadlineError) || error.sessionId !== null) return error
   const message = `The time for this call is over; command ${session_id} may still run: ws.${noun}("${session_id}") finds it again`

@@ -9,67 +9,67 @@ import { watched, type WatchEvent, type WatchOptions } from './watch.ts'
 
 export type Content = string | Uint8Array | Blob | ReadableStream<Uint8Array>
 
-/** Of a file-first workspace: a change only where its tree is at this revision. */
+/** `if_match`: in a file-first workspace, refuses the change unless the tree has this revision. */
 export interface ChangeOptions extends CallOptions {
   if_match?: number
 }
 export interface ReadOptions extends CallOptions {
-  /** Of a file-first workspace: an earlier revision that is kept. */
+  /** In a file-first workspace: an earlier revision that is retained. */
   tree_revision?: number
 }
 export interface WriteOptions extends ChangeOptions {
   mode?: string
-  /** Makes the directories above, too. Absent: true. */
+  /** Creates missing parent directories. Default: true. */
   create_parents?: boolean
   append?: boolean
 }
 
-/** What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one. */
+/** Size limit of one request. Larger content goes in pieces into a temporary file, which then replaces the target. */
 const PIECE_BYTES = 7 << 20
 const TRANSFER_MS = 60 * 60_000
 
 /**
- * The files of a workspace. Paths that do not begin with `/`, and `~`, are of `/home/user`. Reads of a suspended workspace are served from
- * its disk, and do not wake it.
+ * The files of a workspace. Relative paths and `~` resolve against `/home/user`. Reads of a suspended workspace are served from its disk,
+ * without waking it.
  */
 export interface Files {
-  /** The bytes of a file, or of a part of it: `length` bytes from `offset` on. Throws `not_found`, `path_not_found` where there is none. */
+  /** Reads a file, or `length` bytes from `offset` on. Throws `not_found`, `path_not_found` where there is none. */
   read(path: string, options?: ReadOptions & { offset?: number; length?: number }): Promise<Bytes>
-  /** The same as text, in UTF-8. */
+  /** Reads a file as UTF-8 text. */
   readText(path: string, options?: ReadOptions): Promise<string>
-  /** In pieces, resumed where a connection drops. Throws when the file changes meanwhile. */
+  /** Reads in pieces, and resumes after a lost connection. Throws when the file changes during the read. */
   stream(path: string, options?: ReadOptions & { offset?: number }): AsyncGenerator<Bytes, void>
-  /** Durable when it returns, and whole or not at all, whatever its size. */
+  /** Writes a file of any size atomically. It is durable on return. */
   write(path: string, content: Content, options?: WriteOptions): Promise<WriteResult>
-  /** Removes a file, or an empty directory; `recursive`: a directory with all below it, else `conflict`, `not_empty`. */
+  /** Removes a file or an empty directory; with `recursive` a directory and its content, else `conflict`, `not_empty`. */
   remove(path: string, options?: ChangeOptions & { recursive?: boolean }): Promise<void>
-  /** Of a path: type, size in bytes, mode, time. `revision`: the SHA-256 of a file, which `patch` takes as `expected_revision`. */
+  /** Returns type, size in bytes, mode and time. With `revision` also the SHA-256 of a file, for `patch` as `expected_revision`. */
   stat(path: string, options?: ReadOptions & { revision?: boolean }): Promise<FileInfo>
-  /** Whether something is at a path. */
+  /** Returns whether the path exists. */
   exists(path: string, options?: ReadOptions): Promise<boolean>
-  /** What is in a directory, by name; `truncated` where there is more than `limit`. */
+  /** Lists a directory by name; `truncated`: there are more entries than `limit`. */
   list(path: string, options?: ReadOptions & { limit?: number }): Promise<FileList>
-  /** Makes a directory, and those above it. `parents: false`: neither, and `conflict` where it is there. `mode` is octal. */
+  /** Creates a directory and its parents. `parents: false`: only the directory, with `conflict` where it exists. `mode` is octal. */
   mkdir(path: string, options?: ChangeOptions & { parents?: boolean; mode?: string }): Promise<FileInfo>
-  /** Moves or renames within the workspace; `overwrite`: in the place of what is there, else `conflict`, `already_exists`. */
+  /** Moves or renames within the workspace. `overwrite` replaces the target, else `conflict`, `already_exists`. */
   move(from: string, to: string, options?: ChangeOptions & { overwrite?: boolean }): Promise<FileInfo>
-  /** Lines that match, of the files below a path. `pattern` is a literal, or an RE2 expression with `regex`. */
+  /** Searches files below a path for matching lines. `pattern` is literal text, or an RE2 expression with `regex`. */
   search(request: FileSearch, options?: CallOptions): Promise<SearchResult>
   /**
-   * Changes a text file in one step, by `edits` or by the whole `content`. Where it is not at `expected_revision` (a SHA-256, or `absent`)
-   * it stays as it is: `conflict`, `revision_mismatch`.
+   * Changes a text file atomically, by `edits` or the whole `content`. Throws `conflict`, `revision_mismatch` unless the file has
+   * `expected_revision` (a SHA-256, or `absent`).
    */
   patch(path: string, change: Omit<FilePatch, 'path'>, options?: ChangeOptions): Promise<PatchResult>
-  /** What changes in a directory, as it changes, over dropped connections; ends when the directory is gone. */
+  /** Yields changes in a directory as they happen, across lost connections; ends when the directory is gone. */
   watch(path: string, options?: WatchOptions): AsyncGenerator<WatchEvent, void>
   /**
-   * A directory as a tar, as it comes. What breaks off throws: it does not begin anew. Files with holes come as GNU tar writes them;
-   * `sparse: false` for programs that do not know that.
+   * Streams a directory as a tar. Throws where it breaks off, without a retry. Sparse files use the GNU format; `sparse: false` is for
+   * programs that do not support it.
    */
   readTar(path: string, options?: ReadOptions & { sparse?: boolean }): Promise<ReadableStream<Uint8Array>>
   /**
-   * Unpacks a tar below a directory: all of it, or nothing; what it does not have stays. Durable when it returns. Sent again by itself
-   * only where `tar` is a function, which is asked for the same tar anew.
+   * Unpacks a tar below a directory atomically; files not in the tar stay. It is durable on return. Retries only where `tar` is a
+   * function, which must return the same tar each time.
    */
   writeTar(
     path: string,
@@ -108,7 +108,7 @@ export function filesOf(gateway: Gateway): Files {
       const first: Bytes = (await pieces.next()).value ?? new Uint8Array()
       const second = await pieces.next()
       if (second.done === true) return put({ path, ...query }, first, options)
-      // What is appended piece by piece can be seen half: it is what was asked for.
+      // An append in pieces is visible in parts: it cannot be atomic.
       const beside = append === true ? path : `${path}.berth-${crypto.randomUUID().slice(0, 8)}`
       let result = await put({ path: beside, ...query }, first, timed)
       for (let piece: Bytes | undefined = second.value; piece !== undefined; piece = (await pieces.next()).value) {
@@ -192,7 +192,7 @@ async function* streamed(
   }
 }
 
-/** The bytes from an offset on. It breaks off as a ConnectionError where they are fewer than was said. */
+/** Yields the bytes from an offset on. Throws a ConnectionError where fewer arrive than announced. */
 async function begun(
   gateway: Gateway,
   query: object,
@@ -218,7 +218,7 @@ async function* reading(body: Response['body'], expected: number): AsyncGenerato
       yield next.value
     }
   } finally {
-    await reader?.cancel().catch(() => undefined) // it may have broken off already
+    await reader?.cancel().catch(() => undefined) // the stream may have broken off already
   }
   if (seen < expected) throw new ConnectionError('The file broke off')
 }
@@ -232,7 +232,7 @@ async function whole(response: Response): Promise<ArrayBuffer> {
   return bytes
 }
 
-/** Pieces of at most PIECE_BYTES; every one but the last is as large. */
+/** Splits content into pieces of PIECE_BYTES; only the last may be smaller. */
 async function* piecesOf(content: Content): AsyncGenerator<Bytes, undefined> {
   let waiting: Uint8Array[] = []
   let bytes = 0

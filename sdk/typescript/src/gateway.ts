@@ -4,31 +4,30 @@ import { type Deadline, deadlineOf, endedBy } from './retry.ts'
 import type { OpenRequest, OpenResponse, ToolToken, Workspace } from './schemas.ts'
 import { type CallOptions, deadlineFor, type Read, readJson, type Repair, type Request, send, type Target } from './transport.ts'
 
-/** A token is renewed so long before it ends. */
+/** A token is renewed this long before it expires. */
 const EARLY_MS = 60_000
 const RENEW_MS = 60_000
 
-/** The tools of one workspace: where they are served, with a token that is good, whatever happens to the workspace meanwhile. */
+/** Calls to the tools of one workspace. Finds the gateway, and keeps its token valid across suspends, moves and restarts. */
 export interface Gateway {
   readonly app: App
   readonly id: string
-  /** The view that was seen last. */
+  /** The view as last read. */
   view: Workspace
   call<T>(request: Request, options?: CallOptions): Promise<T>
   send<T>(request: Request, deadline: Deadline, read: Read<T>): Promise<T>
-  /** Where to go now, and with what. */
+  /** Returns the current address and token. */
   target(deadline: Deadline): Promise<Target>
-  /** Puts right what a refusal says, so far as that can be done: a new token, an operation that ends, a workspace that is woken. */
+  /** Tries to remove the cause of a refusal: renews the token, waits for an operation, or wakes the workspace. */
   repair: Repair
-  /** Gets a new token. */
   renewed(deadline: Deadline): Promise<void>
-  /** Lets it run again where it is suspended. */
+  /** Resumes the workspace where it is suspended. */
   wake(deadline: Deadline): Promise<void>
-  /** Reads it again. */
+  /** Reads the view again. */
   refresh(options?: CallOptions): Promise<Workspace>
 }
 
-/** How the workspace was opened, and so how it is opened again. */
+/** Options of the open, reused when the workspace is opened again. */
 export interface Manner {
   open?: OpenRequest | undefined
   agent_label?: string | undefined
@@ -110,7 +109,7 @@ export function createGateway(app: App, view: Workspace, manner: Manner, first: 
   return gateway
 }
 
-/** Asks for it to run. A workspace that failed is not resumed: it is opened as it was opened. */
+/** Requests that the workspace runs. A failed workspace cannot be resumed: it is opened again with the original request. */
 async function started(app: App, id: string, grant: object, { open }: Manner, deadline: Deadline): Promise<OpenResponse> {
   const common = { method: 'POST', headers: PREFER_WAIT, key: true }
   try {
@@ -122,12 +121,12 @@ async function started(app: App, id: string, grant: object, { open }: Manner, de
 }
 
 function passOf({ token, cell_endpoint, issued_at, expires_at }: ToolToken): Pass {
-  // Of the server's times only their distance counts: the clock here may be another.
+  // Uses only the difference of the server's times: the local clock may differ.
   const lives_ms = Date.parse(expires_at) - Date.parse(issued_at)
   return { url: cell_endpoint, token, good_until: performance.now() + Math.max(lives_ms - EARLY_MS, lives_ms / 2) }
 }
 
-/** What many calls need at once is done once. Who waits leaves by their own deadline, and the others go on. */
+/** Shares one run of `work` between concurrent calls. A call that reaches its deadline leaves; the others continue. */
 function shared(work: () => Promise<void>): (deadline: Deadline) => Promise<void> {
   let going: Promise<void> | undefined
   return async (deadline) => {

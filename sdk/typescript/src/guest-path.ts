@@ -1,7 +1,7 @@
-/** The account that commands run as by default lives here. */
+/** Home of the default user of commands. */
 const HOME = '/home/user'
 
-/** The service takes absolute paths. `~` and relative paths are of the home directory, as in a shell that has just begun. */
+/** Makes a path absolute, as the service requires: `~` and relative paths resolve against the home directory. */
 export function guestPath(path: string): string {
   if (path === '~' || path === '.') return HOME
   if (path === '' || path.startsWith('/')) return path

@@ -6,14 +6,14 @@ export interface Page<T> {
   next_cursor: string | null
 }
 
-/** A list of the API. Iterating reads page after page. */
+/** A list of the API. Iterating reads one page after another. */
 export interface List<T> extends AsyncIterable<T> {
-  /** One page: the first, or what follows a cursor. */
+  /** Reads one page: the first, or the one at a cursor. */
   page(cursor?: string): Promise<Page<T>>
   all(): Promise<T[]>
 }
 
-/** @param path may need a question first, such as which project it is. */
+/** @param path a function where a request must first find the project or organization. */
 export function listOf<T>(
   app: Pick<App, 'call'>,
   path: string | (() => Promise<string>),

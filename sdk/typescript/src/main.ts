@@ -1,4 +1,3 @@
-// What the package offers.
 export { Berth, type BerthOptions, type OpenOptions } from './berth.ts'
 export type { WorkspaceQuery } from './nouns.ts'
 export { type OperationOptions, type RunsQuery, Workspace } from './workspace.ts'

@@ -4,11 +4,11 @@ import type * as wire from './schemas.ts'
 import { type CallOptions, deadlineFor } from './transport.ts'
 
 export type Of = CallOptions & {
-  /** Absent: the one that the key belongs to. */
+  /** Default: the key's project. */
   project?: string
 }
 type OfOrganization = CallOptions & {
-  /** Absent: the one that the key or the person belongs to. */
+  /** Default: the organization of the key or the person. */
   organization?: string
 }
 type IfMatch = { if_match?: number }
@@ -30,7 +30,7 @@ export function secretsOf(app: App) {
       app.call({ method: 'POST', path: await inProject(app, '/secrets', options)(), json }, options),
     update: (id: string, json: wire.SecretUpdate, options?: CallOptions): Promise<wire.Secret> =>
       app.call({ method: 'PATCH', path: `/v1/secrets/${id}`, json }, options),
-    /** A new value; the ones before are erased. */
+    /** Sets a new value and erases the earlier ones. */
     rotate: (id: string, value: string, options?: CallOptions): Promise<wire.SecretVersion> =>
       app.call({ method: 'POST', path: `/v1/secrets/${id}/versions`, json: { value }, key: true }, options),
     versions: (id: string, options?: CallOptions): List<wire.SecretVersion> => listOf(app, `/v1/secrets/${id}/versions`, {}, options),
@@ -45,14 +45,14 @@ export function volumesOf(app: App) {
       listOf(app, inProject(app, '/volumes', options), { include_org_shared: options?.include_org_shared }, options),
     get: async (id: string, options?: Of): Promise<wire.Volume> =>
       app.call({ method: 'GET', path: await inProject(app, `/volumes/${id}`, options)() }, options),
-    /** Returns when it is there. */
+    /** Creates a volume, and returns when it is available. */
     async create(json: wire.VolumeCreateRequest, options?: Of): Promise<wire.Volume> {
       const path = await inProject(app, '/volumes', options)()
       const { volume, operation } = await app.call<wire.VolumeAndOperation>({ method: 'POST', path, json, key: true }, options)
       await app.succeeded(operation, deadlineFor(options, OPERATION_MS))
       return app.call({ method: 'GET', path: `${path}/${volume.id}` }, options)
     },
-    /** Returns when its data are gone. One that is attached needs `force` and its name. */
+    /** Deletes a volume, and returns when its data are gone. An attached one needs `force` and its name. */
     async delete(id: string, options: Of & { force?: boolean; confirm_name?: string } = {}): Promise<void> {
       const { force, confirm_name } = options
       const path = await inProject(app, `/volumes/${id}`, options)()
@@ -63,7 +63,7 @@ export function volumesOf(app: App) {
   }
 }
 
-/** Of a project: what its workspaces may reach. */
+/** Egress policy of a project's workspaces. */
 export function egressOf(app: App) {
   return {
     get: async (options?: Of): Promise<wire.ProjectEgressPolicy> =>
@@ -76,7 +76,6 @@ export function egressOf(app: App) {
   }
 }
 
-/** Of an organization. */
 export interface OrganizationWorkspaceQuery {
   project_id?: string
   state?: wire.Workspace['observed_state']
@@ -98,7 +97,7 @@ export interface AuditQuery {
   to?: string
 }
 
-/** Of one workspace. */
+/** Query for one workspace. */
 export interface UsageQuery {
   from?: string
   to?: string
@@ -121,11 +120,11 @@ export function usageOf(app: App) {
       read<wire.UsageEstimate>('/usage/estimate', query, options),
     spend: (options?: OfOrganization) => read<wire.Spend>('/spend', {}, options),
     spendPolicy: (options?: OfOrganization) => read<wire.SpendPolicy>('/spend-policy', {}, options),
-    /** What the organization may have. */
+    /** Returns the organization's limits. */
     entitlements: (options?: OfOrganization) => read<wire.Entitlements>('/entitlements', {}, options),
-    /** Its plan, and whether that refuses starts. */
+    /** Returns the plan, and whether it refuses starts. */
     subscription: (options?: OfOrganization) => read<wire.Subscription>('/subscription', {}, options),
-    /** Credits. */
+    /** Lists credits. */
     grants: (options?: OfOrganization): List<wire.UsageGrant> => listOf(app, inOrganization(app, '/usage/grants', options), {}, options),
     plans: (options?: CallOptions): List<wire.Plan> => listOf(app, '/v1/plans', {}, options),
   }
@@ -137,7 +136,7 @@ export function organizationsOf(app: App) {
     get: async (options?: OfOrganization): Promise<wire.Organization> =>
       app.call({ method: 'GET', path: await inOrganization(app, '', options)() }, options),
     projects: (options?: OfOrganization): List<wire.Project> => listOf(app, inOrganization(app, '/projects', options), {}, options),
-    /** Of all its projects. */
+    /** Lists workspaces of all its projects. */
     workspaces: (query: OrganizationWorkspaceQuery = {}, options?: OfOrganization): List<wire.Workspace> =>
       listOf(app, inOrganization(app, '/workspaces', options), query, options),
     audit: (query: AuditQuery = {}, options?: OfOrganization): List<wire.AuditEvent> =>
@@ -148,16 +147,16 @@ export function organizationsOf(app: App) {
 export function projectsOf(app: App) {
   return {
     get: async (options?: Of): Promise<wire.Project> => app.call({ method: 'GET', path: await inProject(app, '', options)() }, options),
-    /** For a person's session alone. */
+    /** Creates a project. Only for a person's session. */
     create: async (json: wire.NewName, options?: OfOrganization): Promise<wire.Project> =>
       app.call({ method: 'POST', path: await inOrganization(app, '/projects', options)(), json }, options),
-    /** Renames it. For a person's session alone. */
+    /** Renames a project. Only for a person's session. */
     update: async (json: wire.Rename, options?: Of): Promise<wire.Project> =>
       app.call({ method: 'PATCH', path: await inProject(app, '', options)(), json }, options),
   }
 }
 
-/** For a person's session alone. */
+/** Members and invitations. Only for a person's session. */
 export function membersOf(app: App) {
   return {
     list: (options?: OfOrganization): List<wire.Member> => listOf(app, inOrganization(app, '/members', options), {}, options),
@@ -169,7 +168,7 @@ export function membersOf(app: App) {
       listOf(app, inOrganization(app, '/invitations', options), {}, options),
     invite: async (json: wire.InvitationCreate, options?: OfOrganization): Promise<wire.Invitation> =>
       app.call({ method: 'POST', path: await inOrganization(app, '/invitations', options)(), json }, options),
-    /** Sends the mail once more. */
+    /** Sends the mail again. */
     resendInvitation: async (id: string, options?: OfOrganization): Promise<wire.Invitation> =>
       app.call({ method: 'POST', path: await inOrganization(app, `/invitations/${id}/resend`, options)() }, options),
     deleteInvitation: async (id: string, options?: OfOrganization): Promise<void> =>
@@ -177,13 +176,13 @@ export function membersOf(app: App) {
   }
 }
 
-/** For a person's session alone. */
+/** API keys. Only for a person's session. */
 export function keysOf(app: App) {
   return {
     list: (options?: Of): List<wire.ApiKey> => listOf(app, inProject(app, '/api-keys', options), {}, options),
     get: async (id: string, options?: Of): Promise<wire.ApiKey> =>
       app.call({ method: 'GET', path: await inProject(app, `/api-keys/${id}`, options)() }, options),
-    /** The whole key is in the answer, this once. */
+    /** Creates a key. Only this answer contains the whole key. */
     create: async (json: wire.ApiKeyCreate, options?: Of): Promise<wire.ApiKeyCreated> =>
       app.call({ method: 'POST', path: await inProject(app, '/api-keys', options)(), json }, options),
     update: async (id: string, json: wire.ApiKeyUpdate, options?: Of): Promise<wire.ApiKey> =>

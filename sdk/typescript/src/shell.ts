@@ -9,11 +9,11 @@ import { type CallOptions, deadlineFor, queryOf } from './transport.ts'
 import { platformWebSocket } from './web-socket.ts'
 
 export interface ShellOptions extends TerminalStart, CallOptions {
-  /** Output from this byte on; 0 where it is not said. */
+  /** Start offset of the output, in bytes. Default: 0. */
   offset?: number
 }
 
-/** A piece of what a terminal shows. */
+/** A piece of a terminal's output. */
 export interface TerminalChunk {
   offset: number
   bytes: Bytes
@@ -31,13 +31,13 @@ export type TerminalMessage =
 const PROTOCOLS = ['berth.v1']
 const BEARER = 'bearer.'
 const INPUT_BYTES_MAX = 32 << 10
-/** What nobody has read: at the bound the connection is given up, and taken up again at the same byte when there is room. */
+/** Limit of unread output. At the limit the connection is closed, and reopened at the same offset once there is space. */
 const WAITING_BYTES_MAX = 8 << 20
 const SILENCE_MS = 60_000
 
 /**
- * A terminal of a workspace. Output comes once, in order, over every drop. What is typed while there is no connection waits for the
- * next; what was on its way when one broke may be lost, and is never typed twice.
+ * A terminal of a workspace. Output arrives once and in order, across lost connections. Input without a connection waits for the next
+ * one. Input in flight when a connection breaks may be lost, but is never repeated.
  */
 export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
   readonly id: string
@@ -61,7 +61,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
     return this.#ending
   }
 
-  /** Types. Nothing is sent before somebody reads what the terminal shows. */
+  /** Sends input. It is sent only while a reader iterates over the output. */
   write(data: string | Uint8Array): void {
     const bytes = typeof data === 'string' ? utf8(data) : data
     for (let at = 0; at < bytes.length; at += INPUT_BYTES_MAX)
@@ -81,7 +81,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
     return this.#gateway.call({ method: 'DELETE', path: this.#path(), repeats: 'keyed' }, options)
   }
 
-  /** Leaves it as it is. It goes on without anybody, and `ws.terminal(id, { offset })` comes back to it. */
+  /** Disconnects. The terminal stays open, and `ws.terminal(id, { offset })` reconnects to it. */
   detach(): void {
     this.#left.abort()
     this.#connection?.close()
@@ -92,7 +92,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
     if (this.#ending === null) await this.close()
   }
 
-  /** What it shows, until it ends. */
+  /** Yields output until the terminal ends. */
   async *[Symbol.asyncIterator](): AsyncGenerator<TerminalChunk, void> {
     const decoder = new TextDecoder()
     const deadline = deadlineFor({ signal: this.#left.signal }, FOREVER_MS)
@@ -130,7 +130,6 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
     }
   }
 
-  /** The messages of one connection. */
   async *#messages(deadline: Deadline): AsyncGenerator<TerminalMessage> {
     const { url, token } = await this.#gateway.target(deadline)
     const place = `${url.replace(/^http/, 'ws')}/v1/workspaces/${this.#gateway.id}${this.#path('/attach')}${queryOf({ offset: this.#next })}`
@@ -186,7 +185,7 @@ export class Terminal implements AsyncDisposable, AsyncIterable<TerminalChunk> {
   }
 }
 
-/** Opens a terminal. However often the request is sent, it opens once. */
+/** Opens a terminal, once even if the request is retried. */
 export async function openTerminal(gateway: Gateway, socket: typeof WebSocket | null, options: ShellOptions = {}): Promise<Terminal> {
   const { signal, waitMs, offset, ...given } = options
   const asked = given.cwd === undefined ? given : { ...given, cwd: guestPath(given.cwd) }

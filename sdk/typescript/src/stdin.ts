@@ -3,7 +3,6 @@ import type { Gateway } from './gateway.ts'
 import type { ExecSession, ExecStdin } from './schemas.ts'
 import type { CallOptions } from './transport.ts'
 
-/** Of one request. */
 const REQUEST_BYTES_MAX = 1 << 20
 
 interface Piece {
@@ -14,11 +13,11 @@ interface Piece {
   failed: (error: unknown) => void
 }
 
-/** The standard input of one command: one request at a time, with all that waits, up to 1 MiB. */
+/** Standard input of one command. Sends one request at a time, with all pending writes up to 1 MiB. */
 export class Stdin {
   readonly #gateway: Gateway
   readonly #path: string
-  /** Bytes that the command has taken; undefined until the first write where another program may have written before. */
+  /** Bytes taken by the command; undefined until the first write, since another program may have written before. */
   #taken: number | undefined
   #waiting: Piece[] = []
   #is_sending = false
@@ -30,7 +29,7 @@ export class Stdin {
     this.#taken = taken
   }
 
-  /** Returns when all of it was taken. */
+  /** Returns when the command has taken all bytes. */
   write(bytes: Uint8Array, { close, options }: Pick<Piece, 'close' | 'options'>): Promise<void> {
     const written = new Promise<void>((done, failed) => {
       this.#waiting.push({ bytes, close, options, done, failed })
@@ -43,7 +42,7 @@ export class Stdin {
     this.#is_sending = true
     for (let together = this.#next(); together.length > 0; together = this.#next()) {
       try {
-        // Nobody knows how much of a failed request was taken. The command would take bytes that follow for the rest of it.
+        // It is unknown how much of a failed request was taken, so later bytes could land in its place.
         if (this.#broken) throw this.#broken.by
         const [first] = together
         await this.#send(joined(together.map(({ bytes }) => bytes)), together.at(-1)?.close ?? false, first?.options)
@@ -56,7 +55,7 @@ export class Stdin {
     this.#is_sending = false
   }
 
-  /** What goes together: pieces whose callers wait alike, and an end only as the last. */
+  /** Takes the pieces for one request: without options of their own, and a close only as the last. */
   #next(): Piece[] {
     const [first, ...others] = this.#waiting
     if (!first) return []
@@ -73,14 +72,14 @@ export class Stdin {
   }
 
   async #send(bytes: Bytes, close: boolean, options: CallOptions | undefined): Promise<void> {
-    // Bytes at an offset that was taken before are dropped as a repeat.
+    // The service drops bytes below the offset as a repeat.
     let taken = (this.#taken ??= await this.#takenBefore(options))
     for (let left = bytes; left.length > 0 || close;) {
       const body = left.subarray(0, REQUEST_BYTES_MAX)
       const is_last = body.length === left.length
       const query = { offset: taken, ...(close && is_last ? { close } : {}) }
       const headers = { 'content-type': 'application/octet-stream' }
-      // An offset names every byte: the same request again writes nothing twice.
+      // The offset identifies every byte, so a retry writes nothing twice.
       const request = { method: 'POST', path: this.#path, query, headers, body, repeats: 'keyed' as const }
       const { offset } = await this.#gateway.call<ExecStdin>(request, options)
       left = left.subarray(offset - taken)

@@ -8,7 +8,7 @@ import type * as wire from './schemas.ts'
 import { type CallOptions, deadlineFor, readJson } from './transport.ts'
 import type { Workspace } from './workspace.ts'
 
-/** Of one request of an upload: the API takes 64 MiB, but a part that breaks off begins anew. */
+/** Size of an upload's part. The API accepts 64 MiB, but a broken part is sent again as a whole. */
 const PART_BYTES = 8 << 20
 const UPLOAD_MS = 60 * 60_000
 /** A build may take three hours. */
@@ -16,9 +16,9 @@ const BUILD_MS = 4 * 60 * 60_000
 const LOG_MS = 500
 
 export interface UploadOptions extends Of {
-  /** Of all of it, in hex, where the caller knows it; else it is made here, which takes as much memory as there are bytes. */
+  /** Digest of the whole tar, in hex. Default: computed here, which needs the whole tar in memory. */
   sha256?: string
-  /** Sees how many bytes are there, after each part. */
+  /** Called with the number of received bytes after each part. */
   onProgress?: (received_bytes: number) => void
 }
 
@@ -29,7 +29,7 @@ export interface PackagesQuery {
   limit?: number
 }
 
-/** @param find how a workspace is made of an id */
+/** @param find returns a workspace by id */
 export function templatesOf(app: App, find: (workspace_id: string, options?: CallOptions) => Promise<Workspace>) {
   const of = (slug: string, below = '') => `/v1/templates/${encodeURIComponent(slug)}${below}`
   const build = (id: string, below = '') => `/v1/template-builds/${id}${below}`
@@ -42,7 +42,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
     return find(workspace.id, options)
   }
   return {
-    /** The next version, worked on in a workspace. */
+    /** The next version of a template, edited in a workspace. */
     drafts: draftsOf(app, start),
     list: (options?: CallOptions): List<wire.Template> => listOf(app, '/v1/templates', {}, options),
     get: (slug: string, options?: CallOptions): Promise<wire.Template> => app.call({ method: 'GET', path: of(slug) }, options),
@@ -53,25 +53,25 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
       app.call({ method: 'POST', path: version(slug, number, '/publish'), json: {} }, options),
     archive: (slug: string, number: number, options?: CallOptions): Promise<wire.TemplateVersion> =>
       app.call({ method: 'POST', path: version(slug, number, '/archive'), json: {} }, options),
-    /** Ends the template with all its versions. Nobody takes it back. For a person's session alone. */
+    /** Archives the template with all its versions. This cannot be undone. Only for a person's session. */
     archiveTemplate: (slug: string, options?: CallOptions): Promise<wire.Template> =>
       app.call({ method: 'POST', path: of(slug, '/archive'), json: {} }, options),
-    /** What lies in one directory of a version; `/` where none is said. */
+    /** Lists one directory of a version. Default: `/`. */
     files: (slug: string, number: number, { path, ...options }: CallOptions & { path?: string } = {}): List<wire.TemplateFile> =>
       listOf(app, version(slug, number, '/files'), { path }, options),
-    /** How the files of a version differ from those of another; of the one before it where none is said. `against`: a number, or `slug@number`. */
+    /** Compares the files of two versions. `against`: a number, or `slug@number`; default: the version before. */
     diff: (
       slug: string,
       number: number,
       { against, ...options }: CallOptions & { against?: number | string } = {},
     ): List<wire.TemplateFileChange> => listOf(app, version(slug, number, '/diff'), { against }, options),
-    /** Debian packages that a recipe may name: the first page, the best fits first. */
+    /** Returns Debian packages for recipes: the first page, best matches first. */
     packages: async (query: PackagesQuery = {}, options?: CallOptions): Promise<wire.TemplatePackage[]> =>
       (await app.call<wire.TemplatePackageList>({ method: 'GET', path: '/v1/template-packages', query }, options)).data,
-    /** Languages that a recipe may name, with their versions. */
+    /** Returns the languages for recipes, with their versions. */
     languages: async (options?: CallOptions): Promise<wire.TemplateLanguage[]> =>
       (await app.call<wire.TemplateLanguageList>({ method: 'GET', path: '/v1/template-languages' }, options)).data,
-    /** A tar, plain or compressed by gzip, that builds take files from. It goes on where a connection broke. */
+    /** Uploads a tar, plain or gzip, for builds to copy files from. Resumes after a lost connection. */
     async upload(tar: Uint8Array | Blob, options: UploadOptions = {}): Promise<wire.TemplateUpload> {
       const blob = tar instanceof Blob ? tar : new Blob([new Uint8Array(tar)])
       const deadline = deadlineFor(options, UPLOAD_MS)
@@ -81,10 +81,10 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
       const begun = await app.send({ method: 'POST', path: '/v1/template-uploads', json }, deadline, readJson<wire.TemplateUpload>)
       return sendParts(app, begun, blob, deadline, options.onProgress)
     },
-    /** An upload that no build needs any more. */
+    /** Deletes an upload that no build needs any more. */
     deleteUpload: (upload_id: string, options?: CallOptions): Promise<void> =>
       app.call({ method: 'DELETE', path: `/v1/template-uploads/${upload_id}`, repeats: 'keyed' }, options),
-    /** Begins to make a version by a recipe or a Dockerfile; a template that is not there is made. */
+    /** Starts a build from a recipe or a Dockerfile. Creates the template where it does not exist. */
     async build(slug: string, request: wire.TemplateBuildRequest, options?: Of): Promise<wire.TemplateBuild> {
       const json = { project_id: options?.project ?? (await app.projectId()), ...request }
       const begins = { method: 'POST', path: of(slug, '/builds'), json, key: true }
@@ -92,7 +92,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
     },
     getBuild: (build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> =>
       app.call({ method: 'GET', path: build(build_id) }, options),
-    /** What a build says, until it has said all. */
+    /** Yields the log of a build until it is complete. */
     async *buildLog(build_id: string, { offset = 0, ...options }: CallOptions & { offset?: number } = {}): AsyncGenerator<string, void> {
       const deadline = deadlineFor(options, BUILD_MS)
       try {
@@ -108,7 +108,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
         throw goesOn(error, build_id)
       }
     },
-    /** Returns when it is over, however it ended. */
+    /** Returns when the build has ended, with any result. */
     async waitForBuild(build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> {
       const deadline = deadlineFor(options, BUILD_MS)
       try {
@@ -122,16 +122,16 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
         throw goesOn(error, build_id)
       }
     },
-    /** It makes no version then. */
+    /** Cancels a build, which then makes no version. */
     cancelBuild: (build_id: string, options?: CallOptions): Promise<wire.TemplateBuild> =>
       app.call({ method: 'POST', path: build(build_id, '/cancel'), json: {}, key: true }, options),
-    /** A session workspace of a version, published or not, to try it. */
+    /** Starts a session workspace of a version, published or not. */
     test: async (slug: string, number: number, request: wire.TestInstanceRequest = {}, options?: Of): Promise<Workspace> =>
       start(version(slug, number, '/test-instances'), { project_id: options?.project ?? (await app.projectId()), ...request }, options),
   }
 }
 
-/** The build goes on after the caller's time is over, so the error names it. */
+/** Adds the build's id to a deadline error, since the build continues. */
 function goesOn(error: unknown, build_id: string): unknown {
   if (!(error instanceof DeadlineError)) return error
   const message = `The time for this call is over; build ${build_id} goes on: templates.waitForBuild waits for it`
@@ -159,7 +159,7 @@ async function sendParts(
       if (deadline.signal.aborted || !(error instanceof BerthError) || !mayRepeat(error, 'read')) throw error
       await pause(waitBefore(attempt, error.retryAfterMs), deadline)
       attempt += 1
-      // A part may be there whose answer was lost: what is next is asked.
+      // The part may have arrived although its answer was lost: ask for the next offset.
       seen = await app.send({ method: 'GET', path }, deadline, readJson<wire.TemplateUpload>)
     }
   }

@@ -22,7 +22,7 @@ export interface Clone {
   path: string
   branch?: string
   depth?: number
-  /** Name of a secret that holds the value of the Authorization header. Its `allowed_tools` must include `git`. */
+  /** Name of a secret with the value of the Authorization header. Its `allowed_tools` must include `git`. */
   authorization_secret?: string
   timeout_ms?: number
 }
@@ -40,12 +40,12 @@ export interface Visit {
   timeout_ms?: number
 }
 
-/** A call waits longer for what itself may take minutes. */
+/** Wait for calls that may take minutes. */
 const LONG_MS = 11 * 60_000
 
 export function gitOf(gateway: Gateway) {
   return {
-    /** Not sent again by itself when its answer is lost: the path may be there then. */
+    /** Clones a repository. Does not retry after a lost answer: the path may then exist. */
     clone: (json: Clone, options?: CallOptions): Promise<GitHead> =>
       gateway.call(
         { method: 'POST', path: '/git/clone', json: { ...json, path: guestPath(json.path) }, attempt_ms: LONG_MS },
@@ -68,14 +68,14 @@ export function browserOf(gateway: Gateway) {
     ...options,
   })
   return {
-    /** A PNG. */
+    /** Returns a PNG. */
     screenshot: (asked: Visit & { full_page?: boolean }, options?: CallOptions): Promise<Uint8Array<ArrayBuffer>> =>
       gateway.send(
         visit('/browser/screenshot', asked),
         deadlineFor(options),
         async (response) => new Uint8Array(await response.arrayBuffer()),
       ),
-    /** The page as it was rendered. */
+    /** Returns the page as rendered. */
     content: (asked: Visit & { format?: 'html' | 'text' }, options?: CallOptions): Promise<string> =>
       gateway.send(visit('/browser/content', asked), deadlineFor(options), (response) => response.text()),
   }
@@ -109,7 +109,7 @@ export function changesOf(gateway: Gateway) {
   const summarised = (path: string, query: object, options?: CallOptions) =>
     gateway.call<Changes>({ method: 'GET', path, query: { ...query, summary: true } }, options).then(({ summary }) => summary)
   return {
-    /** Against the template. */
+    /** Lists changes against the template. */
     list: (query: ChangesQuery = {}, options?: CallOptions): List<Change> => listOf(callOf(gateway), '/changes', query, options),
     summary: (query: ChangesQuery = {}, options?: CallOptions) => summarised('/changes', query, options),
   }

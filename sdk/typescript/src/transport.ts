@@ -2,15 +2,15 @@ import { BerthError, ConnectionError, readError } from './errors.ts'
 import type { Notices } from './waiting.ts'
 import { type Deadline, deadlineOf, endedBy, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, type Repeats, waitBefore } from './retry.ts'
 
-/** How one call is made; every method of this library takes these. */
+/** Options of every method of this library. */
 export interface CallOptions {
-  /** Ends the call, and every wait of it. */
+  /** Aborts the call and all of its waits. */
   signal?: AbortSignal | undefined
-  /** How long the caller waits: for all repeats together. 120,000 where it is not said, and 16 minutes where an operation is waited for. */
+  /** Total wait in milliseconds, over all retries. Default: 120,000; 16 minutes where the call waits for an operation. */
   waitMs?: number | undefined
 }
 
-/** What a request may carry raw. A stream is read once; a function makes one for each time that the request is sent. */
+/** A raw request body. A stream can be sent once; a function creates one for each attempt. */
 export type Body = Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>)
 
 export interface Request {
@@ -19,31 +19,30 @@ export interface Request {
   query?: object | undefined
   headers?: Record<string, string> | undefined
   json?: unknown
-  /** Raw, in the place of `json`. */
+  /** Raw body, instead of `json`. */
   body?: Body | undefined
-  /** Sends an Idempotency-Key that stays the same over all repeats: one of its own, or this one. */
+  /** Sends an Idempotency-Key, the same for all retries: a generated one (true), or this one. */
   key?: boolean | string | undefined
-  /** Absent: by method and key. */
+  /** Default: by method and key. */
   repeats?: Repeats | undefined
-  /** Of one attempt, until the answer begins. */
+  /** Time limit of one attempt until the answer begins. */
   attempt_ms?: number | undefined
 }
 
-/** Where a request goes, and as whom. */
 export interface Target {
   url: string
   token: string
 }
 
-/** Looks at what went wrong, before the same request is sent again. True: what was wrong is put right, so that no wait is needed. */
+/** Handles an error before a retry. true: the cause is removed, so the retry needs no delay. */
 export type Repair = (error: BerthError, deadline: Deadline) => Promise<boolean>
 
-/** Reads an answer. What it throws is treated as an answer that did not come. */
+/** Reads an answer. An error in it counts as a missing answer. */
 export type Read<T> = (response: Response) => Promise<T> | T
 
-/** What this client knows of the service. */
+/** State of the connection to the service. */
 export interface Contact {
-  /** Whether the service has answered this client before. After that a lost connection is a restart, and worth a long wait. */
+  /** Whether the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait. */
   is_made: boolean
   readonly notices: Notices
 }
@@ -60,7 +59,7 @@ export interface Sending<T> {
 export type Fetch = typeof globalThis.fetch
 
 const CALL_MS = 120_000
-/** Of a service that never answered this client: its address is probably wrong. */
+/** Wait for a service that never answered this client: its address is probably wrong. */
 const FIRST_CONTACT_MS = 5000
 /** A gateway may wake a machine first, and an api holds an answer for 20 seconds. */
 const ATTEMPT_MS = 70_000
@@ -69,7 +68,7 @@ export function deadlineFor({ signal, waitMs }: CallOptions = {}, otherwise_ms =
   return deadlineOf(signal, waitMs ?? otherwise_ms)
 }
 
-/** Sends until there is an answer that is 2xx and read whole, or until the rules of repeating say no. */
+/** Sends a request until a 2xx answer is read completely, or the retry rules forbid another attempt. */
 export async function send<T>(fetch: Fetch, { request: asked, target, deadline, read, repair, contact }: Sending<T>): Promise<T> {
   const request = keyed(asked)
   const began_at = performance.now()
@@ -112,7 +111,7 @@ async function once(fetch: Fetch, request: Request, { url, token }: Target, dead
       method: request.method,
       headers,
       signal,
-      // Redirects would carry the credential elsewhere.
+      // A redirect would send the credential elsewhere.
       redirect: 'error',
       ...(body === undefined ? {} : { body }),
       ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
@@ -128,14 +127,14 @@ async function once(fetch: Fetch, request: Request, { url, token }: Target, dead
   return response
 }
 
-/** The platform's own code, such as ECONNREFUSED, says whether the address or the service is wrong. */
+/** Returns the platform's error code, such as ECONNREFUSED, which tells a wrong address from a failing service. */
 function codeOf(cause: unknown): string {
   const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown }
   if (typeof code === 'string') return ` (${code})`
   return deeper === undefined ? '' : codeOf(deeper)
 }
 
-/** Reads an answer as JSON. One that breaks off is an answer that did not come. */
+/** Parses an answer as JSON. Throws a ConnectionError where it breaks off. */
 export async function readJson<T>(response: Response): Promise<T> {
   try {
     return (await response.json()) as T

@@ -1,4 +1,4 @@
-// App, "Client versions": once a process, in the background. No call waits for it, and nothing fails because of it.
+// App, "Client versions": checked once per process, in the background. No call waits for it or fails because of it.
 import type { ClientVersions } from './schemas.ts'
 
 export const VERSION = '0.1.0'
@@ -8,7 +8,7 @@ const ANSWER_CHARACTERS_MAX = 100_000
 const TEXT_CHARACTERS_MAX = 200
 const NUMBERS = /^(\d+)\.(\d+)\.(\d+)$/
 
-/** Of Node.js: this library is compiled without its types. */
+/** The part of Node.js in use: this library is compiled without its types. */
 interface NodeProcess {
   env?: Record<string, string | undefined>
   getBuiltinModule?(name: string): NodeHttp | undefined
@@ -26,21 +26,21 @@ interface NodeHttp {
 
 let is_done = false
 
-/** Warns where the service no longer supports this version. Asked after a call was answered, so the first call comes before it. */
+/** Warns where the service no longer supports this version. Runs after a first call was answered, so as not to delay it. */
 export function checkVersionOnce(url: string): void {
   const { process } = globalThis as { process?: NodeProcess }
   if (is_done || process?.env?.['BERTH_NO_VERSION_CHECK']) return
   is_done = true
   const path = `${url}/v1/client-versions`
   const asked = process === undefined ? askByFetch(path) : askByNode(path, process)
-  asked.then(warn).catch(() => undefined) // the program has asked for something else
+  asked.then(warn).catch(() => undefined) // a failed check must not disturb the program
 }
 
 async function askByFetch(url: string): Promise<string> {
   return (await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(ANSWER_MS) })).text()
 }
 
-/** Not by fetch: its connection would keep a process alive that has ended otherwise. */
+/** Avoids fetch on Node.js: its connection would keep the process alive. */
 function askByNode(url: string, process: NodeProcess): Promise<string> {
   const http = process.getBuiltinModule?.(url.startsWith('https:') ? 'node:https' : 'node:http')
   if (http === undefined) return Promise.reject(new Error('This version of Node.js lends no modules'))
@@ -73,7 +73,7 @@ function isOlder(version: string, than: string): boolean {
   return b !== undefined && at >= 0 && (a?.[at] ?? 0) < (b[at] ?? 0)
 }
 
-/** What a service says is printed without what a terminal obeys. */
+/** Removes control characters from a service's text before it is printed. */
 function plain(text: unknown): string {
   return String(text)
     .slice(0, TEXT_CHARACTERS_MAX)

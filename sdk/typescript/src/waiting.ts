@@ -1,15 +1,15 @@
 import type { Operation } from './schemas.ts'
 
-/** A caller that waits for longer than this is told why. */
+/** Waits longer than this produce a notice. */
 const TELL_AFTER_MS = 2000
 
-/** Tells the caller, once for each wait, why a call takes long. */
+/** Explains long calls to the caller, once for each wait. */
 export interface Notices {
   begin(): Wait
 }
 
 export interface Wait {
-  /** The reason at this moment; undefined: there is none that the caller should know. */
+  /** Sets the present reason; undefined: none worth a notice. */
   because(text: string | undefined): void
   end(): void
 }
@@ -33,7 +33,7 @@ function waitTold(tell: ((text: string) => void) | null): Wait {
       reason = text
       if (text === undefined || is_told || tell === null || timer !== undefined) return
       timer = setTimeout(due, Math.max(0, TELL_AFTER_MS - (performance.now() - began_at)))
-      // The notice must not keep a process alive that has nothing else to do.
+      // The timer must not keep an otherwise finished process alive.
       ;(timer as { unref?: () => void }).unref?.()
     },
     end() {
@@ -43,7 +43,7 @@ function waitTold(tell: ((text: string) => void) | null): Wait {
   }
 }
 
-/** Names the resource that is short, where the operation says it. */
+/** Names the scarce resource, where the operation reports it. */
 export function capacityNotice({ state, error }: Operation): string | undefined {
   if (state !== 'capacity_pending') return undefined
   const { short, deadline_at } = (error?.details ?? {}) as { short?: unknown; deadline_at?: unknown }

@@ -4,14 +4,17 @@ import type { Gateway } from './gateway.ts'
 import { FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore } from './retry.ts'
 import { type CallOptions, deadlineFor } from './transport.ts'
 
-/** What a watch tells: `start` once it is watched. After `missed` look at the directory itself: `directories` says that it has more than are watched. */
+/**
+ * An event of a watch. `start`: watching has begun. After `missed` read the directory again; `directories`: it has more subdirectories
+ * than can be watched.
+ */
 export type WatchEvent =
   | { type: 'change'; path: string; change: 'added' | 'modified' | 'metadata' | 'deleted'; isDirectory: boolean }
   | { type: 'missed'; why: 'events' | 'directories' }
   | { type: 'start' }
 
 export interface WatchOptions extends CallOptions {
-  /** With all directories below it. */
+  /** Includes all subdirectories. */
   recursive?: boolean
 }
 
@@ -23,7 +26,7 @@ export type WatchMessage =
   | { type: 'heartbeat' }
   | ErrorEvent
 
-/** Over dropped connections, suspends and resumes, until the directory is gone. */
+/** Watches across lost connections, suspends and resumes, until the directory is gone. */
 export async function* watched(gateway: Gateway, path: string, { recursive, ...options }: WatchOptions): AsyncGenerator<WatchEvent, void> {
   const deadline = deadlineFor(options, FOREVER_MS)
   let at: { watch_id: string; offset: number } | undefined

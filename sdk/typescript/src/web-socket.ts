@@ -1,6 +1,6 @@
 /**
- * The platform's own. Node.js has one from 22 on; before, the package `ws` is loaded when the first terminal is opened. A bundle for browsers
- * gets that package's empty stand-in.
+ * Returns the platform's WebSocket. Node.js has one since 22; before, the package `ws` is loaded with the first terminal. Bundles for
+ * browsers contain that package's empty replacement.
  */
 export async function platformWebSocket(): Promise<typeof WebSocket> {
   const { WebSocket: own } = globalThis as { WebSocket?: typeof WebSocket }

@@ -39,21 +39,21 @@ import { openTerminal, type ShellOptions, Terminal } from './shell.ts'
 import { browserOf, callOf, changesOf, gitOf, idleOf, processesOf, treeOf } from './tools.ts'
 import { type CallOptions, deadlineFor, type Request } from './transport.ts'
 
-/** Of a call that begins an operation. */
+/** Options of a call that starts an operation. */
 export interface OperationOptions extends CallOptions {
-  /** false: returns when the operation is accepted, not when it is over. */
+  /** false: returns when the operation is accepted, not when it has completed. */
   wait?: boolean
 }
 
-/** Of a list of commands or terminals. */
+/** Query for a list of commands or terminals. */
 export interface RunsQuery {
-  /** `running`: those that have not ended. `ended`: all others. Absent: both. */
+  /** `running`: not ended. `ended`: all others. Default: both. */
   state?: 'running' | 'ended'
-  /** Of one page. */
+  /** Items of one page. */
   limit?: number
 }
 
-/** One workspace: its tools, and what can be done with it as a whole. */
+/** One workspace: its tools and its lifecycle. */
 export class Workspace implements AsyncDisposable {
   readonly id: string
   readonly files: Files
@@ -90,7 +90,7 @@ export class Workspace implements AsyncDisposable {
     return this.#gateway.view.key
   }
 
-  /** What was last seen of it; `refresh` looks again. */
+  /** The view as last read; `refresh` reads it again. */
   get view(): View {
     return this.#gateway.view
   }
@@ -100,53 +100,53 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Runs a command and waits for its end: a list of words without a shell, or a line by `bash -lc`. An abort by `signal` cancels the command,
-   * also while it is started; it goes on after every other end of the wait. To leave a command running, use `start`. A command of a file-first
-   * workspace cannot be cancelled.
+   * Runs a command and waits for its end: a program with arguments, or a line for `bash -lc`. Only an abort by `signal` cancels it;
+   * otherwise it continues after the wait. To leave a command running, use `start`. A command of a file-first workspace cannot be
+   * cancelled.
    */
   exec(command: CommandLine, options?: ExecOptions): Promise<CommandResult> {
     return runCommand(this.#gateway, command, options)
   }
 
-  /** Starts a command that goes on by itself: no end of a wait, of a connection or of the program ends it. */
+  /** Starts a command that keeps running after the call, the connection and the program end. */
   start(command: CommandLine, options?: ExecOptions): Promise<Command> {
     return startCommand(this.#gateway, command, options)
   }
 
-  /** A command that was started before, by its id. */
+  /** Returns a command that was started before, by id. */
   command(session_id: string): Command {
     return new Command(this.#gateway, session_id)
   }
 
   /**
-   * Commands that run and commands that have ended, the newest first. Of those that have ended, the last 10,000 are kept. `ws.command(id)`
-   * takes one up. `ws.executions` has the commands of a file-first workspace.
+   * Lists commands, newest first: running ones, and the last 10,000 that ended. `ws.command(id)` returns one. A file-first workspace has
+   * `ws.executions` instead.
    */
   commands(query: RunsQuery = {}, options?: CallOptions): List<ListedCommand> {
     return listOf(callOf(this.#gateway), '/exec', query, options)
   }
 
-  /** Of a file-first workspace: a command that was run by this `execution_id`. Kept for seven days. */
+  /** Returns a command of a file-first workspace by `execution_id`. Records are kept for seven days. */
   execution(execution_id: string, options?: CallOptions): Promise<Execution> {
     return this.#gateway.call({ method: 'GET', path: `/executions/${encodeURIComponent(execution_id)}` }, options)
   }
 
-  /** Of a file-first workspace: its commands of the last seven days, the newest first. */
+  /** Lists the commands of a file-first workspace of the last seven days, newest first. */
   executions(query: RunsQuery = {}, options?: CallOptions): List<ListedExecution> {
     return listOf(callOf(this.#gateway), '/executions', query, options)
   }
 
-  /** Opens a terminal, or comes back to the one with this `session_id`. */
+  /** Opens a terminal, or reconnects to the one with this `session_id`. */
   shell(options?: ShellOptions): Promise<Terminal> {
     return openTerminal(this.#gateway, this.#socket, options)
   }
 
-  /** A terminal that was opened before. */
+  /** Returns a terminal that was opened before. */
   terminal(session_id: string, { offset = 0 }: { offset?: number } = {}): Terminal {
     return new Terminal(this.#gateway, this.#socket, session_id, offset)
   }
 
-  /** Terminals that are open and terminals that have ended, the newest first. Of those that have ended, the last 1,000 are kept. */
+  /** Lists terminals, newest first: open ones, and the last 1,000 that ended. */
   terminals(query: RunsQuery = {}, options?: CallOptions): List<ListedTerminal> {
     return listOf(callOf(this.#gateway), '/pty', query, options)
   }
@@ -155,7 +155,7 @@ export class Workspace implements AsyncDisposable {
     return this.#operate({ method: 'POST', path: '/suspend' }, options)
   }
 
-  /** Lets it run again. Calls do so by themselves. */
+  /** Resumes the workspace. Calls on it do so by themselves. */
   async resume(options?: CallOptions): Promise<View> {
     await this.#gateway.wake(deadlineFor(options, OPERATION_MS))
     return this.#gateway.view
@@ -169,12 +169,12 @@ export class Workspace implements AsyncDisposable {
     return this.#call({ method: 'DELETE', path: '/suspend-when-idle', repeats: 'keyed' }, options)
   }
 
-  /** `adaptive`, `never`, `fixed:<seconds>`; null: what the template says. */
+  /** Sets `adaptive`, `never` or `fixed:<seconds>`; null: the template's policy. */
   setIdlePolicy(idle_policy: string | null, options?: CallOptions): Promise<View> {
     return this.#call({ method: 'PUT', path: '/idle-policy', json: { idle_policy } }, options)
   }
 
-  /** Keeps its memory and disk as they are now. `result.checkpoint_id` names them. */
+  /** Saves memory and disk in a checkpoint, named by `result.checkpoint_id`. */
   snapshot({ label, ...options }: OperationOptions & { label?: string } = {}): Promise<Operation> {
     return this.#operate({ method: 'POST', path: '/snapshot', json: label === undefined ? {} : { label } }, options)
   }
@@ -192,15 +192,15 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Goes on from the memory and disk of a fork, or of another relative, under its own key. What it was before is kept for seven days:
-   * `result.recovery_checkpoint_id` names it.
+   * Continues from the memory and disk of a fork or another relative, under this workspace's key. Its earlier state is kept for seven
+   * days as `result.recovery_checkpoint_id`.
    */
   adopt(fork: Workspace | string, { delete_fork, ...options }: OperationOptions & { delete_fork?: boolean } = {}): Promise<Operation> {
     const json = { fork_workspace_id: typeof fork === 'string' ? fork : fork.id, ...(delete_fork === undefined ? {} : { delete_fork }) }
     return this.#operate({ method: 'POST', path: '/adopt', json }, options)
   }
 
-  /** A copy under another key, with the same files, and of a running one the same memory and processes. */
+  /** Copies the workspace under another key, with its files; a running one also with its memory and processes. */
   async fork(key: string, given: { caps?: Caps; lifetime?: ForkRequest['lifetime'] } & Caps & CallOptions = {}): Promise<Workspace> {
     const { caps, lifetime, ...options } = withCaps(given)
     const json = { key, ...(caps ? { caps } : {}), ...(lifetime ? { lifetime } : {}) }
@@ -216,7 +216,7 @@ export class Workspace implements AsyncDisposable {
     return fork
   }
 
-  /** Begins to make a version of a template of all that it holds. `berth.templates.waitForBuild` waits for it. */
+  /** Starts a build of a template version from this workspace's files. `berth.templates.waitForBuild` waits for it. */
   async saveAsTemplate(
     template_slug: string,
     request: Omit<SaveAsTemplateRequest, 'template_slug'> = {},
@@ -226,7 +226,7 @@ export class Workspace implements AsyncDisposable {
     return (await this.#call<SaveAsTemplateResponse>({ method: 'POST', path: '/save-as-template', json, key: true }, options)).build
   }
 
-  /** Wipes every change since the template. */
+  /** Deletes every change since the template. */
   reset(options?: OperationOptions): Promise<Operation> {
     return this.#operate({ method: 'POST', path: '/reset', json: { confirm_destructive: true } }, options)
   }
@@ -244,7 +244,7 @@ export class Workspace implements AsyncDisposable {
     return listOf(this.#app, `${this.#path}/operations`, query, options)
   }
 
-  /** Who has used it, by `agent_label`. */
+  /** Lists the agent sessions that used the workspace, by `agent_label`. */
   agentSessions(options?: CallOptions): List<AgentSession> {
     return listOf(this.#app, `${this.#path}/agent-sessions`, {}, options)
   }
@@ -257,14 +257,14 @@ export class Workspace implements AsyncDisposable {
     return this.#call({ method: 'GET', path: '/usage', query }, options)
   }
 
-  /** Names of secrets that are bound to it. */
+  /** Names of the secrets that are bound to the workspace. */
   readonly secrets = {
     get: (options?: CallOptions): Promise<WorkspaceSecrets> => this.#call({ method: 'GET', path: '/secrets' }, options),
     set: (names: string[], options?: CallOptions): Promise<WorkspaceSecrets> =>
       this.#call({ method: 'PUT', path: '/secrets', json: { names } }, options),
   }
 
-  /** What it may reach. */
+  /** Egress policy of the workspace. */
   readonly egress = {
     get: (options?: CallOptions): Promise<WorkspaceEgressPolicy> => this.#call({ method: 'GET', path: '/egress-policy' }, options),
     set: (policy: EgressPolicyRequest, options: CallOptions & { if_match?: number } = {}): Promise<WorkspaceEgressPolicy> =>
@@ -275,7 +275,7 @@ export class Workspace implements AsyncDisposable {
     denials: (options?: CallOptions): Promise<EgressDenialList> => this.#call({ method: 'GET', path: '/egress-policy/denials' }, options),
   }
 
-  /** Volumes that are attached to it. */
+  /** Volumes that are attached to the workspace. */
   readonly volumes = {
     list: (options?: CallOptions): List<VolumeAttachment> => listOf(this.#app, `${this.#path}/volumes`, {}, options),
     attach: (volume: Volume | string, at: { mount_path: string; mode?: 'read_write' | 'read_only' }, options?: OperationOptions) => {
@@ -286,7 +286,7 @@ export class Workspace implements AsyncDisposable {
       this.#attachment({ method: 'DELETE', path: `/volumes/${volume_id}` }, options),
   }
 
-  /** Ends a session workspace. A persistent one stays as it is. */
+  /** Closes a session workspace. A persistent one stays as it is. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.view.lifetime === 'session' && this.view.observed_state !== 'deleted') await this.close({ wait: false })
   }

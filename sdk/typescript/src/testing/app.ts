@@ -17,7 +17,6 @@ interface Answer {
   body?: unknown
 }
 
-/** The application API of the double. */
 export function answerApp(state: State, asked: Asked): Answer {
   const { method, path, json, query } = asked
   const [, , noun = '', id = '', verb = '', sub = ''] = path.split('/')
@@ -160,7 +159,6 @@ function createPlace(
   return place
 }
 
-/** Its commands end with it. */
 function end({ view, sessions, terminals }: Place): void {
   for (const session of [...sessions.values(), ...terminals.values()]) if (session.record.state === 'running') kill(session, 'SIGKILL')
   move(view, 'deleted')

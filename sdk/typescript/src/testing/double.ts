@@ -8,18 +8,18 @@ import { notFound, type Place, type Program, Refused, type State } from './state
 export type { Program, Run } from './state.ts'
 
 export interface Double {
-  /** The real SDK, speaking to this double. */
+  /** The real SDK, connected to this double. */
   berth: Berth
-  /** What the SDK is given: for one with a `fetch` around this one, say. */
+  /** Options of that SDK, for a client with a `fetch` that wraps this one. */
   options: Required<Pick<BerthOptions, 'url' | 'apiKey' | 'fetch' | 'WebSocket'>>
-  /** What commands do, by the name of their program; more can be added at any time. */
+  /** Behaviour of commands, by program name. Programs may be added at any time. */
   programs: Record<string, Program>
 }
 
 /**
- * A service in memory, for tests of programs that use the SDK: no network, no machine, nothing left behind. Commands are functions;
- * everything else answers as the service does, so far as programs see it.
- * @param url the address that the double says it has. A test that serves `options.fetch` over HTTP gives its own.
+ * Creates a service in memory, for tests of programs that use the SDK, without network or machine. Commands are functions; all else
+ * answers as the service does, as far as programs can observe.
+ * @param url address of the double. A test that serves `options.fetch` over HTTP gives its own.
  */
 export function createDouble({
   programs = {},
@@ -68,13 +68,13 @@ function fetchOf(state: State): typeof fetch {
   }
 }
 
-/** As the platform's own: an answer that nobody wants any more breaks off. */
+/** Breaks off the body of an aborted request, as the platform's fetch does. */
 function whileWanted({ body, status, headers }: Response, signal: AbortSignal): Response {
   const carried = body?.pipeThrough(new TransformStream(), { signal }) ?? null
   return new Response(carried, { status, headers })
 }
 
-/** The workspace whose tools are called; undefined: the application API is. */
+/** Returns the workspace of a tool call; undefined: a call of the application API. */
 function placeOf(state: State, path: string, authorization: string | null): Place | undefined {
   const [kind = '', id = '', epoch = ''] = (authorization ?? '').replace('Bearer ', '').split('.')
   if (kind === API_KEY) return undefined

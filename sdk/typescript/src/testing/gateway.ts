@@ -5,7 +5,7 @@ import { notFound, now, type Place, Refused, type State } from './state.ts'
 
 export interface Called {
   method: string
-  /** Below the workspace: `/exec/a/output` */
+  /** Path below the workspace: `/exec/a/output` */
   path: string
   query: URLSearchParams
   headers: Headers
@@ -15,7 +15,7 @@ export interface Called {
 const RESIDENT: IdleRecord['residency'] = {
   ...{ state: 'resident', reason: 'never_parked', park_after_seconds: null, park_after_by: 'cell', park_at: null },
 }
-/** Nothing is ever idle here. */
+/** The double never becomes idle. */
 const IDLE: IdleRecord = {
   ...{ policy: 'adaptive', timeout_seconds: null, basis: 'default', idle_since: null, awake: [] },
   recent_activity: { active_at: now(), tool_call_at: null, busy_until: null, keepalive_until: null },
@@ -24,7 +24,6 @@ const IDLE: IdleRecord = {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** The gateway of the double. */
 export async function answerGateway(state: State, place: Place, called: Called): Promise<Response> {
   const { method, path, query, bytes } = called
   const [, noun = '', id = '', verb = ''] = path.split('/').map(decodeURIComponent)
@@ -108,7 +107,7 @@ interface Change {
   append: boolean
 }
 
-/** Undefined: it changes nothing. */
+/** Applies a change; undefined: the call changes nothing. */
 async function changed(
   place: Place,
   { method, verb, path, bytes, json, append }: Change,

@@ -2,7 +2,7 @@ import { type Bytes, fromBase64, joined, toBase64, utf8 } from '../bytes.ts'
 import type { ExecSession, ExecStdin, Execution } from '../schemas.ts'
 import { notFound, now, type Place, type Program, Refused, Session, type State } from './state.ts'
 
-/** Programs that every double has. */
+/** Programs of every double. */
 export const BUILT_IN: Record<string, Program> = {
   true: () => 0,
   false: () => 1,
@@ -27,7 +27,7 @@ export const BUILT_IN: Record<string, Program> = {
     }),
 }
 
-/** Starts a command, or finds the one that was started under this id. */
+/** Starts a command, or returns the one with this id. */
 export function startSession(state: State, place: Place, json: Record<string, unknown>): { session: Session; is_new: boolean } {
   const id = typeof json['session_id'] === 'string' ? json['session_id'] : crypto.randomUUID()
   const fingerprint = JSON.stringify(json)
@@ -134,7 +134,7 @@ async function* typedInto(session: Session, place: Place): AsyncGenerator<string
   }
 }
 
-/** Takes what is new of these bytes, which begin at `offset`. @returns how far it came */
+/** Takes the bytes after the present offset. @returns the new offset */
 export function writeStdin(session: Session, offset: number, bytes: Bytes, close: boolean): ExecStdin {
   const { stdin, state } = session.record
   const at = stdin?.offset ?? 0
@@ -162,7 +162,7 @@ export function sessionOf(sessions: Place['sessions'], id: string): Session {
   return session
 }
 
-/** A page of a list: the newest first. The double tells every argv whole. */
+/** Returns a page of a list, newest first. The double never truncates argv. */
 export function pageOf(sessions: Place['sessions'], query: URLSearchParams): object {
   const state = query.get('state')
   const rows = [...sessions.values()]
@@ -174,7 +174,7 @@ export function pageOf(sessions: Place['sessions'], query: URLSearchParams): obj
   return { data: rows.slice(from, to), next_cursor: to < rows.length ? String(to) : null }
 }
 
-/** What it wrote from these offsets on, and how it ended. */
+/** Yields the output from these offsets on, and the exit event. */
 export async function* eventsOf(
   session: Session,
   from: Readonly<Record<'stdout' | 'stderr', number>>,

@@ -1,25 +1,25 @@
 import type { Bytes } from '../bytes.ts'
 import type { ExecSession, Execution, Operation, Workspace } from '../schemas.ts'
 
-/** A program of the double: what a command of this name does. @returns its exit code; nothing: 0 */
+/** Implements a command of the double. @returns its exit code; undefined: 0 */
 export type Program = (run: Run) => number | undefined | Promise<number | undefined>
 
-/** What a program has. */
+/** Inputs and outputs of a program. */
 export interface Run {
   argv: readonly string[]
   env: Readonly<Record<string, string>>
   stdin: Bytes
-  /** The files of its workspace, by path. */
+  /** Files of the workspace, by path. */
   files: Map<string, Bytes>
   stdout(data: string | Uint8Array): void
   stderr(data: string | Uint8Array): void
-  /** Of a terminal, and of a command that was started with `stdin_open`: what is typed or written, as it comes. */
+  /** Input of a terminal, or of a command with `stdin_open`, as it arrives. */
   typed: AsyncIterable<string>
-  /** Ends when it is cancelled or killed. */
+  /** Aborted when the command is cancelled or killed. */
   signal: AbortSignal
 }
 
-/** A command or a terminal, with all that it wrote. */
+/** A command or a terminal, with all of its output. */
 export class Session {
   readonly fingerprint: string
   readonly record: ExecSession
@@ -59,19 +59,18 @@ export interface Place {
   sessions: Map<string, Session>
   terminals: Map<string, Session>
   executions: Map<string, { fingerprint: string; execution: Promise<Execution> }>
-  /** Answers of writes with a key, by it. */
+  /** Answers of writes, by Idempotency-Key. */
   written: Map<string, unknown>
   checkpoints: Map<string, { files: Map<string, Bytes>; label: string | null }>
 }
 
-/** Everything of one double. */
 export interface State {
-  /** Where its api and its gateway are. */
+  /** Address of both api and gateway. */
   url: string
   programs: Record<string, Program>
   places: Map<string, Place>
   operations: Map<string, Operation>
-  /** Answers of changes with an Idempotency-Key, by it. */
+  /** Answers of other changes, by Idempotency-Key. */
   answered: Map<string, { status: number; body: unknown }>
   secrets: Map<string, { id: string; name: string; [field: string]: unknown }>
 }
@@ -80,7 +79,6 @@ export function now(): string {
   return new Date().toISOString()
 }
 
-/** A refusal of the double. */
 export class Refused extends Error {
   readonly status: number
   readonly code: string
