@@ -1,6 +1,6 @@
 """Isolated, durable workspaces for AI agents and people.
 
-``Berth`` is for programs that wait, notebooks among them; ``AsyncBerth`` is the same for ``asyncio``.
+``Berth`` is the blocking client, also for notebooks; ``AsyncBerth`` is the same for ``asyncio``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What is not used is not loaded: importing this package takes a few milliseconds.
+# Modules load on first use: importing this package takes a few milliseconds.
 _WHERE = {
     "Berth": "_sync.berth",
     "Command": "_sync.exec",

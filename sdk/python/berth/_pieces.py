@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(eq=False)
 class Piece:
     data: bytes
-    #: The input ends after it.
+    #: Standard input closes after this piece.
     close: bool
     wait_seconds: float | None
     is_done: bool = False
@@ -17,7 +17,7 @@ class Piece:
 
 
 def count_together(waiting: Sequence[Piece], bytes_max: int) -> int:
-    """How many of them go in one request: pieces whose callers wait alike, and an end only as the last."""
+    """Counts the pieces for one request: with the same wait, and a close only as the last."""
     first = waiting[0]
     if first.close or first.wait_seconds is not None:
         return 1

@@ -1,4 +1,4 @@
-"""What a request is, whether it is sent again, and how long a caller waits. The same for both clients."""
+"""Requests, retry rules and deadlines, shared by both clients."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any, Literal
 
 from .errors import BerthError, ConnectionFailedError, DeadlineError
 
-#: What repeating a request would do. ``read``: nothing. ``keyed``: nothing more, since the service knows it again by a key or an id of
-#: the caller's. ``once``: perhaps the same change again.
+#: Effect of a repeated request. ``read``: none. ``keyed``: none, since the service recognises a key or id of the caller. ``once``: it
+#: may make the change again.
 Repeats = Literal["read", "keyed", "once"]
 
 CALL_SECONDS = 120.0
-#: Of the application API, which an operation that is waited for belongs to.
+#: Default wait for an operation.
 OPERATION_SECONDS = 16 * 60.0
 TRANSFER_SECONDS = 60 * 60.0
 FOREVER_SECONDS = 365 * 86_400.0
-#: A gateway may wake a machine first, and an api holds an answer for 20 seconds. A heartbeat of a stream comes every 15.
+#: A gateway may wake a machine first, and an api holds an answer for 20 seconds. A stream has a heartbeat every 15.
 ATTEMPT_SECONDS = 70.0
-#: The server holds an answer for so long.
+#: Asks the server to hold an answer for up to 20 seconds.
 PREFER_WAIT = {"prefer": "wait=20"}
-#: An open that takes longer says by its operation what it waits for.
+#: A short wait: the operation of a longer open tells what it waits for.
 PREFER_SHORT_WAIT = {"prefer": "wait=2"}
-#: After a repair (a new token, a woken workspace) a request is sent again at once, so many times. Then it waits like every other.
+#: Immediate retries after a repair (a new token, a woken workspace). Later ones wait as usual.
 IMMEDIATE_REPEATS_MAX = 4
 
-#: With these a gateway says that it did not execute the call.
+#: Codes of a gateway that did not execute the call.
 _NEVER_EXECUTED = ("stale_epoch", "workspace_not_running", "workspace_busy", "service_unavailable")
-#: A short wait changes nothing: somebody must make room, or the lock of the second factor must end.
+#: Reasons that a short wait does not remove: a full disk, or a locked second factor.
 _LASTING_REASONS = ("disk_full", "mfa_locked")
 _RETRYABLE_STATUS = (429, 502, 503, 504)
 _FIRST_WAIT_SECONDS = 0.1
@@ -45,13 +45,13 @@ class Request:
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
-    #: Raw, in the place of ``json``.
+    #: Raw body, instead of ``json``.
     body: bytes | None = None
-    #: Sends an Idempotency-Key that stays the same over all repeats: one of its own, or this one.
+    #: Sends an Idempotency-Key, the same for all retries: a generated one (True), or this one.
     key: bool | str = False
     #: None: by method and key.
     repeats: Repeats | None = None
-    #: Of one attempt, and of every silence in its answer.
+    #: Time limit of one attempt, and of every silence in its answer.
     attempt_seconds: float = ATTEMPT_SECONDS
 
     def keyed(self) -> Request:
@@ -65,7 +65,7 @@ class Request:
 
 
 class Deadline:
-    """The end of what a caller waits for."""
+    """End of a caller's wait."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds
@@ -86,33 +86,33 @@ def deadline_of(wait_seconds: float | None, otherwise: float = CALL_SECONDS) -> 
 
 
 def may_repeat(error: BerthError, repeats: Repeats) -> bool:
-    """Whether the same request is sent again after this."""
+    """Whether the same request may be sent again after this error."""
     if isinstance(error, DeadlineError) or error.reason in _LASTING_REASONS:
         return False
-    # A refusal has the words of a gateway; a proxy's has none, and may have passed the request on.
+    # A proxy's refusal has no request id, and the proxy may have passed the request on.
     if repeats == "once":
         return error.request_id is not None and error.code in _NEVER_EXECUTED
-    # What was begun is found again by its key.
+    # The key finds the interrupted operation again.
     if error.reason == "operation_interrupted":
         return repeats == "keyed"
     return isinstance(error, ConnectionFailedError) or error.retryable or error.status in _RETRYABLE_STATUS
 
 
 def wait_before(attempt: int, retry_after_seconds: float | None) -> float:
-    """How long to wait before the next attempt. At least what the server asks for."""
+    """Returns the delay before the next attempt, in seconds; at least the server's Retry-After."""
     most = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2.0 ** min(attempt, 30))
     return max(retry_after_seconds or 0.0, most / 2 + random.random() * most / 2)
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """The fields that a caller gave."""
+    """Returns the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def caps_of(
     caps: Mapping[str, Any] | None, cpu_millis: int | None, memory_mib: int | None, disk_gib: int | None
 ) -> dict[str, Any] | None:
-    """A size may be given by itself: ``memory_mib=4096`` is ``caps={"memory_mib": 4096}``."""
+    """Merges sizes into ``caps``: ``memory_mib=4096`` means ``caps={"memory_mib": 4096}``."""
     return {**(caps or {}), **given(cpu_millis=cpu_millis, memory_mib=memory_mib, disk_gib=disk_gib)} or None
 
 
@@ -122,12 +122,12 @@ def unheeded_notice(key: str, unheeded: Sequence[str], ceilings: Mapping[str, An
     return f"{key} does not have what this open asks for: {', '.join(unheeded)}{sizes}"
 
 
-#: The account that commands run as by default lives here.
+#: Home of the default user of commands.
 _HOME = "/home/user"
 
 
 def guest_path(path: str) -> str:
-    """The service takes absolute paths. ``~`` and relative paths are of the home directory, as in a shell that has just begun."""
+    """Makes a path absolute, as the service requires: ``~`` and relative paths resolve against the home directory."""
     if path in ("~", "."):
         return _HOME
     if path == "" or path.startswith("/"):

@@ -1,4 +1,4 @@
-"""What commands and terminals give, for both clients."""
+"""Results of commands and terminals, shared by both clients."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .errors import BerthError, ConnectionFailedError
 
 @dataclass(frozen=True)
 class OutputChunk:
-    """A piece of output. Offsets count bytes of its stream, from 0, and have no gaps."""
+    """A piece of output. Offsets count bytes of its stream from 0, without gaps."""
 
     #: ``stdout`` or ``stderr``
     stream: str
     offset: int
     bytes: bytes
-    #: The characters that are complete with these bytes.
+    #: The characters completed by these bytes.
     text: str
 
 
 @dataclass(frozen=True)
 class TerminalChunk:
-    """A piece of what a terminal shows."""
+    """A piece of a terminal's output."""
 
     offset: int
     bytes: bytes
@@ -34,27 +34,26 @@ class TerminalChunk:
 
 @dataclass(frozen=True)
 class CommandResult:
-    #: Of the session, or of the execution where the workspace is file-first.
+    #: Id of the session; of the execution in a file-first workspace.
     id: str
     #: ``exited``, ``failed_to_start`` or ``lost``
     state: str
-    #: None where it did not end by itself; -1 where a signal ended it.
+    #: None: it did not exit by itself; -1: a signal ended it.
     exit_code: int | None
     term_signal: str | None
     timed_out: bool
-    #: Why it could not start, or was lost.
+    #: Why it could not start, or was lost; None: neither.
     error: str | None
     stdout_bytes: bytes
     stderr_bytes: bytes
-    #: Of a file-first workspace: the whole record, with what it changed.
+    #: The complete record, with changed files; None: the workspace is not file-first.
     execution: Mapping[str, Any] | None = None
-    #: It failed after a process of it was ended, because the workspace had no memory or too many processes: ``out_of_memory``,
-    #: ``process_limit``
+    #: Set where it failed after the workspace killed one of its processes: ``out_of_memory``, ``process_limit``
     reason: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with exit code 0."""
+        """Whether it exited by itself with code 0."""
         return self.state == "exited" and self.exit_code == 0
 
     @property
@@ -67,7 +66,7 @@ class CommandResult:
 
 
 class CommandError(BerthError):
-    """A command could not start, or ended otherwise than with exit code 0: code ``command_failed``. ``result`` has all of its output."""
+    """A command could not start, or its exit code was not 0: code ``command_failed``. ``result`` has all of its output."""
 
     def __init__(self, result: CommandResult) -> None:
         super().__init__(_ending_in(result), code="command_failed")
@@ -78,7 +77,7 @@ _STDERR_CHARACTERS_SHOWN = 500
 
 
 def _ending_in(result: CommandResult) -> str:
-    """A program's log often has the message alone, so the message has the reason and the end of stderr."""
+    """Adds the reason and the end of stderr to the message, since logs often contain only that."""
     if result.state == "failed_to_start":
         return f"The command could not start: {result.error or 'no reason is known'}"
     code = "unknown" if result.exit_code is None else result.exit_code
@@ -89,12 +88,12 @@ def _ending_in(result: CommandResult) -> str:
 
 
 def argv_of(command: str | Sequence[str]) -> list[str]:
-    """A line runs in ``bash`` as a login shell, so that profiles of the template set its PATH."""
+    """A line runs in ``bash`` as a login shell, so that the template's profiles set PATH."""
     return ["bash", "-lc", command] if isinstance(command, str) else list(command)
 
 
 def checked(result: CommandResult, check: bool | None) -> CommandResult:
-    """None: raises only where the command could not start, since a program that tests ``exit_code`` alone would take that for a success."""
+    """None: raises only where the command could not start, since ``exit_code`` alone would not show that."""
     is_wrong = result.state == "failed_to_start" if check is None else check and not result.ok
     if is_wrong:
         raise CommandError(result)
@@ -102,7 +101,7 @@ def checked(result: CommandResult, check: bool | None) -> CommandResult:
 
 
 class Reader:
-    """How far a stream has been read. What comes again is left out; what is missing is told."""
+    """Position in a stream. Drops repeated bytes, and raises where bytes are missing."""
 
     def __init__(self, offset: int = 0) -> None:
         self.next = offset

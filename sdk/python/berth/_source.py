@@ -1,4 +1,4 @@
-"""Bytes that are sent in parts."""
+"""Content that is sent in parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _READ_BYTES = 1 << 20
 
 
 class Source:
-    """Bytes, or the file that has them."""
+    """Bytes, or a file that contains them."""
 
     def __init__(self, content: bytes | str | os.PathLike[str]) -> None:
         self._content = content

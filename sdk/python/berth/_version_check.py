@@ -1,4 +1,4 @@
-"""App, "Client versions": once a process, in the background. No call waits for it, and nothing fails because of it."""
+"""App, "Client versions": checked once per process, in the background. No call waits for it or fails because of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _is_done = False
 
 
 def check_version_once(url: str) -> None:
-    """Warns where the service no longer supports this version. Asked after a call was answered, so the first call comes before it."""
+    """Warns where the service no longer supports this version. Runs after a first call was answered, so as not to delay it."""
     global _is_done
     if _is_done or os.environ.get("BERTH_NO_VERSION_CHECK"):
         return
@@ -28,10 +28,10 @@ def check_version_once(url: str) -> None:
             return
         _is_done = True
     try:
-        # A daemon keeps no process alive.
+        # A daemon thread does not keep the process alive.
         threading.Thread(target=_check, args=(url,), name="berth-version-check", daemon=True).start()
     except RuntimeError:
-        pass  # the process is about to end, or has no room for a thread
+        pass # the process is exiting, or cannot start a thread
 
 
 def _check(url: str) -> None:
@@ -43,7 +43,7 @@ def _check(url: str) -> None:
             said = f"This is {_PACKAGE} {__version__}, and the service supports {minimum} and newer. Try: %s"
             logging.getLogger("berth").warning(said, _plain(client["upgrade_command"]))
     except Exception:
-        pass  # the program has asked for something else
+        pass # a failed check must not disturb the program
 
 
 def _is_older(version: str, than: str) -> bool:
@@ -52,5 +52,5 @@ def _is_older(version: str, than: str) -> bool:
 
 
 def _plain(text: object) -> str:
-    """What a service says is printed without what a terminal obeys."""
+    """Removes control characters from a service's text before it is printed."""
     return re.sub(r"[^\x20-\x7e]", "?", str(text)[:_TEXT_CHARACTERS_MAX])

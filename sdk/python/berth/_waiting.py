@@ -1,4 +1,4 @@
-"""Why a call takes long, told once for each wait. The same for both clients."""
+"""Notices that explain long calls, once for each wait. Shared by both clients."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: Python prints its warnings to standard error where a program has not set up logging.
+#: Python prints warnings to standard error where a program has not set up logging.
 LOG = logging.getLogger("berth")
 
-#: Of a service that never answered this client: its address is probably wrong.
+#: Wait for a service that never answered this client: its address is probably wrong.
 FIRST_CONTACT_SECONDS = 5.0
 _TELL_AFTER_SECONDS = 2.0
 
 
 @dataclass
 class Contact:
-    """What this client knows of the service."""
+    """State of the connection to the service."""
 
-    #: Whether the service has answered this client before. After that a lost connection is a restart, and worth a long wait.
+    #: Whether the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait.
     is_made: bool = False
 
 
 class Wait:
-    """One call, with its repeats."""
+    """One call with its retries."""
 
     def __init__(self, began_before: bool = False) -> None:
-        # The request that began an operation was held for as long as a caller waits without a notice.
+        # The request that started the operation has already waited for that long.
         self._began_at = time.monotonic() - (_TELL_AFTER_SECONDS if began_before else 0.0)
         self._is_told = False
 
@@ -36,7 +36,7 @@ class Wait:
         return time.monotonic() - self._began_at
 
     def because(self, text: str | None) -> None:
-        """The reason at this moment; None: there is none that the caller should know."""
+        """Sets the present reason; None: none worth a notice."""
         if text is None or self._is_told or self.seconds() < _TELL_AFTER_SECONDS:
             return
         self._is_told = True
@@ -44,7 +44,7 @@ class Wait:
 
 
 def capacity_notice(operation: Mapping[str, Any]) -> str | None:
-    """Names the resource that is short, where the operation says it."""
+    """Names the scarce resource, where the operation reports it."""
     if operation["state"] != "capacity_pending":
         return None
     details = (operation.get("error") or {}).get("details") or {}

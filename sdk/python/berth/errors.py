@@ -1,4 +1,4 @@
-"""Everything that this library raises by itself. ``code`` and ``reason`` are for programs, the message is for people."""
+"""All errors of this library. ``code`` and ``reason`` are for programs, the message is for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BerthError(Exception):
-    """A refusal, or no answer. No credential is ever in it."""
+    """A refusal, or a missing answer. It never contains a credential."""
 
     def __init__(
         self,
@@ -28,12 +28,12 @@ class BerthError(Exception):
         self.code = code
         reason = self.details.get("reason")
         self.reason: str | None = reason if isinstance(reason, str) else None
-        #: Of the HTTP answer; 0 where there was none.
+        #: HTTP status; 0: there was no answer.
         self.status = status
         #: Whether the same request may succeed later.
         self.retryable = retryable
         self.request_id = request_id
-        #: The operation that stands in the way, or that failed.
+        #: The operation that blocks the request, or that failed.
         self.operation_id = operation_id
         self.retry_after_seconds = retry_after_seconds
 
@@ -67,7 +67,7 @@ class ConflictError(BerthError):
 
 
 class WorkspaceUnavailableError(BerthError):
-    """The workspace is not served now: it is suspended, busy with an operation, or has moved on to another epoch."""
+    """The workspace is not available now: it is suspended, busy with an operation, or has another epoch."""
 
 
 class TooLargeError(BerthError):
@@ -91,18 +91,18 @@ class DiskFullError(BerthError):
 
 
 class UnavailableError(BerthError):
-    """Berth, or something that it needs, cannot answer now."""
+    """Berth, or a service that it needs, cannot answer now."""
 
 
 class ConnectionFailedError(BerthError):
-    """There was no whole answer: code ``connection_failed``."""
+    """There was no complete answer: code ``connection_failed``."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="connection_failed", retryable=True)
 
 
 class DeadlineError(BerthError):
-    """The time that the caller gave was over: code ``deadline_exceeded``. The request may still take effect."""
+    """The caller's time limit has passed: code ``deadline_exceeded``. The request may still take effect."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class DeadlineError(BerthError):
 
 
 class OperationError(BerthError):
-    """An operation ended otherwise than well; code and details are the operation's."""
+    """An operation did not succeed. ``code`` and ``details`` are those of the operation."""
 
     def __init__(self, operation: Mapping[str, Any]) -> None:
         error = operation.get("error") or {}
@@ -138,7 +138,7 @@ _ISSUES_SHOWN_MAX = 5
 
 
 def _issues_in(details: Mapping[str, Any]) -> str:
-    """A program's log often has the message alone, so the message names each field that is wrong."""
+    """Lists the invalid fields in the message, since logs often contain only that."""
     issues = details.get("issues")
     if not isinstance(issues, list):
         return ""
@@ -180,7 +180,7 @@ _RETRYABLE_STATUS = (429, 502, 503, 504)
 
 
 def error_of(said: Mapping[str, Any], *, status: int = 0, retry_after_seconds: float | None = None) -> BerthError:
-    """The class of a reason that has one of its own, else of the code. A code that is not known is a plain BerthError."""
+    """Creates the error of a reason's own class, else of the code's. An unknown code is a plain BerthError."""
     details = said.get("details") or {}
     is_full = said["code"] == "rate_limited" and details.get("reason") == "disk_full"
     return (DiskFullError if is_full else _CLASSES.get(said["code"], BerthError))(
@@ -196,7 +196,7 @@ def error_of(said: Mapping[str, Any], *, status: int = 0, retry_after_seconds: f
 
 
 def error_of_answer(status: int, headers: Mapping[str, str], text: bytes) -> BerthError:
-    """Reads an answer that is not 2xx. A proxy on the way may have made it: then there is no envelope."""
+    """Reads an answer that is not 2xx. An answer of a proxy has no error envelope."""
     retry_after = _seconds(headers.get("retry-after"))
     try:
         said = _json.loads(text)["error"]

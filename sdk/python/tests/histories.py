@@ -54,7 +54,7 @@ def with_threads(seed: int) -> None:
 
 
 def trouble(what: str, workspace_id: str) -> None:
-    """Somebody else suspends the workspace, or a process of the service ends and starts again."""
+    """Another client suspends the workspace, or a process of the service restarts."""
     from berth import Berth, BerthError
 
     if what != "suspend":
@@ -64,7 +64,7 @@ def trouble(what: str, workspace_id: str) -> None:
         try:
             other.workspace(workspace_id).suspend()
         except BerthError:
-            pass  # it may be suspended already, or something else may hold it
+            pass # it may be suspended already, or another operation may lock it
 
 
 def say(seed: int, why: str) -> None:

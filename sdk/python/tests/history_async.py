@@ -37,7 +37,7 @@ async def history(seed: int, url: str, key: str, trouble: Callable[[str, str], N
             await ws.files.write("/home/user/log", name, append=True)
         for each in under_way:
             each.result()
-        # It runs again, whoever has suspended it: the fake host's disks are read by nobody while their workspace sleeps.
+        # This resumes the workspace: the fake host cannot read the disk of a sleeping one.
         await count(ws, "z", 0, begin)
         ran = [await ws.files.read_text(f"/home/user/runs-{name}") for name in names]
         log = await ws.files.read_text("/home/user/log")

@@ -1,4 +1,4 @@
-"""Notes which methods of the SDK are called, of either client."""
+"""Records which methods of either client are called."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Seen:
         self.requests: set[str] = set()
 
     def requests_of(self, berth: Any) -> None:
-        """Notes what this client sends."""
+        """Records the requests of this client."""
         client = berth._app.client
         build = client.build_request
 
@@ -45,7 +45,7 @@ class Seen:
         client.build_request = built
 
     def connections_of(self, platform: Any) -> None:
-        """Notes where this client's terminals connect to."""
+        """Records the connections of this client's terminals."""
         connect = platform.connect
 
         def connected(url: str, *rest: Any) -> Any:
@@ -74,7 +74,7 @@ def _is_namespace(value: Any) -> bool:
 
 
 class Recorded:
-    """The same, and what is called on it, and on what comes of that, is noted where the service answered."""
+    """Wraps an object: records calls on it and on its results, once the service has answered."""
 
     def __init__(self, target: Any, name: str, seen: Seen) -> None:
         self._target, self._name, self._seen = target, name, seen

@@ -18,7 +18,7 @@ class Lines(unittest.TestResult):
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
         super().addError(test, err)
-        # Of what surrounds the tests: there is no test that could tell it.
+        # Reports an error outside of the tests, which no test would report.
         if not isinstance(test, unittest.TestCase) or not hasattr(self, "_why"):
             say(str(test), self.errors[-1][1])
         else:

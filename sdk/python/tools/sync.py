@@ -1,6 +1,6 @@
-"""Makes ``berth/_sync`` from ``berth/_async``, and the tests of the one from those of the other.
+"""Generates ``berth/_sync`` from ``berth/_async``, and the tests of the former from those of the latter.
 
-``python3 sdk/python/tools/sync.py``; with ``--check`` it only says what is old.
+``python3 sdk/python/tools/sync.py``; with ``--check`` it only lists outdated files.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ WORDS = {
     "_async": "_sync",
 }
 DROPPED = {"async", "await"}
-#: What stands between ``Callable[...]`` and its end in the asynchronous source alone.
+#: Matches the ``Awaitable[...]`` in a ``Callable``, which only the asynchronous source has.
 AWAITABLE = re.compile(r"Awaitable\[((?:[^\[\]]|\[[^\[\]]*\])*)\]")
 
 
 def sync_of(place: str, source: str) -> str:
     lines = source.splitlines(keepends=True)
-    # From the end, so that the columns of what stands before stay true.
+    # Backwards, so that earlier columns stay valid.
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
         if token.type != tokenize.NAME or not is_changed(token.string):
             continue

@@ -19,7 +19,7 @@ class AsyncApp:
     def __init__(self, url: str, api_key: str, project: str | None, organization: str | None, version_check: bool) -> None:
         self.url = url
         self.client = platform.http_client()
-        #: Shared by the tools of all workspaces: one service answers them all.
+        #: Shared by the tools of all workspaces, which the same service answers.
         self.contact = Contact()
         self._api_key = api_key
         self._project = project
@@ -37,7 +37,7 @@ class AsyncApp:
         return answer
 
     async def ended(self, operation_id: str, deadline: Deadline, seen: types.Operation | None = None) -> types.Operation:
-        """Returns when it is over, however it ended. ``seen``: the operation, as far as the caller knows it."""
+        """Waits until the operation has completed, with any result. ``seen``: the operation as last read by the caller."""
         try:
             return await self._ended(operation_id, deadline, seen)
         except DeadlineError as error:
@@ -61,7 +61,7 @@ class AsyncApp:
             attempt += 1
 
     async def succeeded(self, operation: types.Operation, deadline: Deadline) -> types.Operation:
-        """Returns when it has succeeded; raises an OperationError when it ended otherwise."""
+        """Waits until the operation has succeeded; raises an OperationError when it ended otherwise."""
         last = await self.ended(operation["id"], deadline, operation) if operation["completed_at"] is None else operation
         if last["state"] != "succeeded":
             raise OperationError(last)
@@ -70,7 +70,7 @@ class AsyncApp:
     async def operate(
         self, request: Request, wait: bool, wait_seconds: float | None, path: tuple[str, ...] = ()
     ) -> Any:
-        """Begins an operation, which is in the answer below ``path``, and waits for it where that is asked for."""
+        """Starts an operation, found in the answer under ``path``, and waits for it on request."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         answer = await self.send(request, deadline)
         operation = answer
@@ -82,7 +82,7 @@ class AsyncApp:
         return answer if path else last
 
     async def me(self) -> types.Principal:
-        """Who calls. Asked once."""
+        """The caller's identity, requested once."""
         if self._me is None:
             self._me = await self.call(Request("GET", "/v1/me"))
         return self._me
@@ -103,7 +103,7 @@ class AsyncApp:
         return _only_one([(each["id"], each["name"]) for each in projects], "project")
 
     async def persons_project_id(self) -> str | None:
-        """Of a person, whose call has to name a project. None: the credential is a project's own key."""
+        """The project for a person's session, whose calls must name one. None: the credential is a project's own key."""
         if self._project is None and not self._api_key.startswith("sfu_"):
             return None
         return await self.project_id(None)
@@ -121,7 +121,7 @@ class AsyncApp:
         return self.url, self._api_key
 
     async def _repair(self, error: BerthError, deadline: Deadline) -> bool:
-        """A refusal that names an operation is over when that operation is."""
+        """Waits for the operation that a refusal names; then the request may be repeated."""
         if error.status != 409 or error.operation_id is None or not error.retryable:
             return False
         await self.ended(error.operation_id, deadline)
@@ -132,7 +132,7 @@ _CHOICES_MAX = 10
 
 
 def _only_one(choices: list[tuple[str, str]], noun: str) -> str:
-    """A person may belong to several. The client chooses none of them."""
+    """Returns the only choice. Raises where there are several: the client picks none by itself."""
     if not choices:
         raise TypeError(f"This person's session has no {noun}")
     if len(choices) == 1:

@@ -1,4 +1,4 @@
-"""Events of streams, one a line."""
+"""Event streams, one event per line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .gateway import AsyncGateway
 
 
 async def events_of(gateway: AsyncGateway, request: Request, deadline: Deadline) -> AsyncGenerator[Mapping[str, Any], None]:
-    """The events of one answer. Raises a ConnectionFailedError where it breaks off."""
+    """Yields the events of one answer. Raises a ConnectionFailedError where it breaks off."""
     response = await gateway.begin(request, deadline)
     rest: list[bytes] = []
     try:
@@ -24,7 +24,7 @@ async def events_of(gateway: AsyncGateway, request: Request, deadline: Deadline)
                 deadline.check()
                 yield json.loads(b"".join([*rest, line]))
                 rest = []
-            # What follows the last line break is no line yet; where the stream breaks off there, it never is one.
+            # An incomplete last line waits for more; it is dropped where the stream breaks off.
             rest.append(last)
     except httpx.TransportError as cause:
         deadline.check()

@@ -1,4 +1,4 @@
-"""What belongs to projects and organizations. ``project`` and ``organization``: None is the one that the key belongs to.
+"""Objects of projects and organizations. ``project`` and ``organization``: None means those of the key.
 
 ``fields`` are those of the route, as the reference spells them.
 """
@@ -65,7 +65,7 @@ class AsyncSecrets(_AsyncNoun):
         return secret
 
     async def rotate(self, id: str, value: str, *, wait_seconds: float | None = None) -> types.SecretVersion:
-        """A new value; the ones before are erased."""
+        """Sets a new value and erases the earlier ones."""
         asked = Request("POST", f"/v1/secrets/{id}/versions", json={"value": value}, key=True)
         version: types.SecretVersion = await self._app.call(asked, wait_seconds)
         return version
@@ -90,7 +90,7 @@ class AsyncVolumes(_AsyncNoun):
     async def create(
         self, name: str, quota_gib: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.Volume:
-        """Returns when it is there."""
+        """Creates a volume, and returns when it is available."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         json = {"name": name, "quota_gib": quota_gib, **fields}
         answer = await self._in_project("POST", "/volumes", project, wait_seconds, json=json, key=True)
@@ -106,7 +106,7 @@ class AsyncVolumes(_AsyncNoun):
         project: str | None = None,
         wait_seconds: float | None = None,
     ) -> None:
-        """Returns when its data are gone. One that is attached needs ``force`` and its name."""
+        """Deletes a volume, and returns when its data are gone. An attached one needs ``force`` and its name."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         query = {"force": force, "confirm_name": confirm_name}
         answer = await self._in_project("DELETE", f"/volumes/{id}", project, wait_seconds, query=query, key=True)
@@ -114,7 +114,7 @@ class AsyncVolumes(_AsyncNoun):
 
 
 class AsyncEgress(_AsyncNoun):
-    """Of a project: what its workspaces may reach."""
+    """Egress policy of a project's workspaces."""
 
     async def get(self, *, project: str | None = None, wait_seconds: float | None = None) -> types.ProjectEgressPolicy:
         policy: types.ProjectEgressPolicy = await self._in_project("GET", "/egress-policy", project, wait_seconds)
@@ -133,7 +133,7 @@ class AsyncEgress(_AsyncNoun):
 
 
 class AsyncUsage(_AsyncNoun):
-    """``query`` is that of the route: ``granularity``, ``meter``, ``workspace_id`` and others."""
+    """Returns usage over time. ``query``: ``granularity``, ``meter``, ``workspace_id`` and the others of the route."""
 
     async def summary(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.UsageSummary:
         answer: types.UsageSummary = await self._in_organization("GET", "/usage/summary", organization, wait_seconds)
@@ -161,17 +161,17 @@ class AsyncUsage(_AsyncNoun):
         return answer
 
     async def entitlements(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Entitlements:
-        """What the organization may have."""
+        """Returns the organization's limits."""
         answer: types.Entitlements = await self._in_organization("GET", "/entitlements", organization, wait_seconds)
         return answer
 
     async def subscription(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Subscription:
-        """Its plan, and whether that refuses starts."""
+        """Returns the plan, and whether it refuses starts."""
         answer: types.Subscription = await self._in_organization("GET", "/subscription", organization, wait_seconds)
         return answer
 
     def grants(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList[types.UsageGrant]:
-        """Credits."""
+        """Lists credits."""
         return self._list_in_organization("/usage/grants", organization, wait_seconds)
 
     def plans(self, *, wait_seconds: float | None = None) -> AsyncList[types.Plan]:
@@ -192,7 +192,7 @@ class AsyncOrganizations(_AsyncNoun):
     def workspaces(
         self, *, organization: str | None = None, wait_seconds: float | None = None, **query: Any
     ) -> AsyncList[types.Workspace]:
-        """Of all its projects. ``query`` is that of ``berth.workspaces``."""
+        """Lists workspaces of all its projects. ``query`` is that of ``berth.workspaces``."""
         return self._list_in_organization("/workspaces", organization, wait_seconds, query)
 
     def audit(
@@ -209,19 +209,19 @@ class AsyncProjects(_AsyncNoun):
     async def create(
         self, name: str, *, organization: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.Project:
-        """For a person's session alone."""
+        """Creates a project. Only for a person's session."""
         json = {"name": name, **fields}
         created: types.Project = await self._in_organization("POST", "/projects", organization, wait_seconds, json=json)
         return created
 
     async def update(self, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.Project:
-        """Renames it, by ``name``. For a person's session alone."""
+        """Renames a project by ``name``. Only for a person's session."""
         updated: types.Project = await self._in_project("PATCH", "", project, wait_seconds, json=fields)
         return updated
 
 
 class AsyncMembers(_AsyncNoun):
-    """For a person's session alone."""
+    """Members and invitations. Only for a person's session."""
 
     def list(self, *, organization: str | None = None, wait_seconds: float | None = None) -> AsyncList[types.Member]:
         return self._list_in_organization("/members", organization, wait_seconds)
@@ -248,7 +248,7 @@ class AsyncMembers(_AsyncNoun):
     async def resend_invitation(
         self, id: str, *, organization: str | None = None, wait_seconds: float | None = None
     ) -> types.Invitation:
-        """Sends the mail once more."""
+        """Sends the mail again."""
         path = f"/invitations/{id}/resend"
         invited: types.Invitation = await self._in_organization("POST", path, organization, wait_seconds)
         return invited
@@ -258,7 +258,7 @@ class AsyncMembers(_AsyncNoun):
 
 
 class AsyncKeys(_AsyncNoun):
-    """For a person's session alone."""
+    """API keys. Only for a person's session."""
 
     def list(self, *, project: str | None = None, wait_seconds: float | None = None) -> AsyncList[types.ApiKey]:
         return self._list_in_project("/api-keys", project, wait_seconds)
@@ -270,7 +270,7 @@ class AsyncKeys(_AsyncNoun):
     async def create(
         self, tool_permissions: Sequence[str], *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.ApiKeyCreated:
-        """The whole key is in the answer, this once."""
+        """Creates a key. Only this answer contains the whole key."""
         # In this class `list` is a method.
         json = {"tool_permissions": [*tool_permissions], **fields}
         created: types.ApiKeyCreated = await self._in_project("POST", "/api-keys", project, wait_seconds, json=json)

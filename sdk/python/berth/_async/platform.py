@@ -1,4 +1,4 @@
-"""What a client of ``asyncio`` waits with. ``_sync/platform.py`` is the same for threads; both are written by hand."""
+"""Primitives of the ``asyncio`` client. ``_sync/platform.py`` has the same for threads; both are written by hand."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .._pieces import Piece, count_together
 from .._requests import Deadline
 from ..errors import ConnectionFailedError, DeadlineError
 
-#: What ends a caller's wait from outside.
+#: Exceptions that interrupt a caller's wait from outside.
 LEFT = (asyncio.CancelledError,)
 
-#: Names of subprotocols carry the token of a terminal, and this library of WebSockets logs them.
+#: Subprotocol names contain a terminal's token, and the WebSocket library would log them.
 _SILENT = logging.getLogger("berth.silent")
 _SILENT.disabled = True
 
 
 def http_client() -> httpx.AsyncClient:
-    # A server closes a connection after five idle seconds: whoever reuses it at that moment loses a request.
+    # The server closes connections after five idle seconds; a reuse at that moment would lose a request.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=4)
     return httpx.AsyncClient(limits=limits, headers={"user-agent": "berth-python", "accept-encoding": "identity"})
 
@@ -33,21 +33,21 @@ async def sleep(seconds: float) -> None:
 
 
 async def afterwards(work: Callable[[], Awaitable[Any]]) -> None:
-    """Does it without anybody waiting. What goes wrong is told to nobody."""
+    """Runs work in the background. Its errors are dropped."""
     task = asyncio.ensure_future(work())
     _GOING.add(task)
     task.add_done_callback(_over)
 
 
 async def before_leaving(work: Callable[[], Awaitable[Any]], seconds: float) -> None:
-    """The same, waited for so long at most. The task that waits may have been cancelled: another cancel ends the wait alone."""
+    """Runs work in the background, and waits for at most ``seconds``. A further cancel of the waiting task ends only the wait."""
     task = asyncio.ensure_future(work())
     _GOING.add(task)
     task.add_done_callback(_over)
     await asyncio.wait([task], timeout=seconds)
 
 
-# asyncio itself keeps no task alive.
+# Keeps references: asyncio holds tasks only weakly.
 _GOING: set[asyncio.Future[Any]] = set()
 
 
@@ -58,7 +58,7 @@ def _over(task: asyncio.Future[Any]) -> None:
 
 
 class Shared:
-    """What many calls need at once is done once. Who waits leaves by their own deadline, and the others go on."""
+    """Shares one run of ``work`` between concurrent calls. A call that reaches its deadline leaves; the others continue."""
 
     def __init__(self, work: Callable[[Deadline], Awaitable[None]], seconds: float) -> None:
         self._work = work
@@ -70,7 +70,7 @@ class Shared:
         if going is None or going.done():
             going = self._going = asyncio.ensure_future(self._work(Deadline(self._seconds)))
             going.add_done_callback(_over)
-        # The next call may have begun another one before this one goes on.
+        # Waits for this run: another call may start the next before this one continues.
         await asyncio.wait([going], timeout=max(deadline.left(), 0))
         if not going.done():
             raise DeadlineError
@@ -78,7 +78,7 @@ class Shared:
 
 
 class Joined:
-    """Pieces that are sent one after the other, with all that waits, up to so many bytes. After one that failed, all that follow fail."""
+    """Merges waiting pieces into requests of at most ``bytes_max`` bytes, sent in order. After a failed request all later ones fail."""
 
     def __init__(self, send: Callable[[bytes, bool, float | None], Awaitable[None]], bytes_max: int) -> None:
         self._send = send
@@ -92,7 +92,7 @@ class Joined:
         self._waiting.append((Piece(data, close, wait_seconds), done))
         if not self._sending:
             self._sending = True
-            # It goes on for the pieces of others when this caller has left.
+            # Runs in the background: it also sends other callers' pieces after this caller has gone.
             await afterwards(self._send_all)
         await done
 
@@ -123,7 +123,7 @@ class Socket:
         self._connection = connection
 
     async def send(self, text: str) -> None:
-        """What a broken connection does not take is lost; whoever reads learns that it broke."""
+        """Sends a message. A broken connection drops it silently; the reader notices the break."""
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -132,7 +132,7 @@ class Socket:
             pass
 
     async def receive(self, seconds: float) -> str | bytes | None:
-        """The next message; None when the connection is over or silent for so long."""
+        """Returns the next message; None: the connection has ended, or was silent for that long."""
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -153,5 +153,5 @@ async def connect(url: str, protocols: list[str], seconds: float) -> Socket:
     try:
         return Socket(await connected(url, open_timeout=seconds, ping_interval=None, close_timeout=2, **options))
     except (OSError, ssl.SSLError, asyncio.TimeoutError, WebSocketException):
-        # Not the cause: it may hold the names of the subprotocols.
+        # Omits the cause, which may contain the subprotocol names.
         raise ConnectionFailedError("The terminal could not be reached") from None

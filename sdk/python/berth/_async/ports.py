@@ -1,4 +1,4 @@
-"""Private URLs of a workspace's ports. Only what was made here lets anybody in."""
+"""Private URLs of a workspace's ports, which require a credential created here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AsyncPorts:
         return found
 
     async def expose(self, port: int, *, wait_seconds: float | None = None) -> types.Port:
-        """Twice is no more than once."""
+        """Exposes a port. A repeated call has no further effect."""
         asked = Request("PUT", f"{self._all}/{port}", repeats="keyed")
         exposed: types.Port = await self._app.call(asked, wait_seconds)
         return exposed
@@ -46,7 +46,7 @@ class AsyncPorts:
         return link
 
     async def callback(self, port: int, *, wait_seconds: float | None = None) -> types.PortCallback:
-        """Shown once, and in the place of the one before."""
+        """Creates the callback URL, shown only once, and replaces the one before."""
         made: types.PortCallback = await self._app.call(Request("POST", f"{self._all}/{port}/callback"), wait_seconds)
         return made
 

@@ -1,4 +1,4 @@
-"""What a client of threads waits with. ``_async/platform.py`` is the same for ``asyncio``; both are written by hand."""
+"""Primitives of the client for threads. ``_async/platform.py`` has the same for ``asyncio``; both are written by hand."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .._pieces import Piece, count_together
 from .._requests import Deadline
 from ..errors import ConnectionFailedError, DeadlineError
 
-#: What ends a caller's wait from outside.
+#: Exceptions that interrupt a caller's wait from outside.
 LEFT = (KeyboardInterrupt,)
 
-#: Names of subprotocols carry the token of a terminal, and this library of WebSockets logs them.
+#: Subprotocol names contain a terminal's token, and the WebSocket library would log them.
 _SILENT = logging.getLogger("berth.silent")
 _SILENT.disabled = True
 
 
 def http_client() -> httpx.Client:
-    # A server closes a connection after five idle seconds: whoever reuses it at that moment loses a request.
+    # The server closes connections after five idle seconds; a reuse at that moment would lose a request.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=4)
     return httpx.Client(limits=limits, headers={"user-agent": "berth-python", "accept-encoding": "identity"})
 
@@ -34,12 +34,12 @@ def sleep(seconds: float) -> None:
 
 
 def afterwards(work: Callable[[], Any]) -> None:
-    """Does it without anybody waiting. What goes wrong is told to nobody."""
+    """Runs work in the background. Its errors are dropped."""
     _begin(work)
 
 
 def before_leaving(work: Callable[[], Any], seconds: float) -> None:
-    """The same, waited for so long at most."""
+    """Runs work in the background, and waits for at most ``seconds``."""
     _begin(work).join(seconds)
 
 
@@ -56,7 +56,7 @@ def _begin(work: Callable[[], Any]) -> threading.Thread:
 
 
 class Shared:
-    """What many calls need at once is done once. Who waits leaves by their own deadline, and the others go on."""
+    """Shares one run of ``work`` between concurrent calls. A call that reaches its deadline leaves; the others continue."""
 
     def __init__(self, work: Callable[[Deadline], None], seconds: float) -> None:
         self._work = work
@@ -69,7 +69,7 @@ class Shared:
         if not self._lock.acquire(timeout=max(deadline.left(), 0)):
             raise DeadlineError
         try:
-            # Another thread did it while this one waited.
+            # Another thread finished the work during the wait.
             if self._times != seen:
                 return
             self._work(deadline.sooner(self._seconds))
@@ -79,7 +79,7 @@ class Shared:
 
 
 class Joined:
-    """Pieces that are sent one after the other, with all that waits, up to so many bytes. After one that failed, all that follow fail."""
+    """Merges waiting pieces into requests of at most ``bytes_max`` bytes, sent in order. After a failed request all later ones fail."""
 
     def __init__(self, send: Callable[[bytes, bool, float | None], None], bytes_max: int) -> None:
         self._send = send
@@ -97,7 +97,7 @@ class Joined:
             if not piece.is_done:
                 self._sending = True
         if not piece.is_done:
-            # Of the threads that wait, one sends for all, until its own piece is there.
+            # One of the waiting threads sends for all, until its own piece is sent.
             try:
                 while not piece.is_done:
                     if self._broken is not None:
@@ -133,7 +133,7 @@ class Socket:
         self._connection = connection
 
     def send(self, text: str) -> None:
-        """What a broken connection does not take is lost; whoever reads learns that it broke."""
+        """Sends a message. A broken connection drops it silently; the reader notices the break."""
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -142,7 +142,7 @@ class Socket:
             pass
 
     def receive(self, seconds: float) -> str | bytes | None:
-        """The next message; None when the connection is over or silent for so long."""
+        """Returns the next message; None: the connection has ended, or was silent for that long."""
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -163,5 +163,5 @@ def connect(url: str, protocols: list[str], seconds: float) -> Socket:
     try:
         return Socket(connected(url, open_timeout=seconds, ping_interval=None, close_timeout=2, **options))
     except (OSError, ssl.SSLError, WebSocketException):
-        # Not the cause: it may hold the names of the subprotocols.
+        # Omits the cause, which may contain the subprotocol names.
         raise ConnectionFailedError("The terminal could not be reached") from None
