@@ -20,7 +20,6 @@ const ACTIVE = {
   active_operation_id: Optional(Uuid()),
   active_operation_kind: Optional(Word(OPERATION_KINDS)),
 }
-/** Usage of one exhausted allowance. */
 const ALLOWANCE = {
   allowance: Word(['cpu_hours', 'ram_gib_hours']),
   meter: Word(['cpu_seconds', 'memory_gib_seconds']),
@@ -36,7 +35,6 @@ const SPEND_CAP = Type.Object({
   charges_minor: Integer(),
   currency: Text(),
 })
-/** Details of a plan that refuses starts. */
 const STARTS = {
   entitlement_required: { plan: Optional(Text()) },
   'entitlement_required/limits_missing': { missing: List(Text()) },

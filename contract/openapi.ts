@@ -58,7 +58,6 @@ export function describe(routes: readonly Route[], base_url: string): JsonObject
 
 type SchemaOf = (schema: unknown) => Json
 
-/** @param at one of the route's paths. */
 function operationOf(route: Route, at: { name: string; path: string }, schemaOf: SchemaOf): JsonObject {
   return {
     operationId: `${route.surface === 'cell' ? 'cell.' : ''}${at.name}`,
@@ -162,7 +161,6 @@ function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): J
   }
 }
 
-/** Returns one answer per status, with the codes and reasons that it can have. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
   const by_status = new Map<number, string[]>()

@@ -95,7 +95,6 @@ export function pathsOf({ id, path, aliases = {} }: Pick<Route, 'id' | 'path' | 
   return [{ name: id, path }, ...Object.entries(aliases).map(([suffix, other]) => ({ name: `${id}.${suffix}`, path: other }))]
 }
 
-/** Returns the parameter names of a path, in order. */
 export function namesIn(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }

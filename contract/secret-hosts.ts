@@ -34,7 +34,6 @@ export function hostIssues(hosts: readonly SecretHost[]): Issue[] {
   return hosts.flatMap((one, at) => issuesOf(`hosts.${at}`, one))
 }
 
-/** Normalises hosts without issues. Pure. */
 export function normalHosts(hosts: readonly SecretHost[]): NormalSecretHost[] {
   return hosts.map(({ host, ports = EGRESS_PORTS_DEFAULT, ...place }) => {
     const normal = normalHost(host)

@@ -19,7 +19,6 @@ export interface EgressPolicy {
   cidrs: string[]
 }
 
-/** A policy as a caller writes it. */
 export interface EgressPolicyInput {
   mode: EgressMode
   rules?: { host: string; ports?: number[]; protocols?: 'tcp'[] }[]

@@ -4,7 +4,6 @@ import type { Issue } from '../schemas/error.ts'
 import type { BuildEgress, Recipe, RecipeFile } from '../schemas/recipes.ts'
 import { findLanguage, LANGUAGES } from './languages.ts'
 
-/** Reasons of `validation_failed` for recipes. */
 export const RECIPE_REASONS = [
   'invalid_recipe',
   'invalid_path',
@@ -85,7 +84,6 @@ function languageIssues({ languages = [] }: Recipe): RecipeIssue[] {
 /** Paths that belong to the machine: created for each, or empty in a version. */
 const OWNED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/etc/resolv.conf', '/etc/hostname', '/etc/hosts', '/etc/machine-id']
 
-/** Returns why the path cannot be a template's file. */
 export function pathIssues(path: string, given: string): RecipeIssue[] {
   const names = given.split('/').slice(1)
   if (!given.startsWith('/') || Buffer.byteLength(given) > LIMITS.file.path_bytes_max)

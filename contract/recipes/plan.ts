@@ -79,7 +79,6 @@ function brief(title: string): string {
   return line.length <= TITLE_CHARACTERS_MAX ? line : `${line.slice(0, TITLE_CHARACTERS_MAX - 1).toWellFormed()}…`
 }
 
-/** Returns the egress policy of the build machine. */
 export function planEgress(egress: BuildEgress = { mode: 'auto' }, mirror: string | null = null): EgressPolicy {
   switch (egress.mode) {
     case 'allow_all':

@@ -1,6 +1,5 @@
 import Type, { type Static } from 'typebox'
 
-/** One problem of a request. */
 export const Issue = Type.Object(
   {
     path: Type.String({ description: 'Of a body: names and positions joined by dots. Else the name of the parameter or header' }),

@@ -6,7 +6,6 @@ import { Service, StartCommand, TemplateSettings } from './template-settings.ts'
 
 export const ARCHITECTURES = ['amd64', 'arm64'] as const
 export type Architecture = (typeof ARCHITECTURES)[number]
-/** Architecture of build machines. */
 export const BUILD_ARCHITECTURE: Architecture = 'amd64'
 
 const bytes_max = LIMITS.build.recipe_bytes_max

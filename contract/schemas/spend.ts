@@ -137,7 +137,6 @@ export type UsageGrant = Static<typeof UsageGrant>
 export const UsageGrantList = List(UsageGrant, 'UsageGrantList')
 export const GrantsQuery = Type.Object(PageQuery)
 
-/** Subjects of alert thresholds. */
 export const ALERT_SUBJECTS = [...ALLOWANCE_NAMES, 'spend_cap'] as const
 export type AlertSubject = (typeof ALERT_SUBJECTS)[number]
 

@@ -7,7 +7,6 @@ import { ScanFinding } from './scan-findings.ts'
 import { TemplateSettings } from './template-settings.ts'
 import { TemplateSlug } from './templates.ts'
 
-/** Sources of a version. */
 export const BUILD_KINDS = ['save_as_template', 'draft', 'recipe'] as const
 export type BuildKind = (typeof BUILD_KINDS)[number]
 
@@ -57,7 +56,6 @@ export type TemplateBuildLog = Static<typeof TemplateBuildLog>
 const { env, inputs, start, services, warm, guest_features, ceiling, defaults } = TemplateSettings.properties
 export const UPDATE_POLICIES = ['manual', 'automatic'] as const
 
-/** Defaults that a caller gives for a version. */
 export const TemplateDefaults = Type.Partial(defaults, {
   ...strict,
   title: 'TemplateDefaults',

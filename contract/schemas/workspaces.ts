@@ -66,7 +66,6 @@ export const Startup = Type.Object(
   { title: 'Startup', additionalProperties: true },
 )
 
-/** Source of a test instance. */
 export const Origin = Type.Union(
   [
     Type.Object({ kind: Type.Literal('template_version'), template_id: Uuid(), version: Type.Integer() }, { additionalProperties: true }),

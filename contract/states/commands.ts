@@ -1,7 +1,6 @@
 import type { ObservedState } from './machine.ts'
 import type { OperationKind } from './operation.ts'
 
-/** Commands of the application API on a workspace. */
 export const COMMANDS = [
   'open',
   'suspend',
@@ -42,7 +41,6 @@ export type RefusalReason =
   | 'not_snapshottable'
   | 'not_resettable'
 
-/** Decision about a command. */
 export type Outcome =
   | { kind: 'refuse'; reason: RefusalReason }
   /** Starts a new operation of this kind, and writes `desired_state`. */
@@ -293,7 +291,6 @@ export function refusedAlways(seen: Seen, command: Command): RefusalReason | nul
   return decision?.kind === 'refuse' ? decision.reason : null
 }
 
-/** Inputs of `decide`. */
 export interface Seen {
   observed_state: ObservedState
   deleted: boolean

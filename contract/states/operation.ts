@@ -19,7 +19,6 @@ export const OPERATION_KINDS = [
 ] as const
 export type OperationKind = (typeof OPERATION_KINDS)[number]
 
-/** Targets of operations. */
 export const OPERATION_SUBJECTS = ['workspace', 'volume', 'template_build', 'execution', 'organization'] as const
 export type OperationSubject = (typeof OPERATION_SUBJECTS)[number]
 

@@ -18,7 +18,6 @@ import {
 export const workspaceParams = Type.Object({ workspace_id: Uuid() })
 export const preferenceApplied = { 'Preference-Applied': 'wait=<seconds>, exactly when the server waited' }
 
-/** Errors of a plan that refuses a start. */
 export const startErrors = {
   ...START_REASONS,
   quota_exceeded: ALONE,

@@ -18,7 +18,6 @@ export const TreeRevisionsQuery = Type.Object({
   cursor,
 })
 
-/** A retained revision. */
 export const TreeRevisionRecord = Type.Object(
   {
     tree_revision: Count,

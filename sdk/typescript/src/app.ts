@@ -34,7 +34,6 @@ export interface AppOptions {
   fetch: Fetch
   project: string | undefined
   organization: string | undefined
-  /** Called after each answered call. */
   onAnswer: () => void
   notices: Notices
 }
@@ -117,7 +116,6 @@ export function createApp({ url, apiKey, fetch, project, organization, onAnswer,
   return app
 }
 
-/** Reads an answer that may have no body. */
 const read = async <T>(response: Response): Promise<T> => (response.status === 204 ? (undefined as T) : readJson<T>(response))
 
 const SESSION_PREFIX = 'sfu_'

@@ -6,7 +6,6 @@ import type * as wire from './schemas.ts'
 import { type CallOptions, deadlineFor, readJson, type Request } from './transport.ts'
 import type { OperationOptions, Workspace } from './workspace.ts'
 
-/** Requests a workspace and waits until it runs. */
 export type Start = (path: string, json: object, options?: CallOptions) => Promise<Workspace>
 
 /** Drafts: the next version of a template, edited in a workspace. A template has at most one draft, named by its slug. */

@@ -12,7 +12,6 @@ const RENEW_MS = 60_000
 export interface Gateway {
   readonly app: App
   readonly id: string
-  /** The view as last read. */
   view: Workspace
   call<T>(request: Request, options?: CallOptions): Promise<T>
   send<T>(request: Request, deadline: Deadline, read: Read<T>): Promise<T>
@@ -23,7 +22,6 @@ export interface Gateway {
   renewed(deadline: Deadline): Promise<void>
   /** Resumes the workspace where it is suspended. */
   wake(deadline: Deadline): Promise<void>
-  /** Reads the view again. */
   refresh(options?: CallOptions): Promise<Workspace>
 }
 

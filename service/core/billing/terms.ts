@@ -4,7 +4,6 @@ import type { Granted } from '../usage/allowances.ts'
 import type { Period } from '../usage/period.ts'
 import type { Units } from '../../../contract/schemas/usage.ts'
 
-/** The plan and its prices at one time. */
 export interface Terms extends Prices {
   plan: string
 }
@@ -57,7 +56,6 @@ export function partOf(price_minor: number, { starts_at, ends_at }: Period, peri
   return Number(until(ends_at) - until(starts_at))
 }
 
-/** The organization's overage policy for the period. */
 export interface Overage {
   was_on: boolean
   spend_cap_minor: number | null

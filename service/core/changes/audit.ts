@@ -11,7 +11,6 @@ export type Actor =
   /** The service itself, where a reader may ask who made the change. */
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
 
-/** Returns the form in which records of changes and operations store an actor. */
 export function actorFacts(actor: Actor): ActorFacts {
   return { kind: actor.kind, id: 'id' in actor ? actor.id : null, name: 'name' in actor ? actor.name : null }
 }
@@ -54,7 +53,6 @@ export interface Subject {
   details?: Readonly<Record<string, string | number | boolean | null | readonly string[]>>
 }
 
-/** Origin of a change: the actor and the request. */
 export interface By {
   actor: Actor
   ids: Ids
@@ -64,7 +62,6 @@ export interface By {
   source_address: string | null
 }
 
-/** Attributes a change to the service itself, without a request. */
 export function byService(name: 'setup' | 'cell' | 'api', { ids, now }: { ids: Ids; now: Date }): By {
   return { actor: { kind: 'service', name }, ids, now, request_id: null, source_address: null }
 }

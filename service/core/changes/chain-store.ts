@@ -128,7 +128,6 @@ export async function listChains(db: Db): Promise<Chain[]> {
   }))
 }
 
-/** Returns linked records after a sequence number, in order. */
 export function eventsAfter(db: Db, chain_id: string, sequence: number, limit: number): Promise<EventRow[]> {
   return db
     .selectFrom('audit_events')

@@ -5,7 +5,6 @@ import type { Database } from '../../db/schema.ts'
 export type EventRow = Selectable<Database['audit_events']>
 type Told = Omit<EventRow, 'sequence' | 'sha256'>
 
-/** The link before the first record. */
 export const CHAIN_START: Link = { sequence: 0, sha256: Buffer.alloc(32) }
 /** The chain of records that belong to no organization. */
 export const INSTALLATION_CHAIN = '00000000-0000-0000-0000-000000000000'

@@ -18,7 +18,6 @@ export interface Acknowledged {
   acknowledged_at: Date
 }
 
-/** Inputs of a workspace's effective egress policy. */
 export interface EgressFacts {
   workspace_id: string
   ownership_epoch: number

@@ -48,7 +48,6 @@ interface FactsRow {
   secret_ports: number[]
 }
 
-/** Reads the facts of existing workspaces, in any order. */
 export async function readEgressFacts(reads: Reader, workspace_ids: string[]): Promise<EgressFacts[]> {
   return (await reads.rows<FactsRow>('egress.facts', `${FACTS_TEXT} where w.id = any($1)`, [workspace_ids])).map(factsOf)
 }

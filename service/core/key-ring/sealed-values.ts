@@ -54,7 +54,6 @@ export async function openSealingKey(directory: string, name: string): Promise<S
   return sealingKeyOf(file, await readOrCreate(directory, file, newKeyText))
 }
 
-/** Parses a key file. */
 export async function sealingKeyOf(file: string, content: Buffer): Promise<SealingKey> {
   const jwk = JSON.parse(content.toString('utf8')) as JWK
   const private_key = await importJWK(jwk, AGREEMENT)
@@ -63,7 +62,6 @@ export async function sealingKeyOf(file: string, content: Buffer): Promise<Seali
   return { key_id: await calculateJwkThumbprint(jwk), public_jwk: { kty, crv, x, y }, private_key }
 }
 
-/** Returns a new key pair in the format of its file. */
 export async function newKeyText(): Promise<Buffer> {
   const { privateKey } = await generateKeyPair(AGREEMENT, { crv: CURVE, extractable: true })
   return Buffer.from(`${JSON.stringify(await exportJWK(privateKey))}\n`)

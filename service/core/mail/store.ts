@@ -6,7 +6,6 @@ import type { ChangeTx } from '../changes/mutate.ts'
 
 export type Mail = Selectable<Database['mails']>
 
-/** A mail to send, to an address, a person or an invitation. */
 export type NewMail = { kind: MailKind; email: string } & Partial<
   Pick<Insertable<Database['mails']>, 'person_id' | 'invitation_id' | 'spend_alert_id'>
 >

@@ -4,7 +4,6 @@ import type { Ids } from '../../lib/ids.ts'
 import { writeDesiredState } from '../workspaces/state-store.ts'
 import { aboutWorkspace, insertOperation } from './store.ts'
 
-/** A decision of the command table to start an operation. */
 export type Operate = Extract<Decision, { kind: 'operate' }>
 
 /** The row of a workspace that the transaction has locked. */

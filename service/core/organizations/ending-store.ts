@@ -30,7 +30,6 @@ export async function markEnded(tx: ChangeTx, id: string, now: Date): Promise<vo
     .execute()
 }
 
-/** Archives all templates, so that no workspace opens from them. */
 export async function archiveTemplates(tx: ChangeTx, organization_id: string, now: Date): Promise<number> {
   const { numUpdatedRows } = await tx
     .updateTable('templates')

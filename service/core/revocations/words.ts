@@ -38,7 +38,6 @@ export function parseAnswer(text: string): RevocationAnswer | null {
   return ask && { ...ask, by: text.slice(at + 1) }
 }
 
-/** Returns the id in a scope of this kind, else null. */
 export function idOf(scope: RevocationScope, kind: 'workspace' | 'project'): string | null {
   return scope.startsWith(`${kind}:`) ? scope.slice(kind.length + 1) : null
 }

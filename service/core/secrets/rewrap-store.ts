@@ -78,7 +78,6 @@ export async function writeSealedAuthority(db: Db, { id, key_id, sealed_key }: S
   await db.updateTable('authorities').set({ key_id, sealed_key }).where('id', '=', id).execute()
 }
 
-/** Counts all cells: each opens secrets. */
 export async function countCells(db: Db): Promise<number> {
   const { count } = await db
     .selectFrom('cells')

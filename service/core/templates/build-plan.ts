@@ -15,14 +15,11 @@ export interface BuildPlan {
   layers: string[]
   /** The base where it is an upload, with the layers of the machine that unpacks it. */
   base_upload?: BuildUpload & { layers: string[] }
-  /** Size of the build machine. */
   resources: Resources
-  /** Egress policy of the build machine. */
   egress: EgressPolicy
   steps: PlanStep[]
   /** The tar from which `copy` reads. Its digest is part of the cache key. */
   upload: BuildUpload | null
-  /** Settings of the resulting version. */
   settings: TemplateSettings
   /** Egress ceiling of the resulting version; null: none. */
   ceiling: EgressPolicy | null

@@ -2,7 +2,6 @@ import type { TemplateDefaults, TemplateSettingsInput } from '../../../contract/
 import { templateSettingsProblems, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Settings that a caller gives for a new version. */
 export interface Said {
   defaults?: TemplateDefaults | undefined
   settings?: TemplateSettingsInput | undefined

@@ -21,7 +21,6 @@ export interface PlanSources {
   plan: CeilingSources['plan']
   /** Mirror for Debian packages; null: Debian's own. */
   mirror: string | null
-  /** Egress ceiling of the version. */
   ceiling: EgressPolicy | null
 }
 

@@ -1,6 +1,5 @@
 import type { Subject } from '../changes/audit.ts'
 
-/** Returns the audit target of a change to a version. */
 export function subjectOfVersion(of: { id: string; organization_id: string | null; slug: string; version: number }): Subject {
   const { id, organization_id, slug, version } = of
   return { kind: 'template_version', id, organization_id, project_id: null, details: { slug, version } }

@@ -4,7 +4,6 @@ import { LIMITS } from '../../../contract/limits.ts'
 export interface KindUnderWay {
   /** The table, and the condition that marks a row as under way. */
   row: string
-  /** The kind of process that runs the worker. */
   by: 'cell' | 'api'
   worker: string
   /** Counted from the time in the row. The operator is told of work beyond it. */

@@ -4,7 +4,6 @@ import type { Clock } from '../../lib/clock.ts'
 import { kindsOf } from './kinds.ts'
 import { readOverdue } from './store.ts'
 
-/** Owner of the work to check: a cell, or the api. */
 type Worker = { by: 'cell'; cell_id: string } | { by: 'api'; cell_id: null }
 
 interface OverdueContext {

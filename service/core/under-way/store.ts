@@ -19,7 +19,6 @@ export async function readOverdue(db: Db, cell_id: string | null, name: NameUnde
   return rows
 }
 
-/** Queries that return `id` as text, and `since`. */
 const READ: Record<NameUnderWay, (cell_id: string | null) => RawBuilder<unknown>> = {
   execution: (cell_id) => sql`
     select execution_id as id, created_at as since from executions where cell_id = ${cell_id} and finished_at is null`,

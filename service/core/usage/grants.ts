@@ -3,7 +3,6 @@ import type { Units } from '../../../contract/schemas/usage.ts'
 import { ALLOWANCES } from '../admission/allowance.ts'
 import { NO_GRANTS, type Granted, type Included } from './allowances.ts'
 
-/** A credit and its draws. */
 export interface Grant {
   id: string
   allowance: Allowance
@@ -17,7 +16,6 @@ export interface Grant {
   revoked_at: Date | null
 }
 
-/** Returns the units available at a time. Pure. */
 export function remainingOf(grant: Omit<Grant, 'drawn_in_period'>, at: Date): number {
   const { granted_meter_units, drawn_meter_units, created_at, expires_at, revoked_at } = grant
   const ends_at = [expires_at, revoked_at].filter((end) => end !== null)

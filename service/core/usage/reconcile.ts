@@ -13,7 +13,6 @@ export interface Reconciled {
   late: number
 }
 
-/** Compares counters, samples, the ledger and its sums since `from`. */
 export async function reconcile(db: Db, from: Date, now: Date): Promise<Reconciled> {
   // One day less than the retention, so that counters which are about to expire are not compared.
   const counters_since = new Date(now.getTime() - (LIMITS.usage.counter_days - 1) * DAY_MS)

@@ -3,7 +3,6 @@ import type { ReasonOf } from '../../../contract/errors.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Prices, SpendChoice } from './spend.ts'
 
-/** Prices of an organization's plan, and its overage policy. */
 export interface SpendRow extends Prices, SpendChoice {
   /** 0: no policy was ever set. */
   version: number

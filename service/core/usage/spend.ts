@@ -6,7 +6,6 @@ import type { AllowanceState } from '../admission/allowance.ts'
 import { allowancesUsed, isUsedUp, type Granted, type Included } from './allowances.ts'
 import type { Period } from './period.ts'
 
-/** Price of a plan per billing period, and the rate of each unit beyond its allowances. */
 export interface Prices extends Included {
   currency: string | null
   price_minor: number | null
@@ -14,7 +13,6 @@ export interface Prices extends Included {
   ram_gib_hour_minor: number | null
 }
 
-/** An organization's overage policy. */
 export interface SpendChoice {
   overage_enabled: boolean
   spend_cap_minor: number | null
@@ -22,7 +20,6 @@ export interface SpendChoice {
   enabled_in: Date | null
 }
 
-/** All inputs of charges and of the cap. */
 export interface SpendFacts {
   prices: Prices
   choice: SpendChoice

@@ -2,7 +2,6 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { IDLE_BASES } from '../../../contract/schemas/workspaces.ts'
 import { learnedSeconds, type IdleGaps } from './idle-gaps.ts'
 
-/** Inputs of a workspace's idle rules: columns of its row, and the defaults of its template version. */
 export interface IdleFacts {
   lifetime: 'persistent' | 'session'
   idle_policy: string | null

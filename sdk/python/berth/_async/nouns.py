@@ -133,7 +133,7 @@ class AsyncEgress(_AsyncNoun):
 
 
 class AsyncUsage(_AsyncNoun):
-    """Returns usage over time. ``query``: ``granularity``, ``meter``, ``workspace_id`` and the others of the route."""
+    """Usage, spend and plans. ``query``: ``granularity``, ``meter``, ``workspace_id`` and the others of the route."""
 
     async def summary(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.UsageSummary:
         answer: types.UsageSummary = await self._in_organization("GET", "/usage/summary", organization, wait_seconds)

@@ -2,7 +2,6 @@ import { type Bytes, fromBase64, joined, toBase64, utf8 } from '../bytes.ts'
 import type { ExecSession, ExecStdin, Execution } from '../schemas.ts'
 import { notFound, now, type Place, type Program, Refused, Session, type State } from './state.ts'
 
-/** Programs of every double. */
 export const BUILT_IN: Record<string, Program> = {
   true: () => 0,
   false: () => 1,
@@ -174,7 +173,6 @@ export function pageOf(sessions: Place['sessions'], query: URLSearchParams): obj
   return { data: rows.slice(from, to), next_cursor: to < rows.length ? String(to) : null }
 }
 
-/** Yields the output from these offsets on, and the exit event. */
 export async function* eventsOf(
   session: Session,
   from: Readonly<Record<'stdout' | 'stderr', number>>,

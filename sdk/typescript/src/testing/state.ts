@@ -4,7 +4,6 @@ import type { ExecSession, Execution, Operation, Workspace } from '../schemas.ts
 /** Implements a command of the double. @returns its exit code; undefined: 0 */
 export type Program = (run: Run) => number | undefined | Promise<number | undefined>
 
-/** Inputs and outputs of a program. */
 export interface Run {
   argv: readonly string[]
   env: Readonly<Record<string, string>>
