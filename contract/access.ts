@@ -87,12 +87,12 @@ export function toolOf({ access }: { access: Access }): Tool | 'any' | null {
   return access.kind === 'tool_token' ? access.tool : null
 }
 
-/** Whether a role is excluded, so that the person's role must be read. */
+/** Returns whether a role is excluded, so that the person's role must be read. */
 export function dependsOnRole({ roles }: PrincipalAccess): boolean {
   return ROLES.some((role) => !roles.includes(role))
 }
 
-/** Whether an authenticated caller may get 403 without a reason. */
+/** Returns whether an authenticated caller may get 403 without a reason. */
 export function mayForbid(access: Access): boolean {
   if (access.kind === 'principal') return dependsOnRole(access) || access.keys === 'forbidden' || access.keys === 'with_tool'
   return access.kind === 'tool_token'

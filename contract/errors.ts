@@ -56,7 +56,7 @@ export type AppCode = keyof typeof APP_CODES
 export type CellCode = keyof typeof CELL_CODES
 export type Surface = 'app' | 'cell'
 
-/** In a route's errors: the code without a reason. */
+/** Marks a code without a reason in a route's errors. */
 export const ALONE = [null] as const
 
 /** Reasons of a plan that refuses every start, on either surface. */
@@ -259,7 +259,7 @@ const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonl
   cell: {},
 }
 
-/** Whether the same request may succeed later. */
+/** Returns whether the same request may succeed later. */
 export function isRetryable(surface: Surface, code: string, reason: string | null): boolean {
   const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
   return codes[code]?.retryable === true || (reason !== null && (RETRYABLE_REASONS[surface][code]?.includes(reason) ?? false))

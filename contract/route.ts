@@ -62,7 +62,7 @@ interface RouteOf<S extends Surface, C extends string> {
 }
 
 export type AppRoute = RouteOf<'app', AppCode>
-/** How a gateway call uses its workspace; admission follows from it. */
+/** Use of the workspace by a gateway call; admission follows from it. */
 interface WorkspaceUse {
   /** Modes of workspaces that the route serves; absent: all. It refuses others in any state, without waking them. */
   modes?: readonly Mode[]
@@ -85,7 +85,7 @@ export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean
   return modes === undefined || modes.includes(mode)
 }
 
-/** Whether a call is served while a snapshot is captured, since it changes nothing. Messages of a WebSocket count as changes. */
+/** Returns whether a call is served while a snapshot is captured, since it changes nothing. Messages of a WebSocket count as changes. */
 export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
   return read_only === true || (method === 'GET' && websocket === undefined)
 }

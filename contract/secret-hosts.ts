@@ -24,7 +24,7 @@ const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
 /** Visible ASCII, with inner spaces. */
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
-/** Whether a value can be injected into requests. Pure. */
+/** Returns whether a value can be injected into requests. Pure. */
 export function isHeaderValue(value: string): boolean {
   return HEADER_VALUE.test(value)
 }

@@ -56,7 +56,7 @@ function overlap(one: Network, other: Network): boolean {
   return contains(one, other) || contains(other, one)
 }
 
-/** Whether every address of the network is in one of `by`; several networks may cover it together. */
+/** Returns whether every address of the network is in one of `by`; several networks may cover it together. */
 export function isCovered(network: Network, by: readonly Network[]): boolean {
   if (by.some((one) => contains(one, network))) return true
   const inside = by.filter((one) => contains(network, one))

@@ -39,7 +39,7 @@ export function normalHost(given: string): NormalHost {
 
 const IP_MESSAGE = 'is an address: public networks go into cidrs'
 
-/** Whether each `xn--` label is the encoding of its decoded text. IDNA passes ASCII-only names through unchecked. */
+/** Returns whether each `xn--` label is the encoding of its decoded text. IDNA passes ASCII-only names through unchecked. */
 function isTrueIdna(ascii: string): boolean {
   const encoded = ascii.split('.').filter((label) => label.startsWith('xn--'))
   return encoded.every((label) => {

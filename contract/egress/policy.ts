@@ -31,7 +31,7 @@ export const DENY_ALL: EgressPolicy = { mode: 'deny_all', rules: [], cidrs: [] }
 
 export const EGRESS_PORTS_DEFAULT: readonly number[] = [443]
 
-/** Whether a rule's host covers the name: `*.` is exactly one label. */
+/** Returns whether a rule's host covers the name: `*.` is exactly one label. */
 export function hostCovers(host: string, name: string): boolean {
   if (host === name) return true
   return host.startsWith('*.') && !name.startsWith('*.') && name.slice(name.indexOf('.') + 1) === host.slice(2)

@@ -10,7 +10,7 @@ export type Translated = { recipe: Recipe; warnings: DockerfileProblem[] } | { p
 /** State of the translation so far. */
 interface State {
   base: string | null
-  /** From ARG: visible to instructions and commands, but not to workspaces. */
+  /** Values of ARG: visible to instructions and commands, but not to workspaces. */
   args: Map<string, string>
   /** ARGs before FROM: visible to FROM, and to a later ARG of the same name. */
   outer_args: Map<string, string>

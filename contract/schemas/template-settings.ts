@@ -165,7 +165,7 @@ function stepProblems({ start = [], services = [] }: Pick<TemplateSettings, 'sta
   ]
 }
 
-/** Whether a machine of this version has start commands or services to wait for. */
+/** Returns whether a machine of this version has start commands or services to wait for. */
 export function hasStartup({ start = [], services = [] }: Pick<TemplateSettings, 'start' | 'services'>): boolean {
   return start.length + services.length > 0
 }

@@ -32,7 +32,7 @@ export const TemplateList = List(Template, 'TemplateList')
 
 export const WARM_STATES = ['none', 'making', 'ready', 'failed'] as const
 
-/** For versions with settings.warm: whether a host has a warm sandbox of it. */
+/** State of the warm sandbox of a version with settings.warm. */
 export const WarmVersion = Type.Object(
   {
     state: Word(WARM_STATES, {

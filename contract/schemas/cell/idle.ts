@@ -23,7 +23,7 @@ export const Awake = Type.Object({
 
 export const RESIDENCY_REASONS = ['operation', 'use', 'keepalive', 'wake_hint', 'command', 'busy', 'recent', 'never_parked'] as const
 
-/** Whether the machine runs or is parked, and why it is not parked (Cell, "Parking"). */
+/** State of the machine, running or parked, and why it is not parked (Cell, "Parking"). */
 export const Residency = Type.Object(
   {
     state: Nullable(Word(['resident', 'frozen', 'hibernated', 'restoring'], { description: 'null: it does not run' })),

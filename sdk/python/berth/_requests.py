@@ -86,7 +86,7 @@ def deadline_of(wait_seconds: float | None, otherwise: float = CALL_SECONDS) -> 
 
 
 def may_repeat(error: BerthError, repeats: Repeats) -> bool:
-    """Whether the same request may be sent again after this error."""
+    """Returns whether the same request may be sent again after this error."""
     if isinstance(error, DeadlineError) or error.reason in _LASTING_REASONS:
         return False
     # A proxy's refusal has no request id, and the proxy may have passed the request on.

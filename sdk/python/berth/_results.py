@@ -53,7 +53,7 @@ class CommandResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it exited by itself with code 0."""
+        """True if it exited by itself with code 0."""
         return self.state == "exited" and self.exit_code == 0
 
     @property

@@ -20,7 +20,7 @@ _TELL_AFTER_SECONDS = 2.0
 class Contact:
     """State of the connection to the service."""
 
-    #: Whether the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait.
+    #: True if the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait.
     is_made: bool = False
 
 

@@ -30,7 +30,7 @@ class BerthError(Exception):
         self.reason: str | None = reason if isinstance(reason, str) else None
         #: HTTP status; 0: there was no answer.
         self.status = status
-        #: Whether the same request may succeed later.
+        #: True if the same request may succeed later.
         self.retryable = retryable
         self.request_id = request_id
         #: The operation that blocks the request, or that failed.

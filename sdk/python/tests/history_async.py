@@ -8,10 +8,10 @@ from typing import Any, Callable
 
 from berth import AsyncBerth, AsyncWorkspace
 
-#: What happens beside a command, and how often in a hundred.
+#: Disturbances during a command, each with its probability in percent.
 TROUBLES = {"suspend": 24, "cell/kill": 5, "cell/stop": 4, "api/kill": 4, "api/stop": 3}
 BYTES_MAX = 20_000
-#: Where what happens beside commands goes on, of all histories.
+#: Threads that run the disturbances of all histories.
 BESIDE = ThreadPoolExecutor(64)
 
 

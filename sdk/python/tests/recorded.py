@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from berth import BerthError
 
-#: What is called by the words of the language, in the names of the client for threads.
+#: Methods that Python syntax calls, by their names in the client for threads.
 _WORDS = {"__iter__": "__iter__", "__aiter__": "__iter__", "__exit__": "__exit__", "__aexit__": "__exit__"}
 _KINDS = {"Berth": "berth", "Workspace": "ws", "Command": "command", "Terminal": "terminal", "List": "list"}
 
@@ -26,9 +26,9 @@ class Seen:
     """Methods by their names: ``berth.secrets.list``."""
 
     def __init__(self) -> None:
-        #: Which the service answered.
+        #: Methods that the service answered.
         self.called: set[str] = set()
-        #: Of all that there was.
+        #: All methods of the recorded objects.
         self.there: set[str] = set()
         #: Requests: their methods and paths.
         self.requests: set[str] = set()

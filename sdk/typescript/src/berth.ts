@@ -47,7 +47,7 @@ export interface BerthOptions {
 export interface OpenOptions extends Omit<OpenRequest, 'key' | 'template'>, Caps, CallOptions {
   /** Template of a new workspace. Default: `base`. */
   template?: string
-  /** Whether calls resume the workspace when it is suspended. Default: true. */
+  /** True if calls resume the workspace when it is suspended. Default: true. */
   wake?: boolean
 }
 

@@ -19,7 +19,7 @@ export class BerthError extends Error {
   readonly reason: string | null
   /** HTTP status; 0: there was no answer. */
   readonly status: number
-  /** Whether the same request may succeed later. */
+  /** True if the same request may succeed later. */
   readonly retryable: boolean
   readonly requestId: string | null
   /** The operation that blocks the request, or that failed. */

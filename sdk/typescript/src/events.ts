@@ -9,11 +9,11 @@ export interface ErrorEvent {
   type: 'error'
   error: Omit<Refusal, 'status'>
 }
+
 /** A heartbeat comes every 15 seconds: after a longer silence the connection is taken as lost. */
-/** A heartbeat comes every 15 seconds: whoever says nothing for longer is not there. */
 const SILENCE_MS = 45_000
+
 /** Yields the events of one answer, one per line. Throws a ConnectionError where it breaks off. */
-/** The events of one answer, one a line. Throws a ConnectionError where it breaks off. */
 export async function* eventsOf<Event>(gateway: Gateway, request: Request, deadline: Deadline): AsyncGenerator<Event> {
   const silence = new AbortController()
   const until = { ...deadline, signal: AbortSignal.any([deadline.signal, silence.signal]) }

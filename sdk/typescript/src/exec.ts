@@ -47,7 +47,7 @@ export interface CommandResult {
   exitCode: number | null
   termSignal: string | null
   timedOut: boolean
-  /** Whether it exited by itself with code 0. */
+  /** True if it exited by itself with code 0. */
   ok: boolean
   /** Set where it failed after the workspace killed one of its processes: `out_of_memory`, `process_limit`. */
   reason: ExecSession['reason'] | null

@@ -30,7 +30,7 @@ export interface Manner {
   open?: OpenRequest | undefined
   agent_label?: string | undefined
   tools?: OpenRequest['tools'] | undefined
-  /** Whether a call on a suspended workspace resumes it. */
+  /** True if a call on a suspended workspace resumes it. */
   wake: boolean
 }
 

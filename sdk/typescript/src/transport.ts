@@ -42,7 +42,7 @@ export type Read<T> = (response: Response) => Promise<T> | T
 
 /** State of the connection to the service. */
 export interface Contact {
-  /** Whether the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait. */
+  /** True if the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait. */
   is_made: boolean
   readonly notices: Notices
 }

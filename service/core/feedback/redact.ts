@@ -29,7 +29,7 @@ export function redact(text: string): string {
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Whether a word looks random: hexadecimal, or mixed case with digits. UUIDs and paths are kept, since feedback refers to them. */
+/** Returns whether a word looks random: hexadecimal, or mixed case with digits. UUIDs and paths are kept, since feedback refers to them. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
   const letters_min = word.startsWith('/') ? 24 : 16 // a path may contain long names

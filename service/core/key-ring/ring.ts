@@ -12,7 +12,7 @@ import { activeOf, FIRST_KEY_ID, PURPOSES, type Purpose } from './purposes.ts'
 export interface KeyRing {
   /** Returns the id of the active key, followed by `bytes` bytes of the HMAC. */
   sign(bytes: number, ...parts: (string | Buffer)[]): Buffer
-  /** Whether a key of the ring made this signature. Without a key id, the first key is tried. */
+  /** Returns whether a key of the ring made this signature. Without a key id, the first key is tried. */
   verifies(signed: Buffer, bytes: number, ...parts: (string | Buffer)[]): boolean
 }
 

@@ -19,7 +19,7 @@ export async function writeCredentials(tx: ChangeTx, person_id: string, change: 
   await tx.updateTable('person_credentials').set(change).where('person_id', '=', person_id).execute()
 }
 
-/** Whether the checked password is still current; locks it. It may have been replaced since the check. */
+/** Returns whether the checked password is still current; locks it. It may have been replaced since the check. */
 export async function holdPassword(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
   const row = await tx
     .selectFrom('person_credentials')

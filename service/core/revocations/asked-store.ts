@@ -3,7 +3,7 @@ import type { RevocationScope } from './words.ts'
 import { idOf } from './words.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Whether a process owns the cell: it has the lock of service/cell/operations/ownership.ts, a 64-bit hash in two halves. */
+/** SQL condition: a process owns the cell, and has the lock of service/cell/operations/ownership.ts, a 64-bit hash in two halves. */
 const LOCKED = sql`exists (
   select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
     and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || cells.id, 0))`

@@ -17,7 +17,7 @@ export interface SecretUser {
   workspace_id: string | null
 }
 
-/** Whether a workspace may use a live secret of its scope with these tools. Pure. */
+/** Returns whether a workspace may use a live secret of its scope with these tools. Pure. */
 export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Tool[]): boolean {
   const { allowed_project_ids, allowed_workspace_ids, allowed_tools } = terms
   if (allowed_project_ids !== null && !allowed_project_ids.includes(user.project_id)) return false
@@ -25,7 +25,7 @@ export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Too
   return tools.every((tool) => allowed_tools.includes(tool))
 }
 
-/** Whether commands and terminals may use the secret, as a binding requires (App, "Workspace secrets replace"). Pure. */
+/** Returns whether commands and terminals may use the secret, as a binding requires (App, "Workspace secrets replace"). Pure. */
 export function mayBeBound(terms: SecretTerms, user: SecretUser): boolean {
   return mayUse(terms, user, TOOLS_OF_BINDINGS)
 }

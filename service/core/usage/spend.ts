@@ -34,7 +34,7 @@ type Line = SpendCapView['lines'][number]
 
 const WARNING_PERCENT = LIMITS.spend.warning_percent
 
-/** Whether overage can be charged: the plan has a price, and a rate for each limited allowance. */
+/** Returns whether overage can be charged: the plan has a price, and a rate for each limited allowance. */
 export function hasOverage(prices: Prices): prices is Prices & { currency: string; price_minor: number } {
   const { currency, price_minor, cpu_hours, ram_gib_hours, cpu_hour_minor, ram_gib_hour_minor } = prices
   if (currency === null || price_minor === null || price_minor < LIMITS.spend.cap_minor_min) return false

@@ -18,7 +18,7 @@ export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources 
   return { cpu_millis: of('cpu_millis'), memory_mib: of('memory_mib'), disk_gib: of('disk_gib') }
 }
 
-/** Whether a ceiling is below the requested cap. */
+/** Returns whether a ceiling is below the requested cap. */
 export function isCut(caps: Partial<Resources>, ceilings: Resources): boolean {
   return RESOURCES.some((resource) => (caps[resource] ?? 0) > ceilings[resource])
 }

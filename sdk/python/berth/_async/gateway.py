@@ -31,7 +31,7 @@ class Manner:
     open: Mapping[str, Any] | None = None
     #: Body of token requests.
     grant: Mapping[str, Any] | None = None
-    #: Whether a call on a suspended workspace resumes it.
+    #: True if a call on a suspended workspace resumes it.
     wake: bool = True
 
 
