@@ -38,8 +38,8 @@ export interface BerthOptions {
   /** For terminals. Default: the platform's own, or that of the package `ws` on Node.js before 22. */
   WebSocket?: typeof WebSocket
   /**
-   * Called once for each wait of more than 2 seconds, for capacity or an unanswering service, and for options of an open that an existing
-   * workspace ignores. Default: console.warn. null: no notices.
+   * Called once for each wait of more than 2 seconds, for capacity or an unanswering service. Also called for options that an open
+   * ignores on an existing workspace. Default: console.warn. null: no notices.
    */
   onNotice?: ((text: string) => void) | null
 }

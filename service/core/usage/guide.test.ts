@@ -16,7 +16,6 @@ const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 const used = (cpu_hours: number): Units => ({ ...NOTHING, cpu_seconds: Math.round(cpu_hours * 3600) })
 const TEAM = { cpu_hours: 100, ram_gib_hours: 400, currency: 'EUR', price_minor: 5000, cpu_hour_minor: 10, ram_gib_hour_minor: 3 }
 
-/** Asserts that the guide contains the text. */
 const says = (text: string) => assert.ok(GUIDE.includes(text), `docs/guides/usage.md does not say: ${text}`)
 
 test("the guide's example of overage matches the charges", () => {

@@ -78,8 +78,8 @@ export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts):
 }
 
 /**
- * Returns how long a command that the guest reports keeps the workspace awake: an hour from now, and at most the longest time limit after
- * the last activity. The guest is asked again within the hour.
+ * Returns until when a command that the guest reports keeps the workspace awake. The limit is an hour from now, and the longest time
+ * limit after the last activity. The guest is asked again within the hour.
  */
 export function countsUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
   const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
