@@ -9,10 +9,10 @@ from typing import Any, Callable
 
 from berth import Berth, Workspace
 
-#: What happens beside a command, and how often in a hundred.
+#: Disturbances during a command, each with its probability in percent.
 TROUBLES = {"suspend": 24, "cell/kill": 5, "cell/stop": 4, "api/kill": 4, "api/stop": 3}
 BYTES_MAX = 20_000
-#: Where what happens beside commands goes on, of all histories.
+#: Threads that run the disturbances of all histories.
 BESIDE = ThreadPoolExecutor(64)
 
 
@@ -38,7 +38,7 @@ def history(seed: int, url: str, key: str, trouble: Callable[[str, str], None]) 
             ws.files.write("/home/user/log", name, append=True)
         for each in under_way:
             each.result()
-        # It runs again, whoever has suspended it: the fake host's disks are read by nobody while their workspace sleeps.
+        # This resumes the workspace: the fake host cannot read the disk of a sleeping one.
         count(ws, "z", 0, begin)
         ran = [ws.files.read_text(f"/home/user/runs-{name}") for name in names]
         log = ws.files.read_text("/home/user/log")

@@ -336,7 +336,7 @@ def saved(berth: Any, ws: Any, person: Any) -> None:
 def recipes(berth: Any, ws: Any, person: Any) -> None:
     """languages and packages that recipes may name are told"""
     assert "node" in [each["name"] for each in berth.templates.languages()]
-    # Where a service looks for packages is a setting: one that looks nowhere says so.
+    # A service without a package source, which is a setting, refuses.
     try:
         berth.templates.packages("git")
     except BerthError as error:
@@ -373,11 +373,11 @@ def people(berth: Any, ws: Any, person: Any) -> None:
     email = f"{unique('guest')}@example.com"
     invited = person.members.invite(email=email, role="member")
     assert email in [each["email"] for each in person.members.invitations().all()]
-    # It was sent a moment ago.
+    # The mail was sent a moment ago.
     refused(lambda: person.members.resend_invitation(invited["id"]))
     person.members.delete_invitation(invited["id"])
     owner = (person.members.list().all())[0]["person_id"]
-    # An organization keeps an owner: the last one is neither changed nor removed.
+    # The last owner of an organization can be neither changed nor removed.
     refused(lambda: person.members.update(owner, role="member"))
     refused(lambda: person.members.remove(owner))
     key = person.keys.create(["exec"], name="made", project=project)

@@ -20,7 +20,7 @@ class App:
     def __init__(self, url: str, api_key: str, project: str | None, organization: str | None, version_check: bool) -> None:
         self.url = url
         self.client = platform.http_client()
-        #: Shared by the tools of all workspaces: one service answers them all.
+        #: Shared by the tools of all workspaces, which the same service answers.
         self.contact = Contact()
         self._api_key = api_key
         self._project = project
@@ -38,7 +38,7 @@ class App:
         return answer
 
     def ended(self, operation_id: str, deadline: Deadline, seen: types.Operation | None = None) -> types.Operation:
-        """Returns when it is over, however it ended. ``seen``: the operation, as far as the caller knows it."""
+        """Waits until the operation has completed, with any result. ``seen``: the operation as last read by the caller."""
         try:
             return self._ended(operation_id, deadline, seen)
         except DeadlineError as error:
@@ -62,7 +62,7 @@ class App:
             attempt += 1
 
     def succeeded(self, operation: types.Operation, deadline: Deadline) -> types.Operation:
-        """Returns when it has succeeded; raises an OperationError when it ended otherwise."""
+        """Waits until the operation has succeeded; raises an OperationError when it ended otherwise."""
         last = self.ended(operation["id"], deadline, operation) if operation["completed_at"] is None else operation
         if last["state"] != "succeeded":
             raise OperationError(last)
@@ -71,7 +71,7 @@ class App:
     def operate(
         self, request: Request, wait: bool, wait_seconds: float | None, path: tuple[str, ...] = ()
     ) -> Any:
-        """Begins an operation, which is in the answer below ``path``, and waits for it where that is asked for."""
+        """Starts an operation, found in the answer under ``path``, and waits for it on request."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         answer = self.send(request, deadline)
         operation = answer
@@ -83,7 +83,7 @@ class App:
         return answer if path else last
 
     def me(self) -> types.Principal:
-        """Who calls. Asked once."""
+        """The caller's identity, requested once."""
         if self._me is None:
             self._me = self.call(Request("GET", "/v1/me"))
         return self._me
@@ -104,7 +104,7 @@ class App:
         return _only_one([(each["id"], each["name"]) for each in projects], "project")
 
     def persons_project_id(self) -> str | None:
-        """Of a person, whose call has to name a project. None: the credential is a project's own key."""
+        """The project for a person's session, whose calls must name one. None: the credential is a project's own key."""
         if self._project is None and not self._api_key.startswith("sfu_"):
             return None
         return self.project_id(None)
@@ -122,7 +122,7 @@ class App:
         return self.url, self._api_key
 
     def _repair(self, error: BerthError, deadline: Deadline) -> bool:
-        """A refusal that names an operation is over when that operation is."""
+        """Waits for the operation that a refusal names; then the request may be repeated."""
         if error.status != 409 or error.operation_id is None or not error.retryable:
             return False
         self.ended(error.operation_id, deadline)
@@ -133,7 +133,7 @@ _CHOICES_MAX = 10
 
 
 def _only_one(choices: list[tuple[str, str]], noun: str) -> str:
-    """A person may belong to several. The client chooses none of them."""
+    """Returns the only choice. Raises where there are several: the client picks none by itself."""
     if not choices:
         raise TypeError(f"This person's session has no {noun}")
     if len(choices) == 1:

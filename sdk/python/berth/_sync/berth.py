@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/berth.py. Do not change it by hand.
-"""One service, as one caller."""
+"""A client of one service, with one credential."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Berth:
-    """``url`` and ``api_key`` are BERTH_URL and BERTH_API_KEY where they are not given.
+    """``url`` and ``api_key`` default to BERTH_URL and BERTH_API_KEY.
 
-    ``project`` and ``organization``: for a person's session, those of calls that name none. Absent: BERTH_PROJECT and BERTH_ORGANIZATION,
-    else the only one that there is. What a call waits for, and what an open does not follow, is a warning of the logger ``berth``.
+    ``project`` and ``organization``: for a person's session, those of calls that name none. Default: BERTH_PROJECT and
+    BERTH_ORGANIZATION, else the person's only one. The logger ``berth`` warns of long waits, and of options that an open ignores.
 
-    ``version_check=False``, or BERTH_NO_VERSION_CHECK: the library does not ask whether the service still supports its version.
+    ``version_check=False``, or BERTH_NO_VERSION_CHECK: do not check whether the service supports this version.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Berth:
         key = (api_key or os.environ.get("BERTH_API_KEY") or "").strip()
         if not key:
             raise TypeError("An API key is needed: give `api_key`, or set BERTH_API_KEY")
-        # A library below names the header that it refuses, with what is in it.
+        # httpx would include the invalid header's value in its error.
         if not re.fullmatch(r"[\x21-\x7e]+", key):
             raise ValueError("The API key has characters that no key has")
         self._app = app = App(
@@ -91,10 +91,10 @@ class Berth:
         wake: bool = True,
         wait_seconds: float | None = None,
     ) -> Workspace:
-        """Opens a key: makes its workspace on first use, and finds, resumes or restarts it afterwards. Returns when it is ready.
+        """Opens a workspace by key: creates it on first use, else finds, resumes or restarts it. Returns when it is ready.
 
-        ``template``: of a key that is new; None: ``base``. Sizes are those of ``caps``. ``wake``: whether calls on it resume it when it is
-        suspended.
+        ``template``: of a new workspace; None: ``base``. Sizes are those of ``caps``. ``wake``: whether calls resume the workspace when
+        it is suspended.
         """
         caps = caps_of(caps, cpu_millis, memory_mib, disk_gib)
         project_id = project_id or self._app.persons_project_id()
@@ -109,19 +109,19 @@ class Berth:
         return Workspace(self._app, answer["workspace"], manner, answer["tool_token"])
 
     def workspace(self, id: str, *, wake: bool = True, wait_seconds: float | None = None) -> Workspace:
-        """A workspace that is there, by its id. It is not resumed by this."""
+        """Returns an existing workspace by id, without resuming it."""
         view = self._app.call(Request("GET", f"/v1/workspaces/{id}"), wait_seconds)
         return Workspace(self._app, view, Manner(wake=wake), None)
 
     def find(self, key: str, *, wake: bool = True, wait_seconds: float | None = None) -> Workspace | None:
-        """A workspace that is there, by its key; None where there is none."""
+        """Returns an existing workspace by key; None: there is none."""
         for view in self.workspaces(key_prefix=key, lifetime="any", purpose="any", wait_seconds=wait_seconds):
             if view["key"] == key:
                 return Workspace(self._app, view, Manner(wake=wake), None)
         return None
 
     def workspaces(self, *, wait_seconds: float | None = None, **query: Any) -> List[types.Workspace]:
-        """``query``: ``key_prefix``, ``state``, ``lifetime`` and the others that the route takes."""
+        """Lists workspaces. ``query``: ``key_prefix``, ``state``, ``lifetime`` and the other parameters of the route."""
         return list_of(self._app.call, "/v1/workspaces", query, wait_seconds)
 
     def operation(self, id: str, *, wait_seconds: float | None = None) -> types.Operation:
@@ -129,7 +129,7 @@ class Berth:
         return found
 
     def wait_for_operation(self, id: str, *, wait_seconds: float | None = None) -> types.Operation:
-        """Returns when it is over, however it ended."""
+        """Returns when the operation has completed, with any result."""
         return self._app.ended(id, deadline_of(wait_seconds, OPERATION_SECONDS))
 
     def me(self) -> types.Principal:
@@ -142,7 +142,7 @@ class Berth:
     def feedback(
         self, message: str, *, category: str | None = None, context: Mapping[str, str] | None = None, wait_seconds: float | None = None
     ) -> types.Feedback:
-        """Tells whoever operates the service what was wrong, missing or good."""
+        """Sends feedback to the operators of the service."""
         json = given(message=message, category=category, context=context)
         told: types.Feedback = self._app.call(Request("POST", "/v1/feedback", json=json, repeats="keyed"), wait_seconds)
         return told
@@ -158,8 +158,8 @@ class Berth:
         key: bool | str = False,
         wait_seconds: float | None = None,
     ) -> Any:
-        """Any route of the application API. A change is repeated by itself only with ``key``, which the routes marked so in the
-        reference take."""
+        """Calls any route of the application API. Retries a change only with ``key``, which the routes so marked in the reference
+        accept."""
         asked = Request(method, path, query=query or {}, json=json, headers=headers or {}, key=key)
         return self._app.call(asked, wait_seconds)
 
@@ -183,7 +183,7 @@ class Berth:
             except DeadlineError as error:
                 if error.operation_id is not None:
                     raise
-                # The request may have begun what no answer has named yet: the key finds it.
+                # The open may have started without an answer: the key finds it.
                 message = f"The time for this call is over; the open of {json['key']} may go on: open the same key again"
                 raise DeadlineError(message) from error
             operation = answer["operation"]

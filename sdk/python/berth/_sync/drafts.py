@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/drafts.py. Do not change it by hand.
-"""Drafts of templates: the next version, worked on in a workspace. A template has at most one draft, by its slug."""
+"""Drafts: the next version of a template, edited in a workspace. A template has at most one draft, named by its slug."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Drafts:
         wait_seconds: float | None = None,
         **fields: Any,
     ) -> Workspace:
-        """Returns the workspace of the draft when it runs. A template that is not there is made, of ``base``, which is
-        ``slug@version``."""
+        """Opens the draft and returns its workspace when it runs. Creates the template from ``base`` (``slug@version``) where it does
+        not exist."""
         json = {"project_id": self._app.project_id(project), **given(base=base, display_name=display_name), **fields}
         return started(self._app, _draft(slug), json, wait_seconds)
 
@@ -41,7 +41,7 @@ class Drafts:
         return found
 
     def capture(self, slug: str, *, label: str | None = None, wait_seconds: float | None = None) -> types.DraftState:
-        """Keeps what the draft holds now, and the draft goes on. Returns when it is kept."""
+        """Captures the draft's present state, and returns when it is stored. The draft continues."""
         place = f"{_draft(slug)}/states"
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         operation = self._app.send(Request("POST", place, json=given(label=label), key=True), deadline)
@@ -53,38 +53,38 @@ class Drafts:
         raise TypeError("A state that was captured is not among those of the draft")
 
     def states(self, slug: str, *, wait_seconds: float | None = None) -> List[types.DraftState]:
-        """The newest first. ``delete_checkpoint(state["checkpoint_id"])`` of the draft's workspace gives one up."""
+        """Lists states, newest first. ``delete_checkpoint(state["checkpoint_id"])`` on the draft's workspace deletes one."""
         return list_of(self._app.call, f"{_draft(slug)}/states", None, wait_seconds)
 
     def test(
         self, slug: str, *, state_id: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> Workspace:
-        """A session workspace that boots on a state: on the newest where ``state_id`` does not say another."""
+        """Starts a session workspace from the state ``state_id``; default: the newest."""
         return started(self._app, f"{_draft(slug)}/test-instances", {**given(state_id=state_id), **fields}, wait_seconds)
 
     def test_instances(
         self, slug: str, *, include_ended: bool | None = None, wait_seconds: float | None = None
     ) -> List[types.Workspace]:
-        """Those that live, unless ``include_ended`` asks for all."""
+        """Lists live test instances; with ``include_ended`` all of them."""
         return list_of(self._app.call, f"{_draft(slug)}/test-instances", {"include_ended": include_ended}, wait_seconds)
 
     def publish(
         self, slug: str, *, state_id: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.TemplateBuild:
-        """Begins to make a version of a state, or of what the draft holds now. ``templates.wait_for_build`` waits for it. ``fields``
-        are those of the route: ``auto_publish``, ``settings`` and others."""
+        """Starts a build of a version from a state, or from the draft's present state. ``templates.wait_for_build`` waits for it.
+        ``fields``: ``auto_publish``, ``settings`` and the others of the route."""
         asked = Request("POST", f"{_draft(slug)}/publish", json={**given(state_id=state_id), **fields}, key=True)
         answer: types.SaveAsTemplateResponse = self._app.call(asked, wait_seconds)
         return answer["build"]
 
     def discard(self, slug: str, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
-        """Deletes the draft with its states. Its test instances end; versions that were published stay."""
+        """Deletes the draft and its states, and ends its test instances. Published versions stay."""
         operation: types.Operation = self._app.operate(Request("DELETE", _draft(slug), key=True), wait, wait_seconds)
         return operation
 
 
 def started(app: App, path: str, json: Mapping[str, Any], wait_seconds: float | None) -> Workspace:
-    """Asks for a workspace, and returns it when it runs."""
+    """Requests a workspace and waits until it runs."""
     deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
     answer = app.send(Request("POST", path, json=json, headers=PREFER_WAIT, key=True), deadline)
     if answer["operation"] is not None:

@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/events.py. Do not change it by hand.
-"""Events of streams, one a line."""
+"""Event streams, one event per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .gateway import Gateway
 
 
 def events_of(gateway: Gateway, request: Request, deadline: Deadline) -> Generator[Mapping[str, Any], None]:
-    """The events of one answer. Raises a ConnectionFailedError where it breaks off."""
+    """Yields the events of one answer. Raises a ConnectionFailedError where it breaks off."""
     response = gateway.begin(request, deadline)
     rest: list[bytes] = []
     try:
@@ -25,7 +25,7 @@ def events_of(gateway: Gateway, request: Request, deadline: Deadline) -> Generat
                 deadline.check()
                 yield json.loads(b"".join([*rest, line]))
                 rest = []
-            # What follows the last line break is no line yet; where the stream breaks off there, it never is one.
+            # An incomplete last line waits for more; it is dropped where the stream breaks off.
             rest.append(last)
     except httpx.TransportError as cause:
         deadline.check()

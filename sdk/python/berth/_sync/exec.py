@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 
 OnOutput = Callable[[OutputChunk], object]
 
-#: Of one request.
 STDIN_BYTES_MAX = 1 << 20
 
 
 class Command:
-    """A command of a workspace with a machine. It runs on whether or not anybody listens."""
+    """A command of a workspace with a machine. It keeps running when no client is connected."""
 
     def __init__(self, gateway: Gateway, id: str, record: Mapping[str, Any] | None = None, stdin_bytes: int | None = None) -> None:
         self.id = id
         self._gateway = gateway
-        #: Bytes of standard input that it has taken; None until the first write where another program may have written before.
+        #: Bytes taken from standard input; None until the first write, since another program may have written before.
         self._taken = stdin_bytes
         self._stdin = platform.Joined(self._take, STDIN_BYTES_MAX)
         self._ending = record if record is not None and record["state"] == "failed_to_start" else None
@@ -41,7 +40,7 @@ class Command:
         return f"{type(self).__name__}(id={self.id!r})"
 
     def status(self, *, wait_seconds: float | None = None) -> types.ExecSession:
-        """Its record."""
+        """Reads its record."""
         record: types.ExecSession = self._gateway.call(Request("GET", self._path()), wait_seconds)
         return record
 
@@ -52,22 +51,21 @@ class Command:
         return record
 
     def cancel(self, *, wait_seconds: float | None = None) -> types.ExecSession:
-        """SIGTERM, and SIGKILL after its grace."""
-        # Twice is no more than once.
+        """Sends SIGTERM, and SIGKILL after the grace time."""
+        # A repeated cancel has no further effect.
         asked = Request("POST", self._path("/cancel"), json={}, repeats="keyed")
         record: types.ExecSession = self._gateway.call(asked, wait_seconds)
         return record
 
     def write(self, data: str | bytes, *, wait_seconds: float | None = None) -> None:
-        """Writes to its standard input, where it was started with ``stdin_open``: each byte once, however often a request is sent.
+        """Writes to standard input of a command started with ``stdin_open``; each byte arrives once, even if the request is retried.
 
-        Returns when the command's pipe has taken all, which is as late as the command is slow. Writes are done in the order in which
-        they are called. After one that failed, all that follow fail.
+        Returns when the command's pipe has taken all bytes. Keeps the order of calls. After a failed write all later ones fail.
         """
         self._stdin.write(data.encode() if isinstance(data, str) else data, False, wait_seconds)
 
     def end(self, *, wait_seconds: float | None = None) -> None:
-        """Closes its standard input."""
+        """Closes standard input."""
         self._stdin.write(b"", True, wait_seconds)
 
     def __iter__(self) -> Iterator[OutputChunk]:
@@ -76,9 +74,9 @@ class Command:
     def output(
         self, *, stdout_offset: int = 0, stderr_offset: int = 0, follow: bool = True, wait_seconds: float | None = None
     ) -> Iterator[OutputChunk]:
-        """Its output from these offsets on, each byte once, over dropped connections, suspends and resumes, until it has ended.
+        """Yields output from these offsets until the command ends, each byte once, across lost connections, suspends and resumes.
 
-        ``follow=False``: what there is, and no waiting for more.
+        ``follow=False``: returns the present output without waiting for more.
         """
         readers = {"stdout": Reader(stdout_offset), "stderr": Reader(stderr_offset)}
         deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
@@ -119,7 +117,7 @@ class Command:
         stderr_offset: int = 0,
         wait_seconds: float | None = None,
     ) -> CommandResult:
-        """Waits for its end. It holds what the command wrote: all of what is still kept, unless offsets say otherwise."""
+        """Waits for the end of the command. The result has its output from the given offsets on, as far as it is retained."""
         parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
         for chunk in self.output(stdout_offset=stdout_offset, stderr_offset=stderr_offset, wait_seconds=wait_seconds):
             parts[chunk.stream].append(chunk.bytes)
@@ -134,7 +132,7 @@ class Command:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancels it where it still runs."""
+        """Cancels the command if it still runs."""
         if self._ending is None:
             self.cancel()
 
@@ -156,13 +154,13 @@ class Command:
         return events_of(self._gateway, Request("GET", self._path("/output"), query=query), deadline)
 
     def _take(self, data: bytes, close: bool, wait_seconds: float | None) -> None:
-        # Bytes at an offset that was taken before are dropped as a repeat.
+        # The service drops bytes below the offset as a repeat.
         taken = self._taken if self._taken is not None else self._taken_before(wait_seconds)
         while data or close:
             body = data[:STDIN_BYTES_MAX]
             query = {"offset": taken, "close": True if close and len(body) == len(data) else None}
             headers = {"content-type": "application/octet-stream"}
-            # An offset names every byte: the same request again writes nothing twice.
+            # The offset identifies every byte, so a retry writes nothing twice.
             asked = Request("POST", self._path("/stdin"), query=query, headers=headers, body=body, repeats="keyed")
             offset: int = (self._gateway.call(asked, wait_seconds))["offset"]
             data = data[offset - taken :]
@@ -181,14 +179,14 @@ class Command:
 def start_command(
     gateway: Gateway, command: str | Sequence[str], fields: Mapping[str, Any], stdin: str | bytes | None, wait_seconds: float | None
 ) -> Command:
-    """Starts a command. However often the request is sent, it runs once. A caller that leaves meanwhile does not end it."""
+    """Starts a command, once even if the request is retried. A cancelled call does not end it."""
     session_id = fields.get("session_id") or new_id()
     json = {**given(**fields), "argv": argv_of(command), **stdin_of(stdin), "session_id": session_id}
     try:
         record = gateway.call(Request("POST", "/exec", json=json, repeats="keyed"), wait_seconds)
     except DeadlineError as error:
         raise named(error, session_id) from error
-    # A start that found the command running has bytes before it, which another program wrote.
+    # If the command already ran, another program may have written to its stdin.
     given_bytes = len(stdin.encode() if isinstance(stdin, str) else stdin or b"")
     return Command(gateway, session_id, record, max(given_bytes, (record.get("stdin") or {}).get("offset", 0)))
 
@@ -202,7 +200,7 @@ def run_command(
     on_output: OnOutput | None,
     wait_seconds: float | None,
 ) -> CommandResult:
-    """Runs a command to its end, on either mode of workspace. One whose caller is cancelled or interrupted is cancelled."""
+    """Runs a command to its end, in either mode of workspace. Cancels it when the caller is cancelled or interrupted."""
     if gateway.view["mode"] == "file_first":
         return _run_execution(gateway, line, fields, stdin, check, on_output, wait_seconds)
     deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
@@ -215,7 +213,7 @@ def run_command(
         def cancel() -> None:
             _cancel_left(Command(gateway, session_id))
 
-        # Waited for, within a bound: a program that ends now, or closes its client, would take the request with it.
+        # Waits for a limited time: a program that exits or closes its client now would drop the request.
         platform.before_leaving(cancel, _LEAVE_SECONDS)
         raise
 
@@ -226,7 +224,7 @@ _START_SEEN_SECONDS = 5.0
 
 
 def _cancel_left(command: Command) -> None:
-    """Cancels a command whose caller has left. A start that was under way then may reach the workspace later than the first cancel."""
+    """Cancels a command after its caller has gone. A start may still be in flight, so a missing command is tried again."""
     deadline = Deadline(_CANCEL_SECONDS)
     until = Deadline(_START_SEEN_SECONDS)
     attempt = 0
@@ -252,7 +250,7 @@ def _run_execution(
 ) -> CommandResult:
     sent = {name: value for name, value in given(**fields).items() if name != "session_id"}
     json: dict[str, Any] = {"execution_id": new_id(), **sent, "argv": argv_of(command), **stdin_of(stdin)}
-    # The answer comes when the command has ended.
+    # The answer arrives when the command has ended.
     asked = Request("POST", "/exec", json=json, repeats="keyed", attempt_seconds=FOREVER_SECONDS)
     try:
         response = gateway.send(asked, deadline_of(wait_seconds, FOREVER_SECONDS))
@@ -268,7 +266,7 @@ def _run_execution(
 
 
 def named(error: DeadlineError, session_id: str, noun: str = "command") -> DeadlineError:
-    """What was begun goes on after the caller's time is over, so the error names it and says how to find it again."""
+    """Adds the id to a deadline error: the command continues, and the caller can find it again."""
     id = error.session_id or session_id
     message = f'The time for this call is over; command {id} may still run: ws.{noun}("{id}") finds it again'
     return DeadlineError(message, session_id=id, operation_id=error.operation_id)

@@ -1,7 +1,7 @@
 # Made by tools/sync.py from berth/_async/files.py. Do not change it by hand.
-"""Files. Paths that do not begin with ``/``, and ``~``, are of ``/home/user``.
+"""Files. Relative paths and ``~`` resolve against ``/home/user``.
 
-Reads of a suspended workspace are served from its disk, and do not wake it.
+Reads of a suspended workspace are served from its disk, without waking it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .watch import watched
 if TYPE_CHECKING:
     from .. import types
 
-#: What one request may carry. More is sent in pieces to a file beside, which then takes the place of the old one.
+#: Size limit of one request. Larger content goes in pieces into a temporary file, which then replaces the target.
 _PIECE_BYTES = 7 << 20
 
 
@@ -39,20 +39,20 @@ class Files:
         tree_revision: int | None = None,
         wait_seconds: float | None = None,
     ) -> bytes:
-        """The bytes of a file, or ``length`` of them from ``offset`` on. Raises ``not_found``, ``path_not_found`` where there is none."""
+        """Reads a file, or ``length`` bytes from ``offset`` on. Raises ``not_found``, ``path_not_found`` where there is none."""
         query = {"path": guest_path(path), "offset": offset, "length": length, "tree_revision": tree_revision}
         response = self._gateway.send(Request("GET", "/files", query=query), deadline_of(wait_seconds))
         return response.content
 
     def read_text(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> str:
-        """The same as text, in UTF-8."""
+        """Reads a file as UTF-8 text."""
         content = self.read(path, tree_revision=tree_revision, wait_seconds=wait_seconds)
         return content.decode(errors="replace")
 
     def stream(
         self, path: str, *, offset: int = 0, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> Iterator[bytes]:
-        """In pieces, resumed where a connection drops. Raises a ValueError when the file changes meanwhile."""
+        """Reads in pieces, and resumes after a lost connection. Raises a ValueError when the file changes during the read."""
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
         at, attempt = offset, 0
         seen: tuple[str | None, str | None] | None = None
@@ -88,7 +88,7 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.WriteResult:
-        """Durable when it returns, and whole or not at all, whatever its size. What is appended piece by piece can be seen half."""
+        """Writes a file of any size atomically; it is durable on return. A large append is not atomic: its pieces are visible."""
         whole = memoryview(content.encode() if isinstance(content, str) else content)
         query = {"path": guest_path(path), "mode": mode, "create_parents": create_parents, "append": append}
         if len(whole) <= _PIECE_BYTES:
@@ -109,20 +109,20 @@ class Files:
     def remove(
         self, path: str, *, recursive: bool | None = None, if_match: int | None = None, wait_seconds: float | None = None
     ) -> None:
-        """Removes a file, or an empty directory; ``recursive``: a directory with all below it, else ``conflict``, ``not_empty``."""
+        """Removes a file or an empty directory; with ``recursive`` a directory and its content, else ``conflict``, ``not_empty``."""
         asked = Request("DELETE", "/files", query={"path": guest_path(path), "recursive": recursive})
         self._change(asked, if_match, wait_seconds)
 
     def stat(
         self, path: str, *, revision: bool | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> types.FileInfo:
-        """Of a path: type, size in bytes, mode, time. ``revision=True``: the SHA-256 of a file, too, for ``patch``."""
+        """Returns type, size in bytes, mode and time. With ``revision=True`` also the SHA-256 of a file, for ``patch``."""
         query = {"path": guest_path(path), "revision": revision, "tree_revision": tree_revision}
         info: types.FileInfo = self._gateway.call(Request("GET", "/files/stat", query=query), wait_seconds)
         return info
 
     def exists(self, path: str, *, tree_revision: int | None = None, wait_seconds: float | None = None) -> bool:
-        """Whether something is at a path."""
+        """Returns whether the path exists."""
         try:
             self.stat(path, tree_revision=tree_revision, wait_seconds=wait_seconds)
             return True
@@ -134,7 +134,7 @@ class Files:
     def list(
         self, path: str, *, limit: int | None = None, tree_revision: int | None = None, wait_seconds: float | None = None
     ) -> types.FileList:
-        """What is in a directory, by name: ``entries``, and ``truncated`` where there is more than ``limit``."""
+        """Lists a directory by name: ``entries``, and ``truncated`` where there are more than ``limit``."""
         query = {"path": guest_path(path), "limit": limit, "tree_revision": tree_revision}
         found: types.FileList = self._gateway.call(Request("GET", "/files/list", query=query), wait_seconds)
         return found
@@ -148,7 +148,7 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.FileInfo:
-        """Makes a directory, and those above it. ``parents=False``: neither, and ``conflict`` where it is there. ``mode`` is octal."""
+        """Creates a directory and its parents. ``parents=False``: only the directory, ``conflict`` where it exists. ``mode`` is octal."""
         asked = Request("POST", "/files/mkdir", json=given(path=guest_path(path), parents=parents, mode=mode))
         info: types.FileInfo = self._change(asked, if_match, wait_seconds)
         return info
@@ -162,15 +162,15 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.FileInfo:
-        """Moves or renames within the workspace; ``overwrite``: in the place of what is there, else ``conflict``, ``already_exists``."""
+        """Moves or renames within the workspace. ``overwrite`` replaces the target, else ``conflict``, ``already_exists``."""
         asked = Request("POST", "/files/move", json={"from": guest_path(source), "to": guest_path(target), **given(overwrite=overwrite)})
         info: types.FileInfo = self._change(asked, if_match, wait_seconds)
         return info
 
     def search(self, path: str, pattern: str, *, wait_seconds: float | None = None, **fields: Any) -> types.SearchResult:
-        """Lines that match, of the files below a path. ``pattern`` is a literal, or an RE2 expression with ``regex=True``.
+        """Searches files below a path for matching lines. ``pattern`` is literal text, or an RE2 expression with ``regex=True``.
 
-        ``fields``: ``regex``, ``include``, ``context_lines`` and the others that the route takes.
+        ``fields``: ``regex``, ``include``, ``context_lines`` and the others of the route.
         """
         asked = Request("POST", "/files/search", json={"path": guest_path(path), "pattern": pattern, **fields}, repeats="read")
         found: types.SearchResult = self._gateway.call(asked, wait_seconds)
@@ -186,9 +186,9 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.PatchResult:
-        """Changes a text file in one step, by ``edits`` or by the whole ``content``.
+        """Changes a text file atomically, by ``edits`` or the whole ``content``.
 
-        Where it is not at ``expected_revision`` (a SHA-256, or ``absent``) it stays as it is: ``conflict``, ``revision_mismatch``.
+        Raises ``conflict``, ``revision_mismatch`` unless the file has ``expected_revision`` (a SHA-256, or ``absent``).
         """
         json = given(path=guest_path(path), edits=edits, content=content, expected_revision=expected_revision)
         result: types.PatchResult = self._change(Request("POST", "/files/patch", json=json, key=True), if_match, wait_seconds)
@@ -197,19 +197,20 @@ class Files:
     def watch(
         self, path: str, *, recursive: bool | None = None, wait_seconds: float | None = None
     ) -> Generator[Mapping[str, Any], None]:
-        """What changes in a directory, as it changes, over dropped connections; ends when the directory is gone.
+        """Yields changes in a directory as they happen, across lost connections; ends when the directory is gone.
 
-        ``{"type": "start"}`` once it is watched, ``change`` with ``path``, ``change`` and ``is_directory``, or ``missed``: then look
-        at the directory itself, or where ``why`` is ``directories``, know that it has more than are watched.
+        Events: ``{"type": "start"}`` once watching has begun; ``change`` with ``path``, ``change`` and ``is_directory``; ``missed``,
+        after which the caller must read the directory again. ``why`` is ``directories`` where it has more subdirectories than can be
+        watched.
         """
         return watched(self._gateway, guest_path(path), recursive, wait_seconds)
 
     def read_tar(
         self, path: str, *, tree_revision: int | None = None, sparse: bool | None = None, wait_seconds: float | None = None
     ) -> Iterator[bytes]:
-        """A folder as a tar, in pieces. It begins anew for nobody: what breaks off raises.
+        """Streams a directory as a tar, in pieces. Raises where it breaks off, without a retry.
 
-        Files with holes come as GNU tar writes them, which ``tarfile`` reads; ``sparse=False`` is for programs that do not know that.
+        Sparse files use the GNU format, which ``tarfile`` reads; ``sparse=False`` is for programs that do not support it.
         """
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
         query = {"path": guest_path(path), "tree_revision": tree_revision, "sparse": sparse}
@@ -233,7 +234,7 @@ class Files:
         if_match: int | None = None,
         wait_seconds: float | None = None,
     ) -> types.TarResult:
-        """Unpacks a tar below a directory; what it does not have stays. Durable when it returns."""
+        """Unpacks a tar below a directory; files not in the tar stay. It is durable on return."""
         query = {"path": guest_path(path), "create_parents": create_parents, "links_out": links_out}
         asked = Request("PUT", "/files/tar", query=query, body=tar, attempt_seconds=TRANSFER_SECONDS)
         asked = replace(asked, headers={"content-type": "application/x-tar"})
@@ -254,7 +255,7 @@ class Files:
 
 
 def _waited(attempt: int, deadline: Deadline) -> bool:
-    """Waits before a connection is taken up again; false where the time of the caller is over before."""
+    """Waits before a reconnect; False where the caller's time would be over first."""
     wait = wait_before(attempt, None)
     if wait > deadline.left():
         return False

@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/gateway.py. Do not change it by hand.
-"""The tools of one workspace: where they are served, with a token that is good, whatever happens to the workspace meanwhile."""
+"""Calls to the tools of one workspace. Finds the gateway, and keeps its token valid across suspends, moves and restarts."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .transport import Repair, begin, json_of, send
 if TYPE_CHECKING:
     from .. import types
 
-#: A token is renewed so long before it ends.
+#: A token is renewed this long before it expires.
 _EARLY_SECONDS = 60.0
 _RENEW_SECONDS = 60.0
 
 
 @dataclass
 class Manner:
-    """How the workspace was opened, and so how it is opened again."""
+    """Options of the open, reused when the workspace is opened again."""
 
     open: Mapping[str, Any] | None = None
-    #: What a token is asked for with.
+    #: Body of token requests.
     grant: Mapping[str, Any] | None = None
-    #: Whether a call on a suspended workspace resumes it.
+    #: True if a call on a suspended workspace resumes it.
     wake: bool = True
 
 
@@ -40,7 +40,7 @@ class Gateway:
     def __init__(self, app: App, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
         self.app = app
         self.id: str = view["id"]
-        #: The view that was seen last.
+        #: The view as last read.
         self.view = view
         self.manner = manner
         self._grant = dict(manner.grant or {})
@@ -58,18 +58,18 @@ class Gateway:
         return send(self.app.client, self._below(request), deadline, self.target, self._repair_of_one(), self.app.contact)
 
     def begin(self, request: Request, deadline: Deadline) -> httpx.Response:
-        """The body is not read. The caller closes the answer."""
+        """Sends without reading the body. The caller must close the answer."""
         return begin(self.app.client, self._below(request), deadline, self.target, self._repair_of_one(), self.app.contact)
 
     def target(self, deadline: Deadline) -> tuple[str, str]:
-        """Where to go now, and with what."""
+        """Returns the current address and token."""
         if self._place is None or time.monotonic() > self._good_until:
             self.renewed(deadline)
         assert self._place is not None
         return self._place
 
     def repair(self, error: BerthError, deadline: Deadline) -> bool:
-        """Puts right what a refusal says, so far as that can be done: a new token, an operation that ends, a workspace that is woken."""
+        """Tries to remove the cause of a refusal: renews the token, waits for an operation, or wakes the workspace."""
         if error.code == "stale_epoch" or error.reason == "stale_endpoint":
             self.renewed(deadline)
             return True
@@ -84,15 +84,15 @@ class Gateway:
         return True
 
     def renewed(self, deadline: Deadline) -> None:
-        """Gets a new token."""
+        """Requests a new token."""
         self._renewed.done(deadline)
 
     def wake(self, deadline: Deadline) -> None:
-        """Lets it run again where it is suspended."""
+        """Resumes the workspace where it is suspended."""
         self._resumed.done(deadline)
 
     def refresh(self, wait_seconds: float | None = None) -> types.Workspace:
-        """Reads it again."""
+        """Reads the view again."""
         self.view = self.app.call(Request("GET", f"/v1/workspaces/{self.id}"), wait_seconds)
         return self.view
 
@@ -122,7 +122,7 @@ class Gateway:
         while True:
             answer = self._started(deadline)
             self.view = answer["workspace"]
-            # A resume that is not over yet answers without any.
+            # An unfinished resume is answered without a token.
             token = answer.get("tool_token")
             if token is not None:
                 self._keep(token)
@@ -133,7 +133,7 @@ class Gateway:
             self.app.succeeded(answer["operation"], deadline)
 
     def _started(self, deadline: Deadline) -> Any:
-        """Asks for it to run. A workspace that failed is not resumed: it is opened as it was opened."""
+        """Requests that the workspace runs. A failed workspace cannot be resumed: it is opened again with the original request."""
         path = f"/v1/workspaces/{self.id}/resume"
         try:
             return self.app.send(Request("POST", path, headers=PREFER_WAIT, json=self._grant, key=True), deadline)
@@ -144,12 +144,12 @@ class Gateway:
         return self.app.send(again, deadline)
 
     def _keep(self, token: Mapping[str, Any]) -> None:
-        # Of the server's times only their distance counts: the clock here may be another.
+        # Uses only the difference of the server's times: the local clock may differ.
         lives = (_time(token["expires_at"]) - _time(token["issued_at"])).total_seconds()
         self._place = token["cell_endpoint"], token["token"]
         self._good_until = time.monotonic() + max(lives - _EARLY_SECONDS, lives / 2)
 
 
 def _time(text: str) -> datetime:
-    # Python before 3.11 reads no Z.
+    # Python before 3.11 cannot parse Z.
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -13,21 +13,21 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    # Python 3.10 makes no such class.
+    # Python 3.10 cannot create a generic TypedDict.
     class Page(TypedDict, Generic[T]):
         data: list[T]
         next_cursor: str | None
 
 
 class List(Generic[T]):
-    """Iterating reads page after page."""
+    """A list of the API. Iterating reads one page after another."""
 
     def __init__(self, page: Callable[[Mapping[str, Any]], Any], query: Mapping[str, Any] | None = None) -> None:
         self._page = page
         self._query = query or {}
 
     def page(self, cursor: str | None = None) -> Page[T]:
-        """One page, ``data`` and ``next_cursor``: the first, or what follows a cursor."""
+        """Reads one page, ``data`` and ``next_cursor``: the first, or the one at a cursor."""
         answer: Page[T] = self._page({**self._query, "cursor": cursor})
         return answer
 
@@ -54,7 +54,7 @@ def list_of(
     query: Mapping[str, Any] | None = None,
     wait_seconds: float | None = None,
 ) -> List[Any]:
-    """``path`` may need a question first, such as which project it is."""
+    """``path``: a function where a request must first find the project or organization."""
 
     def page(asked: Mapping[str, Any]) -> Any:
         place = path if isinstance(path, str) else path()

@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/nouns.py. Do not change it by hand.
-"""What belongs to projects and organizations. ``project`` and ``organization``: None is the one that the key belongs to.
+"""Objects of projects and organizations. ``project`` and ``organization``: None means those of the key.
 
 ``fields`` are those of the route, as the reference spells them.
 """
@@ -66,7 +66,7 @@ class Secrets(_Noun):
         return secret
 
     def rotate(self, id: str, value: str, *, wait_seconds: float | None = None) -> types.SecretVersion:
-        """A new value; the ones before are erased."""
+        """Sets a new value and erases the earlier ones."""
         asked = Request("POST", f"/v1/secrets/{id}/versions", json={"value": value}, key=True)
         version: types.SecretVersion = self._app.call(asked, wait_seconds)
         return version
@@ -91,7 +91,7 @@ class Volumes(_Noun):
     def create(
         self, name: str, quota_gib: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.Volume:
-        """Returns when it is there."""
+        """Creates a volume, and returns when it is available."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         json = {"name": name, "quota_gib": quota_gib, **fields}
         answer = self._in_project("POST", "/volumes", project, wait_seconds, json=json, key=True)
@@ -107,7 +107,7 @@ class Volumes(_Noun):
         project: str | None = None,
         wait_seconds: float | None = None,
     ) -> None:
-        """Returns when its data are gone. One that is attached needs ``force`` and its name."""
+        """Deletes a volume, and returns when its data are gone. An attached one needs ``force`` and its name."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         query = {"force": force, "confirm_name": confirm_name}
         answer = self._in_project("DELETE", f"/volumes/{id}", project, wait_seconds, query=query, key=True)
@@ -115,7 +115,7 @@ class Volumes(_Noun):
 
 
 class Egress(_Noun):
-    """Of a project: what its workspaces may reach."""
+    """Egress policy of a project's workspaces."""
 
     def get(self, *, project: str | None = None, wait_seconds: float | None = None) -> types.ProjectEgressPolicy:
         policy: types.ProjectEgressPolicy = self._in_project("GET", "/egress-policy", project, wait_seconds)
@@ -134,7 +134,7 @@ class Egress(_Noun):
 
 
 class Usage(_Noun):
-    """``query`` is that of the route: ``granularity``, ``meter``, ``workspace_id`` and others."""
+    """Usage, spend and plans. ``query``: ``granularity``, ``meter``, ``workspace_id`` and the others of the route."""
 
     def summary(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.UsageSummary:
         answer: types.UsageSummary = self._in_organization("GET", "/usage/summary", organization, wait_seconds)
@@ -162,17 +162,17 @@ class Usage(_Noun):
         return answer
 
     def entitlements(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Entitlements:
-        """What the organization may have."""
+        """Returns the organization's limits."""
         answer: types.Entitlements = self._in_organization("GET", "/entitlements", organization, wait_seconds)
         return answer
 
     def subscription(self, *, organization: str | None = None, wait_seconds: float | None = None) -> types.Subscription:
-        """Its plan, and whether that refuses starts."""
+        """Returns the plan, and whether it refuses starts."""
         answer: types.Subscription = self._in_organization("GET", "/subscription", organization, wait_seconds)
         return answer
 
     def grants(self, *, organization: str | None = None, wait_seconds: float | None = None) -> List[types.UsageGrant]:
-        """Credits."""
+        """Lists credits."""
         return self._list_in_organization("/usage/grants", organization, wait_seconds)
 
     def plans(self, *, wait_seconds: float | None = None) -> List[types.Plan]:
@@ -193,7 +193,7 @@ class Organizations(_Noun):
     def workspaces(
         self, *, organization: str | None = None, wait_seconds: float | None = None, **query: Any
     ) -> List[types.Workspace]:
-        """Of all its projects. ``query`` is that of ``berth.workspaces``."""
+        """Lists workspaces of all its projects. ``query`` is that of ``berth.workspaces``."""
         return self._list_in_organization("/workspaces", organization, wait_seconds, query)
 
     def audit(
@@ -210,19 +210,19 @@ class Projects(_Noun):
     def create(
         self, name: str, *, organization: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.Project:
-        """For a person's session alone."""
+        """Creates a project. Only for a person's session."""
         json = {"name": name, **fields}
         created: types.Project = self._in_organization("POST", "/projects", organization, wait_seconds, json=json)
         return created
 
     def update(self, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.Project:
-        """Renames it, by ``name``. For a person's session alone."""
+        """Renames a project by ``name``. Only for a person's session."""
         updated: types.Project = self._in_project("PATCH", "", project, wait_seconds, json=fields)
         return updated
 
 
 class Members(_Noun):
-    """For a person's session alone."""
+    """Members and invitations. Only for a person's session."""
 
     def list(self, *, organization: str | None = None, wait_seconds: float | None = None) -> List[types.Member]:
         return self._list_in_organization("/members", organization, wait_seconds)
@@ -249,7 +249,7 @@ class Members(_Noun):
     def resend_invitation(
         self, id: str, *, organization: str | None = None, wait_seconds: float | None = None
     ) -> types.Invitation:
-        """Sends the mail once more."""
+        """Sends the mail again."""
         path = f"/invitations/{id}/resend"
         invited: types.Invitation = self._in_organization("POST", path, organization, wait_seconds)
         return invited
@@ -259,7 +259,7 @@ class Members(_Noun):
 
 
 class Keys(_Noun):
-    """For a person's session alone."""
+    """API keys. Only for a person's session."""
 
     def list(self, *, project: str | None = None, wait_seconds: float | None = None) -> List[types.ApiKey]:
         return self._list_in_project("/api-keys", project, wait_seconds)
@@ -271,7 +271,7 @@ class Keys(_Noun):
     def create(
         self, tool_permissions: Sequence[str], *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> types.ApiKeyCreated:
-        """The whole key is in the answer, this once."""
+        """Creates a key. Only this answer contains the whole key."""
         # In this class `list` is a method.
         json = {"tool_permissions": [*tool_permissions], **fields}
         created: types.ApiKeyCreated = self._in_project("POST", "/api-keys", project, wait_seconds, json=json)

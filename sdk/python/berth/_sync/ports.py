@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/ports.py. Do not change it by hand.
-"""Private URLs of a workspace's ports. Only what was made here lets anybody in."""
+"""Private URLs of a workspace's ports, which require a credential created here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ports:
         return found
 
     def expose(self, port: int, *, wait_seconds: float | None = None) -> types.Port:
-        """Twice is no more than once."""
+        """Exposes a port. A repeated call has no further effect."""
         asked = Request("PUT", f"{self._all}/{port}", repeats="keyed")
         exposed: types.Port = self._app.call(asked, wait_seconds)
         return exposed
@@ -47,7 +47,7 @@ class Ports:
         return link
 
     def callback(self, port: int, *, wait_seconds: float | None = None) -> types.PortCallback:
-        """Shown once, and in the place of the one before."""
+        """Creates the callback URL, shown only once, and replaces the one before."""
         made: types.PortCallback = self._app.call(Request("POST", f"{self._all}/{port}/callback"), wait_seconds)
         return made
 

@@ -29,10 +29,9 @@ _SILENCE_SECONDS = 60.0
 
 
 class Terminal:
-    """A terminal of a workspace. Output comes once, in order, over every drop.
+    """A terminal of a workspace. Output arrives once and in order, across lost connections.
 
-    What is typed while there is no connection waits for the next; what was on its way when one broke may be lost, and is never typed
-    twice.
+    Input without a connection waits for the next one. Input in flight when a connection breaks may be lost, but is never repeated.
     """
 
     def __init__(self, gateway: Gateway, id: str, offset: int = 0) -> None:
@@ -49,7 +48,7 @@ class Terminal:
         return f"{type(self).__name__}(id={self.id!r})"
 
     def write(self, data: str | bytes) -> None:
-        """Types. Nothing is sent before somebody reads what the terminal shows."""
+        """Sends input. It is sent only while a reader iterates over the output."""
         whole = data.encode() if isinstance(data, str) else data
         for at in range(0, len(whole), _INPUT_BYTES_MAX):
             piece = base64.b64encode(whole[at : at + _INPUT_BYTES_MAX]).decode()
@@ -69,7 +68,7 @@ class Terminal:
         return record
 
     def detach(self) -> None:
-        """Leaves it as it is. It goes on without anybody, and ``ws.terminal(id, offset=…)`` comes back to it."""
+        """Disconnects. The terminal stays open, and ``ws.terminal(id, offset=…)`` reconnects to it."""
         self._has_left = True
         if self._socket is not None:
             self._socket.close()
@@ -80,13 +79,13 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves it, and hangs up where it is open."""
+        """Disconnects, and hangs up an open terminal."""
         self.detach()
         if self.ending is None:
             self.close()
 
     def __iter__(self) -> Iterator[TerminalChunk]:
-        """What it shows, until it ends."""
+        """Yields output until the terminal ends."""
         deadline = deadline_of(None, FOREVER_SECONDS)
         attempt = 0
         while not self._has_left:
@@ -124,7 +123,7 @@ class Terminal:
         platform.sleep(wait_before(attempt, error.retry_after_seconds))
 
     def _messages(self, deadline: Deadline) -> Generator[Mapping[str, Any], None]:
-        """The messages of one connection."""
+        """Yields the messages of one connection."""
         url, token = self._gateway.target(deadline)
         at = f"/v1/workspaces/{self._gateway.id}{self._path('/attach')}?offset={self._reader.next}"
         socket = platform.connect(f"ws{url[len('http') :]}{at}", [*_PROTOCOLS, f"{_BEARER}{token}"], _CONNECT_SECONDS)
@@ -138,7 +137,7 @@ class Terminal:
                     return
                 yield json.loads(text)
         finally:
-            # Where nobody waited for this end, another connection may be there already.
+            # Unless this end was awaited, a newer connection may already be stored.
             if self._socket is socket:
                 self._socket = None
             socket.close()
@@ -157,7 +156,7 @@ class Terminal:
 def open_terminal(
     gateway: Gateway, fields: Mapping[str, Any], offset: int, wait_seconds: float | None
 ) -> Terminal:
-    """Opens a terminal. However often the request is sent, it opens once."""
+    """Opens a terminal, once even if the request is retried."""
     session_id = fields.get("session_id") or new_id()
     json = {**given(**fields), "session_id": session_id}
     try:

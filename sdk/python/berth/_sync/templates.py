@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/templates.py. Do not change it by hand.
-"""Templates: versions of them, builds, and drafts. ``fields`` are those of the route, as the reference spells them."""
+"""Templates, their versions, builds and drafts. ``fields`` are those of the route, as the reference spells them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .workspace import Workspace
 if TYPE_CHECKING:
     from .. import types
 
-#: Of one request of an upload: the API takes 64 MiB, but a part that breaks off begins anew.
+#: Size of an upload's part. The API accepts 64 MiB, but a broken part is sent again as a whole.
 _PART_BYTES = 8 << 20
 #: A build may take three hours.
 _BUILD_SECONDS = 4 * 3600.0
@@ -31,7 +31,7 @@ _LOG_SECONDS = 0.5
 class Templates(_Noun):
     def __init__(self, app: App) -> None:
         super().__init__(app)
-        #: The next version, worked on in a workspace.
+        #: The next version of a template, edited in a workspace.
         self.drafts = Drafts(app)
 
     def list(self, *, wait_seconds: float | None = None) -> List[types.Template]:
@@ -59,21 +59,20 @@ class Templates(_Noun):
         return archived
 
     def archive_template(self, slug: str, *, wait_seconds: float | None = None) -> types.Template:
-        """Ends the template with all its versions. Nobody takes it back. For a person's session alone."""
+        """Archives the template with all its versions. This cannot be undone. Only for a person's session."""
         archived: types.Template = self._app.call(Request("POST", f"{_template(slug)}/archive", json={}), wait_seconds)
         return archived
 
     def files(
         self, slug: str, version: int, path: str | None = None, *, wait_seconds: float | None = None
     ) -> List[types.TemplateFile]:
-        """What lies in one directory of a version; ``/`` where none is said."""
+        """Lists one directory of a version. Default: ``/``."""
         return list_of(self._app.call, f"{_template(slug)}/versions/{version}/files", {"path": path}, wait_seconds)
 
     def diff(
         self, slug: str, version: int, against: int | str | None = None, *, wait_seconds: float | None = None
     ) -> List[types.TemplateFileChange]:
-        """How the files of a version differ from those of another, a number or ``slug@number``; of the one before it where none is
-        said."""
+        """Compares the files of two versions. ``against``: a number, or ``slug@number``; default: the version before."""
         return list_of(self._app.call, f"{_template(slug)}/versions/{version}/diff", {"against": against}, wait_seconds)
 
     def packages(
@@ -85,21 +84,20 @@ class Templates(_Noun):
         limit: int | None = None,
         wait_seconds: float | None = None,
     ) -> Sequence[types.TemplatePackage]:
-        """Debian packages that a recipe may name: the first page, the best fits first."""
+        """Returns Debian packages for recipes: the first page, best matches first."""
         asked = {"query": query, "name": name, "architecture": architecture, "limit": limit}
         found: types.TemplatePackageList = self._app.call(Request("GET", "/v1/template-packages", query=asked), wait_seconds)
         return found["data"]
 
     def languages(self, *, wait_seconds: float | None = None) -> Sequence[types.TemplateLanguage]:
-        """Languages that a recipe may name, with their versions."""
+        """Returns the languages for recipes, with their versions."""
         found: types.TemplateLanguageList = self._app.call(Request("GET", "/v1/template-languages"), wait_seconds)
         return found["data"]
 
     def upload(
         self, tar: bytes | str | os.PathLike[str], *, project: str | None = None, wait_seconds: float | None = None
     ) -> types.TemplateUpload:
-        """A tar, plain or compressed by gzip, that builds take files from: its bytes, or the file that has them. It goes on where a
-        connection broke."""
+        """Uploads a tar, plain or gzip, for builds to copy files from: bytes, or a file. Resumes after a lost connection."""
         deadline = deadline_of(wait_seconds, TRANSFER_SECONDS)
         source = Source(tar)
         json = {"size_bytes": source.size, "sha256": source.sha256(), "project_id": self._app.project_id(project)}
@@ -118,17 +116,17 @@ class Templates(_Noun):
                     raise
                 platform.sleep(min(wait_before(attempt, error.retry_after_seconds), max(deadline.left(), 0)))
                 attempt += 1
-                # A part may be there whose answer was lost: what is next is asked.
+                # The part may have arrived although its answer was lost: ask for the next offset.
                 seen = self._app.send(Request("GET", path), deadline)
         return seen
 
     def delete_upload(self, upload_id: str, *, wait_seconds: float | None = None) -> None:
-        """An upload that no build needs any more."""
+        """Deletes an upload that no build needs any more."""
         self._app.call(Request("DELETE", f"/v1/template-uploads/{upload_id}", repeats="keyed"), wait_seconds)
 
     def build(self, slug: str, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any) -> types.TemplateBuild:
-        """Begins to make a version, by ``recipe`` or ``dockerfile``; a template that is not there is made. ``fields`` are those of the
-        route: ``upload_id``, ``build_args``, ``auto_publish`` and others."""
+        """Starts a build from ``recipe`` or ``dockerfile``. Creates the template where it does not exist. ``fields``: ``upload_id``,
+        ``build_args``, ``auto_publish`` and the others of the route."""
         json = {"project_id": self._app.project_id(project), **fields}
         answer = self._app.call(Request("POST", f"{_template(slug)}/builds", json=json, key=True), wait_seconds)
         build: types.TemplateBuild = answer["build"]
@@ -139,7 +137,7 @@ class Templates(_Noun):
         return build
 
     def build_log(self, build_id: str, *, offset: int = 0, wait_seconds: float | None = None) -> Iterator[str]:
-        """What a build says, until it has said all."""
+        """Yields the log of a build until it is complete."""
         deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
         while True:
             asked = Request("GET", f"/v1/template-builds/{build_id}/log", query={"offset": offset})
@@ -153,7 +151,7 @@ class Templates(_Noun):
             offset = piece["next_offset"]
 
     def wait_for_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        """Returns when it is over, however it ended."""
+        """Returns when the build has ended, with any result."""
         deadline = deadline_of(wait_seconds, _BUILD_SECONDS)
         attempt = 0
         while True:
@@ -165,7 +163,7 @@ class Templates(_Noun):
             attempt += 1
 
     def _of_build(self, build_id: str, asked: Request, deadline: Deadline) -> Any:
-        """The build goes on after the caller's time is over, so the error names it."""
+        """Adds the build's id to a deadline error, since the build continues."""
         try:
             return self._app.send(asked, deadline)
         except DeadlineError as error:
@@ -173,7 +171,7 @@ class Templates(_Noun):
             raise DeadlineError(message, build_id=build_id) from error
 
     def cancel_build(self, build_id: str, *, wait_seconds: float | None = None) -> types.TemplateBuild:
-        """It makes no version then."""
+        """Cancels a build, which then makes no version."""
         asked = Request("POST", f"/v1/template-builds/{build_id}/cancel", json={}, key=True)
         build: types.TemplateBuild = self._app.call(asked, wait_seconds)
         return build
@@ -181,8 +179,7 @@ class Templates(_Noun):
     def test(
         self, slug: str, version: int, *, project: str | None = None, wait_seconds: float | None = None, **fields: Any
     ) -> Workspace:
-        """A session workspace of a version, published or not, to try it. ``fields`` are those of the route: ``key``, ``inputs`` and
-        others."""
+        """Starts a session workspace of a version, published or not. ``fields``: ``key``, ``inputs`` and the others of the route."""
         json = {"project_id": self._app.project_id(project), **fields}
         return started(self._app, f"{_template(slug)}/versions/{version}/test-instances", json, wait_seconds)
 

@@ -13,7 +13,7 @@ from .list import List, list_of
 if TYPE_CHECKING:
     from .. import types
 
-#: A call waits longer for what itself may take minutes.
+#: Wait for calls that may take minutes.
 _LONG_SECONDS = 11 * 60.0
 
 
@@ -32,9 +32,10 @@ class Git:
         timeout_ms: int | None = None,
         wait_seconds: float = _LONG_SECONDS,
     ) -> types.GitHead:
-        """Not sent again by itself when its answer is lost: the path may be there then.
+        """Clones a repository. Does not retry after a lost answer: the path may then exist.
 
-        ``authorization_secret``: name of a secret that holds the value of the Authorization header. Its ``allowed_tools`` must include ``git``.
+        ``authorization_secret``: name of a secret with the value of the Authorization header. Its ``allowed_tools`` must include
+        ``git``.
         """
         json = given(url=url, path=guest_path(path), branch=branch, depth=depth, authorization_secret=authorization_secret, timeout_ms=timeout_ms)
         asked = Request("POST", "/git/clone", json=json, attempt_seconds=_LONG_SECONDS)
@@ -60,18 +61,18 @@ class Git:
 
 
 class Browser:
-    """``fields``: ``viewport``, ``wait_until``, ``wait_ms``, ``timeout_ms`` as the routes take them."""
+    """The browser of a workspace. ``fields``: ``viewport``, ``wait_until``, ``wait_ms``, ``timeout_ms`` as the routes take them."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def screenshot(self, url: str, *, wait_seconds: float | None = None, **fields: Any) -> bytes:
-        """A PNG. ``full_page=True``: all of it."""
+        """Returns a PNG. ``full_page=True``: of the whole page."""
         asked = _visit("/browser/screenshot", {"url": url, **fields})
         return (self._gateway.send(asked, deadline_of(wait_seconds))).content
 
     def content(self, url: str, *, wait_seconds: float | None = None, **fields: Any) -> str:
-        """The page as it was rendered: ``format`` is ``html`` or ``text``."""
+        """Returns the page as rendered: ``format`` is ``html`` or ``text``."""
         asked = _visit("/browser/content", {"url": url, **fields})
         return (self._gateway.send(asked, deadline_of(wait_seconds))).text
 
@@ -112,7 +113,7 @@ class Idle:
 
 
 class Changes:
-    """What is different from the template."""
+    """Changes against the template."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/transport.py. Do not change it by hand.
-"""Sends requests, and sends again what may be sent again."""
+"""Sends requests, and retries those that may be repeated."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .._waiting import FIRST_CONTACT_SECONDS, Contact, Wait
 from ..errors import BerthError, ConnectionFailedError, DeadlineError, error_of_answer
 from . import platform
 
-#: Where a request goes, and as whom: an address and a token.
+#: Address and token of a request.
 Target = Callable[[Deadline], tuple[str, str]]
-#: Looks at what went wrong, before the same request is sent again. True: what was wrong is put right, so that no wait is needed.
+#: Handles an error before a retry. True: the cause is removed, so the retry needs no delay.
 Repair = Callable[[BerthError, Deadline], bool]
 
 
 def send(
     client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact
 ) -> httpx.Response:
-    """Sends until there is an answer that is 2xx, or until the rules of repeating say no. The answer has been read whole."""
+    """Sends a request until a 2xx answer is read completely, or the retry rules forbid another attempt."""
     return _sent(client, asked, deadline, target, repair, contact, False)
 
 
 def begin(
     client: httpx.Client, asked: Request, deadline: Deadline, target: Target, repair: Repair, contact: Contact
 ) -> httpx.Response:
-    """As ``send``, but the body is not read. The caller closes the answer."""
+    """Sends as ``send``, without reading the body. The caller must close the answer."""
     return _sent(client, asked, deadline, target, repair, contact, True)
 
 
@@ -101,9 +101,9 @@ def _once(
 
 
 def json_of(response: httpx.Response) -> Any:
-    """None where the answer has no body."""
+    """Parses an answer; None where it has no body."""
     try:
         return None if response.status_code == 204 else response.json()
     except ValueError:
-        # It came whole, so that asking again would bring the same.
+        # The answer arrived completely, so a retry would return the same.
         raise BerthError("The answer is not JSON", code="unexpected_answer", status=response.status_code) from None

@@ -17,7 +17,7 @@ from .gateway import Gateway
 def watched(
     gateway: Gateway, path: str, recursive: bool | None, wait_seconds: float | None
 ) -> Generator[Mapping[str, Any], None]:
-    """Over dropped connections, suspends and resumes, until the directory is gone."""
+    """Watches across lost connections, suspends and resumes, until the directory is gone."""
     deadline = deadline_of(wait_seconds, FOREVER_SECONDS)
     at: dict[str, Any] = {}
     attempt = 0

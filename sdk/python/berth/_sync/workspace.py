@@ -1,5 +1,5 @@
 # Made by tools/sync.py from berth/_async/workspace.py. Do not change it by hand.
-"""One workspace: its tools, and what can be done with it as a whole."""
+"""One workspace: its tools and its lifecycle."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """Operations are waited for; ``wait=False`` returns when they are accepted.
+    """Calls that start an operation wait for it; with ``wait=False`` they return when it is accepted.
 
-    ``wait_seconds`` is how long the caller waits, with all repeats. Where it is not given, that is 120 seconds for a call, 16 minutes for
-    an operation, and no limit for output.
+    ``wait_seconds`` is the total wait over all retries. Default: 120 seconds for a call, 16 minutes for an operation, no limit for
+    output.
     """
 
     def __init__(self, app: App, view: types.Workspace, manner: Manner, token: Mapping[str, Any] | None) -> None:
@@ -58,7 +58,7 @@ class Workspace:
 
     @property
     def view(self) -> types.Workspace:
-        """What was last seen of it; ``refresh`` looks again."""
+        """The view as last read; ``refresh`` reads it again."""
         return self._gateway.view
 
     def refresh(self, *, wait_seconds: float | None = None) -> types.Workspace:
@@ -82,14 +82,14 @@ class Workspace:
         on_output: OnOutput | None = None,
         wait_seconds: float | None = None,
     ) -> CommandResult:
-        """Runs a command and waits for its end: a list of words without a shell, or a line by ``bash -lc``.
+        """Runs a command and waits for its end: a program with arguments, or a line for ``bash -lc``.
 
-        ``stdin``: 1 MiB at most; the command's standard input ends after it. ``check``: True raises a CommandError for every ending but
-        exit code 0, False for none, None only where the command could not start. ``on_output`` sees output as it comes.
+        ``stdin``: at most 1 MiB; standard input closes after it. ``check``: True raises a CommandError unless the exit code is 0; False
+        never; None only where the command could not start. ``on_output`` is called with output as it arrives.
 
-        A task that is cancelled, and Ctrl-C with threads, cancel the command, also while it is started; up to two seconds pass for it. The
-        command goes on after every other end of the wait: ``wait_seconds``, a broken connection, the end of the program. To leave a command
-        running, use ``start``. A command of a file-first workspace cannot be cancelled.
+        Only a cancelled task, or Ctrl-C with threads, cancels the command, within two seconds. It continues after ``wait_seconds``, a
+        lost connection or the end of the program. To leave a command running, use ``start``. A command of a file-first workspace cannot
+        be cancelled.
         """
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
         fields = {**fields, "execution_id": execution_id, "output_limit_bytes": output_limit_bytes}
@@ -110,42 +110,41 @@ class Workspace:
         session_id: str | None = None,
         wait_seconds: float | None = None,
     ) -> Command:
-        """Starts a command that goes on by itself: no end of a wait, of a connection, of a task or of the program ends it.
+        """Starts a command that keeps running after the call, the task, the connection and the program end.
 
-        ``stdin_open``: more standard input comes by ``write``, until ``end``.
+        ``stdin_open``: keeps standard input open for ``write``, until ``end``.
         """
         fields = _command(cwd, env, user, timeout_ms, kill_grace_ms, secret_refs, session_id)
         fields = {**fields, "stdin_open": stdin_open}
         return start_command(self._gateway, command, fields, stdin, wait_seconds)
 
     def command(self, session_id: str) -> Command:
-        """A command that was started before, by its id."""
+        """Returns a command that was started before, by id."""
         return Command(self._gateway, session_id)
 
     def commands(
         self, *, state: Literal["running", "ended"] | None = None, limit: int | None = None, wait_seconds: float | None = None
     ) -> List[types.ListedCommand]:
-        """Commands that run and commands that have ended, the newest first; ``state``: only some of them.
+        """Lists commands, newest first: running ones, and the last 10,000 that ended. ``state`` selects some of them.
 
-        Of those that have ended, the last 10,000 are kept. ``ws.command(id)`` takes one up. ``ws.executions`` has the commands of a
-        file-first workspace.
+        ``ws.command(id)`` returns one. A file-first workspace has ``ws.executions`` instead.
         """
         return list_of(self._gateway.call, "/exec", {"state": state, "limit": limit}, wait_seconds)
 
     def executions(
         self, *, state: Literal["running", "ended"] | None = None, limit: int | None = None, wait_seconds: float | None = None
     ) -> List[types.ListedExecution]:
-        """Of a file-first workspace: its commands of the last seven days, the newest first."""
+        """Lists the commands of a file-first workspace of the last seven days, newest first."""
         return list_of(self._gateway.call, "/executions", {"state": state, "limit": limit}, wait_seconds)
 
     def terminals(
         self, *, state: Literal["running", "ended"] | None = None, limit: int | None = None, wait_seconds: float | None = None
     ) -> List[types.ListedTerminal]:
-        """Terminals that are open and terminals that have ended, the newest first. Of those that have ended, the last 1,000 are kept."""
+        """Lists terminals, newest first: open ones, and the last 1,000 that ended."""
         return list_of(self._gateway.call, "/pty", {"state": state, "limit": limit}, wait_seconds)
 
     def execution(self, execution_id: str, *, wait_seconds: float | None = None) -> types.Execution:
-        """Of a file-first workspace: a command that was run by this ``execution_id``. Kept for seven days."""
+        """Returns a command of a file-first workspace by ``execution_id``. Records are kept for seven days."""
         asked = Request("GET", f"/executions/{quote(execution_id, safe='')}")
         found: types.Execution = self._gateway.call(asked, wait_seconds)
         return found
@@ -164,20 +163,20 @@ class Workspace:
         offset: int = 0,
         wait_seconds: float | None = None,
     ) -> Terminal:
-        """Opens a terminal, or comes back to the one with this ``session_id``."""
+        """Opens a terminal, or reconnects to the one with this ``session_id``."""
         fields = {"argv": argv, "cwd": None if cwd is None else guest_path(cwd), "env": env, "user": user, "cols": cols, "rows": rows}
         fields = {**fields, "secret_refs": secret_refs, "session_id": session_id}
         return open_terminal(self._gateway, fields, offset, wait_seconds)
 
     def terminal(self, session_id: str, *, offset: int = 0) -> Terminal:
-        """A terminal that was opened before."""
+        """Returns a terminal that was opened before."""
         return Terminal(self._gateway, session_id, offset)
 
     def suspend(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
         return self._operate("POST", "/suspend", wait, wait_seconds)
 
     def resume(self, *, wait_seconds: float | None = None) -> types.Workspace:
-        """Lets the workspace run again. There is no need to call it first: a tool call resumes a suspended workspace by itself."""
+        """Resumes the workspace. Calls on it do so by themselves."""
         self._gateway.wake(deadline_of(wait_seconds, OPERATION_SECONDS))
         return self._gateway.view
 
@@ -192,14 +191,14 @@ class Workspace:
         return view
 
     def set_idle_policy(self, idle_policy: str | None, *, wait_seconds: float | None = None) -> types.Workspace:
-        """``adaptive``, ``never``, ``fixed:<seconds>``; None: what the template says."""
+        """Sets ``adaptive``, ``never`` or ``fixed:<seconds>``; None: the template's policy."""
         view: types.Workspace = self._call("PUT", "/idle-policy", wait_seconds, json={"idle_policy": idle_policy})
         return view
 
     def snapshot(
         self, *, label: str | None = None, wait: bool = True, wait_seconds: float | None = None
     ) -> types.Operation:
-        """Keeps its memory and disk as they are now. ``result["checkpoint_id"]`` names them."""
+        """Saves memory and disk in a checkpoint, named by ``result["checkpoint_id"]``."""
         return self._operate("POST", "/snapshot", wait, wait_seconds, given(label=label))
 
     def checkpoints(self, *, wait_seconds: float | None = None) -> List[types.Checkpoint]:
@@ -221,9 +220,9 @@ class Workspace:
         wait: bool = True,
         wait_seconds: float | None = None,
     ) -> types.Operation:
-        """Goes on from the memory and disk of a fork, or of another relative, under its own key.
+        """Continues from the memory and disk of a fork or another relative, under this workspace's key.
 
-        What it was before is kept for seven days: `result["recovery_checkpoint_id"]` names it.
+        Its earlier state is kept for seven days as `result["recovery_checkpoint_id"]`.
         """
         fork_workspace_id = fork if isinstance(fork, str) else fork.id
         json = {"fork_workspace_id": fork_workspace_id, **given(delete_fork=delete_fork)}
@@ -240,7 +239,7 @@ class Workspace:
         lifetime: str | None = None,
         wait_seconds: float | None = None,
     ) -> Workspace:
-        """A copy under another key, with the same files, and of a running one the same memory and processes."""
+        """Copies the workspace under another key, with its files; a running one also with its memory and processes."""
         deadline = deadline_of(wait_seconds, OPERATION_SECONDS)
         if self.view["mode"] == "file_first":
             answer = self._call("POST", "/tree/fork", wait_seconds, json={"key": key}, key=True)
@@ -255,14 +254,14 @@ class Workspace:
     def save_as_template(
         self, template_slug: str, *, wait_seconds: float | None = None, **fields: Any
     ) -> types.TemplateBuild:
-        """Begins to make a version of a template of all that it holds. ``berth.templates.wait_for_build`` waits for it. ``fields`` are
-        those of the route: ``display_name``, ``checkpoint_id``, ``auto_publish`` and others."""
+        """Starts a build of a template version from this workspace's files. ``berth.templates.wait_for_build`` waits for it. ``fields``:
+        ``display_name``, ``checkpoint_id``, ``auto_publish`` and the others of the route."""
         json = {"template_slug": template_slug, **fields}
         answer: types.SaveAsTemplateResponse = self._call("POST", "/save-as-template", wait_seconds, json=json, key=True)
         return answer["build"]
 
     def reset(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
-        """Wipes every change since the template."""
+        """Deletes every change since the template."""
         return self._operate("POST", "/reset", wait, wait_seconds, {"confirm_destructive": True})
 
     def close(self, *, wait: bool = True, wait_seconds: float | None = None) -> types.Operation:
@@ -278,7 +277,7 @@ class Workspace:
         return list_of(self._app.call, f"{self._path}/operations", {"state": state, "kind": kind}, wait_seconds)
 
     def agent_sessions(self, *, wait_seconds: float | None = None) -> List[types.AgentSession]:
-        """Who has used it, by ``agent_label``."""
+        """Lists the agent sessions that used the workspace, by ``agent_label``."""
         return list_of(self._app.call, f"{self._path}/agent-sessions", None, wait_seconds)
 
     def inputs(self, *, wait_seconds: float | None = None) -> types.WorkspaceInputs:
@@ -295,7 +294,7 @@ class Workspace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends a session workspace. A persistent one stays as it is."""
+        """Closes a session workspace. A persistent one stays as it is."""
         if self.view["lifetime"] == "session" and self.view["observed_state"] != "deleted":
             self.close(wait=False)
 
@@ -329,7 +328,7 @@ def _command(
 
 
 class BoundSecrets:
-    """Names of secrets that are bound to it."""
+    """Names of the secrets that are bound to the workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._call = workspace._call
@@ -344,7 +343,7 @@ class BoundSecrets:
 
 
 class OwnEgress:
-    """What it may reach."""
+    """Egress policy of the workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -373,7 +372,7 @@ class OwnEgress:
 
 
 class AttachedVolumes:
-    """Volumes that are attached to it."""
+    """Volumes that are attached to the workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
