@@ -53,7 +53,7 @@ test('the first bootstrap makes a key with all tools, and the next ones change n
   const key = readFileSync(config.first_key_file, 'utf8').trim()
   assert.match(key, /^sfk_[0-9a-f]{16}_[0-9a-f]{64}$/)
   assert.ok(readFileSync(config.announcement_file, 'utf8').includes(key))
-  rmSync(config.announcement_file) // as whoever shows it does
+  rmSync(config.announcement_file) // the start script removes it after showing it
   await bootstrap(config)
   assert.ok(!readFileSync(config.announcement_file, 'utf8').includes(key))
   const [row, ...others] = await database.superuser.selectFrom('api_keys').selectAll().execute()
@@ -65,7 +65,7 @@ test('the first bootstrap makes a key with all tools, and the next ones change n
   )
 })
 
-test('a bootstrap that was killed between the file and the database puts the key of the file in force', async () => {
+test('a bootstrap killed between file and database activates the key of the file', async () => {
   await using database = await freshDatabase()
   const config = setup(database.url)
   const key = `sfk_${'1'.repeat(16)}_${'2'.repeat(64)}`
@@ -134,7 +134,7 @@ test('plans limit and refuse, and an organization is put on one', async () => {
   assert.deepEqual([organization.plan_id, organization.allowance_exhausted], [plan.id, 'allowance_used'])
 })
 
-test('a plan says how many volumes there may be, how large, and how many a workspace has; a plan that does not say it makes none', async () => {
+test('a plan limits volumes, their size and their attachments; a missing limit allows none', async () => {
   await using database = await freshDatabase()
   const { url } = database
   const read = async () => {
@@ -160,7 +160,7 @@ test('a plan says how many volumes there may be, how large, and how many a works
   }
 })
 
-test('a template version with settings of a file takes the layers of base, and bad settings are all named', async () => {
+test('a version with settings from a file takes the layers of base, and every bad setting is named', async () => {
   await using database = await freshDatabase()
   await bootstrap(setup(database.url))
   const file = path.join(folder, 'settings.json')
@@ -179,7 +179,7 @@ test('a template version with settings of a file takes the layers of base, and b
   assert.match(refused.stderr, /defaults.memory_mib is above ceiling.memory_mib[\s\S]*LANG is both an input and in env/)
 })
 
-test('a template has a ceiling of what its workspaces may reach, which stays until it is taken away', async () => {
+test('a template keeps its egress ceiling until an operator removes it', async () => {
   await using database = await freshDatabase()
   await bootstrap(setup(database.url))
   const [settings, egress] = [path.join(folder, 'ceiling-settings.json'), path.join(folder, 'egress.json')]
@@ -206,7 +206,7 @@ test('a template has a ceiling of what its workspaces may reach, which stays unt
   assert.match(refused.stderr, /rules\.0\.host .*\n- cidrs\.0 /)
 })
 
-test('a template version on given layers is published once, however often it is asked for, and again when they differ', async () => {
+test('a version on given layers is published once, and again only if the layers differ', async () => {
   await using database = await freshDatabase()
   await bootstrap(setup(database.url))
   const file = path.join(folder, 'settings.json')
@@ -233,14 +233,14 @@ test('a person gets a role and a session', async () => {
   assert.match(session.stdout, /^sfu_[A-Za-z0-9_-]{43}\n$/)
 })
 
-test('revoking the tokens of a workspace that is not there is a mistake', async () => {
+test('revoking the tokens of a missing workspace fails', async () => {
   await using database = await freshDatabase()
   const missing = '01900000-0000-7000-8000-000000000000'
   assert.equal((await admin(database.url, 'workspace', 'revoke-tokens', missing)).code, 1)
   assert.equal((await admin(database.url, 'workspace', 'revoke-tokens', 'w')).code, 2)
 })
 
-test('mistakes are told apart: 2 for a command that is not written right, 1 for what is not there', async () => {
+test('the exit code is 2 for a malformed command and 1 for a missing object', async () => {
   await using database = await freshDatabase()
   const { url } = database
   const code = async (...args: string[]) => (await admin(url, ...args)).code
@@ -268,7 +268,7 @@ const COMMANDS: Record<string, Command> = {
   ...STANDING_COMMANDS,
 }
 
-test('every command that changes something leaves one record of the account that ran it; lists, repeats and mistakes leave none', async () => {
+test('each changing command leaves one audit record of its account; lists, repeats and mistakes leave none', async () => {
   await using database = await freshDatabase()
   const at = { clock: systemClock, ids: createIds(systemClock) }
   const change: Context['change'] = (action, work, subject) => mutate(database.superuser, byOperator(at), action, work, subject)
@@ -348,7 +348,7 @@ test('every command that changes something leaves one record of the account that
   assert.ok(!JSON.stringify(events).includes(secret), 'a secret stands in a record')
 })
 
-test('a person is one, however the address is written', async () => {
+test('two spellings of an address are one person', async () => {
   await using database = await freshDatabase()
   const insert = (email: string, id: string) =>
     database.superuser.insertInto('people').values({ id, email, display_name: null, created_at: new Date() }).execute()
@@ -356,7 +356,7 @@ test('a person is one, however the address is written', async () => {
   await assert.rejects(insert('A@Example.com', '01900000-0000-7000-8000-000000000002'), { code: '23505' })
 })
 
-/** An open one of a month. */
+/** Creates an open invoice for one month. */
 async function invoiceOf(db: Db, { clock, ids }: Pick<Context, 'clock' | 'ids'>, month: number): Promise<string> {
   const { organization_id } = await db
     .selectFrom('organizations')

@@ -11,8 +11,8 @@ export const AUDIT_COMMANDS: Record<string, Command> = {
 }
 
 /**
- * Computes every link anew. Prints where each chain ends, so that it can be kept elsewhere: given back with --ends, it shows whether a
- * chain was made anew as a whole.
+ * Recomputes every link and prints the end of each chain. Operators keep these ends elsewhere: passed back with --ends, they show whether a
+ * chain was rewritten as a whole.
  */
 async function verify(argv: string[], { db, output }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { ends: { type: 'string' } } })
@@ -31,7 +31,7 @@ async function verify(argv: string[], { db, output }: Context): Promise<void> {
   if (waiting > 0) output.note(`${waiting} records wait for their link`)
 }
 
-/** A kept end that the chain still has to have; one that is older than all its records says nothing any more. */
+/** Returns the first broken record, or null. Rejects a chain that lacks the kept end; an end older than all its records proves nothing. */
 async function brokenIn(db: Context['db'], { chain_id, end, dropped }: Chain, kept: KeptEnd | undefined): Promise<Broken | null> {
   let link: Link = dropped
   while (link.sequence < end.sequence) {

@@ -6,7 +6,7 @@ import { AdminError, type Command, type Context, idOf, organizationOf, show, sub
 import { byOperator } from './operator.ts'
 import { setPlan } from './organizations.ts'
 
-/** What organizations pay, where an operator says what is paid. */
+/** Commands for subscriptions and invoices. The operator records payments by hand. */
 export const BILLING_COMMANDS: Record<string, Command> = {
   'subscription list': { synopsis: '[--json]', run: showSubscriptions },
   'subscription set': { synopsis: 'ORGANIZATION PLAN', run: setPlan },
@@ -27,7 +27,7 @@ async function showInvoices(argv: string[], { db, output }: Context): Promise<vo
   show(output, await listInvoicesOf(db, id), values.json)
 }
 
-/** An invoice is paid once, and one that is paid or void stays so. What the organization may start follows in the same transaction. */
+/** Ends an open invoice; paid and void are final. The same transaction updates the organization's right to start workspaces. */
 async function end(argv: string[], { clock, output, change }: Context, state: 'paid' | 'void'): Promise<void> {
   const id = idOf(words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'invoice').invoice, 'INVOICE')
   const now = clock.now()
@@ -46,7 +46,7 @@ async function end(argv: string[], { clock, output, change }: Context, state: 'p
   output.note(`Invoice ${row.number} is ${state}`)
 }
 
-/** What the api does by itself, at once. */
+/** Closes periods and judges payments now. The api does the same on a timer. */
 async function closeAll(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
   parseArgs({ args: argv, options: {} })
   const by = byOperator({ clock, ids })

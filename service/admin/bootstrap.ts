@@ -17,7 +17,7 @@ import { checkSettings } from './template-settings.ts'
 const DATABASE_WAIT_MS = 60_000
 
 /**
- * What every start does before anything serves: the schema, the platform's templates, and on the first one an organization, a project
+ * Prepares an installation before any process serves: schema and platform templates. The first run also makes an organization, a project
  * and a key. Safe to run again after any interruption.
  */
 export async function bootstrap(config: SetupConfig): Promise<void> {
@@ -36,13 +36,13 @@ export async function bootstrap(config: SetupConfig): Promise<void> {
   }
 }
 
-/** A server that recovers from a crash refuses logins for a while. */
+/** Waits for the database, because a server that recovers from a crash refuses logins for a while. */
 async function databaseAnswers({ database_url, embedded }: SetupConfig): Promise<void> {
   const deadline_ms = performance.now() + DATABASE_WAIT_MS
   const url = embedded ? database_url.replace(/^postgres:\/\/\/[^?]+/, 'postgres:///postgres') : database_url
   for (;;) {
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
-    client.on('error', () => undefined) // the call that is under way reports it
+    client.on('error', () => undefined) // the pending call reports it
     try {
       await client.connect()
       if (embedded) await createDatabase(client, database_url)
@@ -61,7 +61,7 @@ async function createDatabase(client: pg.Client, url: string): Promise<void> {
   if (rowCount === 0) await client.query(`create database ${pg.escapeIdentifier(name)}`)
 }
 
-/** The embedded server knows api and cell by their users; with a server of one's own, one login takes both roles. */
+/** Creates one login per process on the embedded server. With an external server, one login takes both roles. */
 async function createLogins(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -75,13 +75,13 @@ async function createLogins(url: string): Promise<void> {
   }
 }
 
-/** A new version appears when the image or the settings are not those of the newest one. */
+/** Publishes a new version if the image or the settings differ from the newest version. */
 async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: Clock; ids: Ids }): Promise<void> {
   const settings = checkSettings(template.settings, `Template ${template.name}`)
   const latest = await latestVersion(db, null, template.name)
   const layers = [template.digest]
   if (latest !== undefined && isDeepStrictEqual(latest.layers, layers) && isDeepStrictEqual(latest.settings, settings)) return
-  // An operator's ceiling stays: an upgrade must not let out more.
+  // Keeps the operator's ceiling, so that an upgrade never allows more egress.
   const next = { organization_id: null, slug: template.name, layered: true, layers, settings, egress: latest?.egress ?? null }
   const here = { ids: at.ids, now: at.clock.now() }
   const { version } = await mutate(
@@ -94,9 +94,9 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   process.stdout.write(`template ${template.name} version ${version} is published\n`)
 }
 
-/** Leaves what people read when everything is ready; whoever shows it removes it. */
+/** Writes the announcement. The start script shows it when everything is ready, then removes it. */
 async function announce(config: SetupConfig, api_key: string | null): Promise<void> {
-  // One that is still there was never shown, because that start failed: its reader has yet to see the key.
+  // A leftover announcement was never shown, because that start failed. Announce the key again.
   const unseen = existsSync(config.announcement_file) ? await readKey(config.first_key_file).catch(() => null) : null
   const shown = api_key ?? unseen?.api_key
   const bearer = shown ?? `$(cat ${config.first_key_file})`

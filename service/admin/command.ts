@@ -8,7 +8,7 @@ import type { Subject, SubjectKind } from '../core/changes/audit.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
 import { findOrganization, findProject } from '../core/organizations/store.ts'
 
-/** stdout is data, stderr is for people. */
+/** Sends data to stdout and messages for people to stderr. */
 export interface Output {
   line(text: string): void
   note(text: string): void
@@ -21,12 +21,12 @@ export interface Context {
   ids: Ids
   /** Public address of the api, for links. */
   base_url?: string
-  /** Where the private keys of the cell of this computer are. */
+  /** Folder of this cell's private keys. */
   secret_keys_dir?: string
   secret_keys_command?: string
-  /** Where the images of layers are that the host of this computer mounts. */
+  /** Folder of the layer images that this host mounts. */
   layers_dir?: string
-  /** Whatever a command changes: the work and the record of it in one transaction. The connection is the only one. */
+  /** Runs the work and writes its audit record in one transaction. The command has only one connection. */
   change<Result>(
     action: string,
     work: (tx: ChangeTx) => Promise<Result>,
@@ -34,7 +34,7 @@ export interface Context {
   ): Promise<Result>
 }
 
-/** What a command changes; of the installation, where no owner is named. */
+/** Builds an audit target. Without an owner the target belongs to the installation. */
 export function subjectOf(
   kind: SubjectKind,
   id: string,
@@ -45,16 +45,16 @@ export function subjectOf(
 }
 
 export interface Command {
-  /** The words and options behind the command's name. */
+  /** Words and options after the command's name. */
   synopsis: string
-  /** The command may take a right away. Like the routes that do so, it ends when that holds. */
+  /** The command may remove a right, so it waits until every process has applied that. */
   revokes?: true
   run(argv: string[], context: Context): Promise<void>
 }
 
-/** What is there does not allow it: exit code 1. */
+/** The state does not allow the command: exit code 1. */
 export class AdminError extends Error {}
-/** The command is not written as it must be: exit code 2. */
+/** The command is malformed: exit code 2. */
 export class UsageError extends Error {}
 
 const SLUG = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -65,7 +65,7 @@ export function required(value: string | undefined, name: string): string {
   return value
 }
 
-/** All positional words of a command: not one more, not one less. */
+/** Returns the positional words by name, and rejects missing or extra words. */
 export function words<const N extends string>(positionals: string[], ...names: N[]): Record<N, string> {
   if (positionals.length > names.length) throw new UsageError(`${String(positionals[names.length])} is one word too many`)
   return Object.fromEntries(names.map((name, at) => [name, required(positionals[at], name.toUpperCase())])) as Record<N, string>
@@ -123,7 +123,7 @@ export async function projectOf(db: Db, organization_id: string, slug: string | 
   return found
 }
 
-/** Runs an insert; a name that is taken is the caller's mistake, not ours. */
+/** Runs an insert and reports a taken name as the caller's mistake. */
 export async function unlessTaken(what: string, insert: () => Promise<unknown>): Promise<void> {
   try {
     await insert()
@@ -133,7 +133,7 @@ export async function unlessTaken(what: string, insert: () => Promise<unknown>):
   }
 }
 
-/** A list as JSON, or as a table for people. */
+/** Prints rows as JSON or as a table. */
 export function show(output: Output, rows: Record<string, unknown>[], as_json: boolean | undefined): void {
   if (as_json === true) return output.line(JSON.stringify(rows, null, 2))
   const [first] = rows

@@ -5,7 +5,7 @@ import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
 
 export interface Finding {
   check: string
-  /** `wrong`: something is broken or about to be, and somebody has to act. `notice`: it may put itself right, or may be meant so. */
+  /** `wrong`: something is broken or about to break, and an operator must act. `notice`: may resolve by itself, or may be intended. */
   level: 'ok' | 'notice' | 'wrong'
   text: string
 }
@@ -22,10 +22,10 @@ const named = (list: string[]) =>
 const CLOCK_SECONDS_MAX = 2
 const SEEN_SECONDS_MAX = 180 // the cell compares with its host every minute
 const OPERATION_SECONDS_NOTICE = 60
-const OPERATION_SECONDS_MAX = 20 * 60 // 15 minutes of waiting for room, and a slow start
+const OPERATION_SECONDS_MAX = 20 * 60 // 15 minutes of waiting for capacity, and a slow start
 const ATTEMPTS_NOTICE = 3
 
-/** What the facts mean. Pure: the same facts are the same findings. */
+/** Turns facts into findings. Pure. */
 export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
   return [
     ...ofKernel(facts),
@@ -44,7 +44,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
   ]
 }
 
-/** Decision 230: what nothing names goes by itself. */
+/** Reports layer images. Decision 230: unreferenced layers are removed automatically. */
 function ofLayers({ cell_name }: DoctorPlaces, layers: { size_bytes: number }[], { unnamed_layers }: StoredFacts): Finding {
   const all = gib(layers.reduce((sum, { size_bytes }) => sum + size_bytes, 0))
   const unnamed = unnamed_layers.find((each) => each.cell_name === cell_name)
@@ -94,7 +94,7 @@ function ofSecrets({ sealing_key_files }: Facts, { sealing_keys }: StoredFacts):
   ]
 }
 
-/** Mail that could not be sent says what is wrong in the log of the api. */
+/** Reports unsent mail. The api's log has the reason of each failure. */
 function ofMail({ mail_directory = '' }: DoctorPlaces, { mails }: StoredFacts): Finding {
   const { waiting, tried, oldest_seconds, given_up } = mails
   const where = mail_directory === '' ? 'to the server of smtp_url' : `as files to ${mail_directory}: no smtp_url is set`
@@ -108,7 +108,7 @@ function ofMail({ mail_directory = '' }: DoctorPlaces, { mails }: StoredFacts): 
   return finding('mail', 'ok', `Mail goes ${where}${waiting > 0 ? `; ${waiting} wait` : ''}`)
 }
 
-/** The first fifth above the reserve is the time to make room. */
+/** Factor of the reserve below which the doctor warns. */
 const NEARLY = 1.2
 
 export function ofDisk(
@@ -145,7 +145,7 @@ function ofHost(places: DoctorPlaces, { host, leftovers, firewalls }: Facts): Fi
   ]
 }
 
-/** Guests have no names without it. hostd starts it again and again. */
+/** Guests resolve no names without the resolver. hostd restarts it until it runs. */
 function ofResolver({ resolver: { serving, starts } }: HostFacts): Finding {
   if (!serving) return finding('names', 'wrong', `Machines' DNS questions are not answered; the resolver was started ${starts} times`)
   return finding('names', 'ok', `Machines' DNS questions are answered; the resolver died ${starts - 1} times since hostd began`)
@@ -159,14 +159,14 @@ export function ofFirewalls(firewalls: FirewallFact[]): Finding[] {
   const closed = of('closed').map(({ name, why }) => `${name} (${why ?? 'no reason is known'})`)
   if (closed.length > 0)
     return [finding('firewall', 'wrong', `Machines' packets may be dropped, since Berth could not change ${named(closed)}; ${recipe}`)]
-  // A person has chosen to write the rules, and only they know whether they have.
+  // The operator chose to write the rules; Berth cannot see whether they exist.
   if (of('manual').length > 0)
     return [finding('firewall', 'ok', `Yours to let machines' packets through (setting firewall): ${names(of('manual'))}; ${recipe}`)]
   const found = firewalls.length === 0 ? 'No other firewall drops what is forwarded' : `Machines' packets pass ${names(firewalls)}`
   return [finding('firewall', 'ok', found)]
 }
 
-/** Engines of earlier versions live on for what was started under them. */
+/** Lists older engines, which stay for the machines and checkpoints made under them. */
 function keptBeside({ engine, engines }: HostFacts): string {
   const older = engines.filter((each) => each !== engine)
   return older.length === 0 ? '' : `; kept for what older ones began: ${named(older)}`
@@ -253,7 +253,7 @@ function ofPool({ installation }: StoredFacts, host: HostFacts): Finding[] {
   ]
 }
 
-/** Rows against what is here, of workspaces that no operation is changing. */
+/** Compares rows with the host, for workspaces without an active operation. */
 function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
   if (stored.workspaces.length >= ROWS_MAX)
     return [finding('rows', 'notice', `More than ${ROWS_MAX} workspaces: rows and files were not compared`)]
@@ -271,7 +271,7 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'machines',
       'wrong',
       'Running without a machine',
-      // One that is hibernated has neither machine nor disk in use: it is its checkpoint.
+      // A hibernated workspace has neither machine nor disk in use, only its checkpoint.
       quiet
         .filter(({ id, observed_state, disk }) => observed_state === 'running' && disk !== null && !machines.has(id))
         .map(({ id }) => id),

@@ -12,7 +12,7 @@ test('the doctor says how near the disk of the database is to its reserve', () =
   assert.deepEqual([level(13), level(11), level(9)], [['data_disk ok'], ['data_disk notice'], ['data_disk wrong']])
 })
 
-test('operations that wait for capacity are counted by the resource that is short, with the longest wait', () => {
+test('waiting operations are counted per missing resource, with the longest wait', () => {
   const operation = (state: string, age_seconds: number, short: string[] | null) => ({
     id: 'o',
     kind: 'open',

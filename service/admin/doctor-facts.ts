@@ -7,13 +7,13 @@ import { openDatabase } from '../db/database.ts'
 import type { HostCounters } from './doctor-usage.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
-/** Where an installation's parts are; tools/admin.mjs says it. */
+/** Addresses and folders of an installation, from tools/admin.mjs. */
 export interface DoctorPlaces {
   database_url: string
   embedded: boolean
   instance: string
   data_dir: string
-  /** What stays free of its file system; absent: nothing. */
+  /** Bytes that stay free on that file system; absent: none. */
   data_reserve_bytes?: number
   run_dir: string
   hostd_socket: string
@@ -22,7 +22,7 @@ export interface DoctorPlaces {
   cell_name: string
   slots: number
   shells: number
-  /** Where mail lies; empty: a server has it. */
+  /** Folder for mail files; empty: an SMTP server sends mail. */
   mail_directory?: string
 }
 
@@ -32,25 +32,25 @@ interface Kept {
   since: string
 }
 
-/** What a machine, disks and checkpoints belong to. */
+/** Owner of a machine, its disks and checkpoints. */
 interface Subject {
   kind: string
   id: string
 }
 
-/** What hostd's inventory says of workspaces, as far as the doctor reads it. */
+/** Part of hostd's inventory that concerns workspaces. */
 export interface HostFacts extends HostAnswer {
   machines: (HostAnswer['machines'][number] & { workspace_id: string })[]
   workspaces: (HostAnswer['files'][number] & { workspace_id: string })[]
 }
 
-/** As hostd answers: of everything that a machine can be for. */
+/** Inventory as hostd sends it, for every kind of owner. */
 interface HostAnswer {
-  /** Whose the pool is; '' while it is nobody's. */
+  /** Installation that owns the pool; '' while none does. */
   installation: string
   engine: string
   engines: string[]
-  /** Nothing starts under `engine` any more. */
+  /** No machine starts under `engine` any more. */
   engine_refused?: boolean
   machines: { subject: Subject; epoch: number; state: string; slot: string; engine_refused?: boolean }[]
   files: {
@@ -66,7 +66,7 @@ interface HostAnswer {
   resolver: { serving: boolean; starts: number }
 }
 
-/** A firewall of this computer that can drop what machines send, and the commands that let it through by hand. */
+/** A firewall of this computer that can drop packets of machines, and the manual commands that let them pass. */
 export interface FirewallFact {
   name: string
   state: 'open' | 'closed' | 'manual'
@@ -74,23 +74,22 @@ export interface FirewallFact {
   recipe: string[]
 }
 
-/** One look at everything. null: it does not answer. */
+/** One reading of everything. null: the source does not answer. */
 export interface Facts {
   kernel: { release: string; cgroup: 'v1' | 'v2'; filesystems: string[]; seccomp: boolean; loop: boolean; user_is_root: boolean }
   data_free_bytes: number
   data_bytes: number
-  /** Of the supervisor and each of its children: whether the process of its file runs. */
+  /** Whether each process runs, by name, the supervisor included. */
   processes: Record<string, boolean>
   api_ready: boolean
   cell_ready: boolean
   host: HostFacts | null
   leftovers: { found: string[]; removed_total: number } | null
   firewalls: FirewallFact[]
-  /** Images of templates' layers. */
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
-  /** Counters of the machines here, read after the database was. null: hostd does not answer. */
+  /** Counters of this host's machines, read after the database. null: hostd does not answer. */
   counters: HostCounters[] | null
   /** Ids of the keys by which this computer's cell opens secrets. */
   sealing_key_files: string[]
@@ -120,14 +119,14 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
   }
 }
 
-/** What hostd found at its last look. null: it does not answer. */
+/** Returns hostd's latest firewall findings. null: hostd does not answer. */
 export async function firewallsOf({ hostd_socket }: DoctorPlaces): Promise<FirewallFact[] | null> {
   const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
   return answer === null ? null : answer.found
 }
 
 async function kernel(): Promise<Facts['kernel']> {
-  const text = async (file: string) => readFile(file, 'utf8').catch(() => '') // not there: the feature is not, either
+  const text = async (file: string) => readFile(file, 'utf8').catch(() => '') // a missing file means a missing feature
   const filesystems = (await text('/proc/filesystems')).split('\n').map((line) => line.split('\t').at(-1) ?? '')
   return {
     release: release(),
@@ -162,7 +161,7 @@ async function stored(url: string): Promise<StoredFacts | null> {
   try {
     return await readStored(db)
   } catch {
-    return null // it does not answer, or holds none of our tables
+    return null // unreachable, or without our tables
   } finally {
     await db.destroy()
   }
@@ -194,7 +193,7 @@ function hostFacts(told: HostAnswer | null): HostFacts | null {
   return { ...told, machines: ofWorkspaces(told.machines), workspaces: ofWorkspaces(told.files) }
 }
 
-/** Go writes an empty list of none as null. */
+/** Replaces null by an empty list: Go encodes a nil slice as null. */
 function withLists(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLists)
   if (typeof value !== 'object' || value === null) return value

@@ -22,7 +22,7 @@ const host = (given: Partial<HostFacts>) =>
   ({ engine: 'second', machines: [], files: [], workspaces: [], ...given }) as unknown as HostFacts
 const comma = (list: string[]) => list.join(', ')
 
-test('a workspace that sleeps on a memory which is refused is named with reason, checkpoint and way out', () => {
+test('a workspace hibernated on refused memory is named with reason, checkpoint and way out', () => {
   const stored = {
     workspaces: [workspace('a', '1'), workspace('b', '2'), workspace('c', '3'), workspace('d', null), workspace('e', '9')],
   } as StoredFacts
@@ -41,7 +41,7 @@ test('a workspace that sleeps on a memory which is refused is named with reason,
   ])
 })
 
-test('machines of a refused engine are named, and that nothing can start under the one in use', () => {
+test('machines of a refused engine are named, and a refused current engine blocks all starts', () => {
   const facts = host({ engine: 'first', engine_refused: true, machines: [machine('a', true), machine('b')] })
   assert.deepEqual(
     ofMemory([], facts, comma).map(({ level, text }) => [level, text]),

@@ -5,14 +5,14 @@ import type { StoredFacts } from './doctor-store.ts'
 export const WAY_OUT =
   'POST /v1/workspaces/{id}/restore with {checkpoint_id, memory: false} starts each from its disk, without its processes; the checkpoint stays for 7 days'
 
-/** A workspace that sleeps on memory which its host does not restore as things are. */
+/** A workspace whose memory image its host refuses to restore. */
 export interface Stranded {
   workspace_id: string
   checkpoint_id: string
   why: string
 }
 
-/** Suspended, or hibernated while it runs. */
+/** Lists suspended workspaces, and running ones with hibernated memory. */
 export function strandedOn({ workspaces }: StoredFacts, host: HostFacts): Stranded[] {
   const refused = new Map(
     host.workspaces.flatMap(({ checkpoints }) => checkpoints.map((one) => [one.checkpoint_id, one.memory_refused ?? ''] as const)),
@@ -23,10 +23,10 @@ export function strandedOn({ workspaces }: StoredFacts, host: HostFacts): Strand
   })
 }
 
-/** What the host's engines and processor mean for the memory of workspaces. Nothing where nothing is refused. */
+/** Reports memory that the host's engines or processor refuse; empty if none is refused. */
 export function ofMemory(stranded: Stranded[], host: HostFacts, named: (list: string[]) => string): Finding[] {
   const about = ({ workspace_id, checkpoint_id, why }: Stranded) => `${workspace_id} (${why}, checkpoint ${checkpoint_id})`
-  // The operator has said so: the others nobody wanted.
+  // The operator refused an engine on purpose; the other refusals are unintended.
   const meant = stranded.filter(({ why }) => why === 'engine_refused')
   const unwanted = stranded.filter(({ why }) => why !== 'engine_refused')
   const old = host.machines.filter(({ engine_refused }) => engine_refused === true).map(({ workspace_id }) => workspace_id)

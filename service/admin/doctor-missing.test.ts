@@ -19,7 +19,7 @@ const places: DoctorPlaces = {
   mail_directory: '',
 }
 
-test('a data folder that is not there is the only finding, and none of the database', async () => {
+test('a missing data folder is the only finding', async () => {
   const lines: string[] = []
   const output = { line: (text: string) => void lines.push(text), note: () => undefined }
   assert.equal(await doctor([], places, output), 1)

@@ -21,17 +21,15 @@ export interface StoredFacts {
   operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number; short: string[] | null }[]
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
-  /** That wait, and that were given up of late. */
-  /** Layers on computers that nothing names. */
+  /** Layers on hosts that no row references. */
   unnamed_layers: { cell_name: string; count: number; bytes: number }[]
   mails: { waiting: number; tried: number; oldest_seconds: number; given_up: number }
-  /** What is charged, against what was used. */
   usage: UsageFacts
-  /** The newest, which is sealed for, first. */
+  /** Newest first; new values are sealed for the newest. */
   sealing_keys: KeyUse[]
 }
 
-/** More rows than this are not compared one by one; the doctor says so. */
+/** Row limit of the one-by-one comparison; the doctor reports when it is reached. */
 export const ROWS_MAX = 50_000
 
 export async function readStored(db: Db): Promise<StoredFacts> {
@@ -43,7 +41,7 @@ export async function readStored(db: Db): Promise<StoredFacts> {
   if (about === undefined) throw new Error('The database said nothing')
   return {
     ...about,
-    // The advisory lock of service/cell/operations/ownership.ts: a hash of 64 bits, in two halves.
+    // The advisory lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves.
     cells: await one(sql`
       select c.id, c.name, c.engine, c.seen_at, (
         select a.application_name from pg_locks l join pg_stat_activity a using (pid)

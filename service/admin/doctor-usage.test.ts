@@ -9,7 +9,7 @@ const HOUR_MS = 3600_000
 const NOW = new Date('2031-03-02T12:00:00Z')
 const BEFORE = new Date('2031-03-02T05:00:05Z')
 
-test('the doctor says that ledger, samples and counters are the same, and names the first of what is not', async () => {
+test('the doctor confirms that ledger, samples and counters agree, and names the first difference', async () => {
   await using world = await createWorld()
   const { db } = world
   const { workspace_id: id } = await world.open()

@@ -5,12 +5,11 @@ import { readCounters, type CountersRow } from './doctor-usage-store.ts'
 import type { Finding } from './doctor-checks.ts'
 
 const HOUR_MS = 3600_000
-/** What is compared: two days are a few rows a workspace, and `usage reconcile` compares more. */
+/** Two days are a few rows per workspace. `usage reconcile` compares more. */
 const COMPARED_HOURS = 48
-/** The cell reads counters every 15 seconds, and brings a start or an end to the account by itself. */
+/** The cell reads counters every 15 seconds; a longer silence is an error. */
 const READ_SECONDS_MAX = 120
 
-/** Counters of a machine as its host has them at this moment. */
 export interface HostCounters {
   subject: { kind: string; id: string }
   fence: number
@@ -20,7 +19,7 @@ export interface HostCounters {
 }
 
 export interface UsageFacts extends Reconciled {
-  /** The last reading of each machine in the last hours. */
+  /** Latest reading of each machine. */
   counters: CountersRow[]
 }
 
@@ -30,8 +29,8 @@ export async function readUsageFacts(db: Db, now: Date): Promise<UsageFacts> {
 }
 
 /**
- * Ledger, samples, counters that were read and counters of the host, from what is charged back to what was used. Pure.
- * @param host asked after the database, so that its counters are those of the rows or larger; null: it does not answer.
+ * Compares charges with usage: ledger, samples, stored counters, host counters. Pure.
+ * @param host read after the database, so its counters are never below the rows; null: hostd does not answer.
  */
 export function ofUsage({ differences, late, counters }: UsageFacts, host: readonly HostCounters[] | null, now: Date): Finding[] {
   const wrong = (text: string): Finding => ({ check: 'usage', level: 'wrong', text })
@@ -57,7 +56,7 @@ export function ofUsage({ differences, late, counters }: UsageFacts, host: reado
 
 function ofMachine({ subject: { id }, fence, ...now_there }: HostCounters, counters: readonly CountersRow[], now: Date): string[] {
   const row = counters.find((one) => one.workspace_id === id && one.fence === fence)
-  if (row === undefined) return [] // it has just been started
+  if (row === undefined) return [] // just started
   const more = (['cpu_usec', 'received_bytes', 'sent_bytes'] as const).filter((name) => row[name] > now_there[name])
   const silent_seconds = Math.round((now.getTime() - row.read_at.getTime()) / 1000)
   return [

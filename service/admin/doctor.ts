@@ -6,7 +6,7 @@ import { gather, type DoctorPlaces } from './doctor-facts.ts'
 
 const MARKS: Record<Finding['level'], string> = { ok: 'ok    ', notice: 'notice', wrong: 'WRONG ' }
 
-/** Says what is on this computer and what is wrong, and changes nothing. @returns the exit code: 1 when something is wrong. */
+/** Reports the state of this computer and changes nothing. @returns the exit code: 1 if something is wrong. */
 export async function doctor(argv: string[], places: DoctorPlaces, output: Output): Promise<number> {
   const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean', default: false } } })
   const findings = existsSync(places.data_dir) ? judge(places, await gather(places)) : [missing(places)]
@@ -16,7 +16,7 @@ export async function doctor(argv: string[], places: DoctorPlaces, output: Outpu
   return healthy ? 0 : 1
 }
 
-/** Without the folder there is no installation here, and every other finding would speak of its absence in other words. */
+/** Without the folder there is no installation, and every other finding would only repeat that. */
 function missing({ data_dir }: DoctorPlaces): Finding {
   return {
     check: 'data_dir',

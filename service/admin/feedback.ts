@@ -10,7 +10,7 @@ export const FEEDBACK_COMMANDS: Record<string, Command> = {
   'feedback list': { synopsis: '[--days N]', run: showFeedback },
 }
 
-/** One JSON object a line, newest first: what strangers have written is shown to no terminal as it is. */
+/** Prints one JSON object a line, newest first. Escapes untrusted text for the terminal. */
 async function showFeedback(argv: string[], { db, output, clock }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { days: { type: 'string' } } })
   const days = values.days === undefined ? DAYS_DEFAULT : wholeNumber(values.days, '--days', 1)
@@ -20,7 +20,7 @@ async function showFeedback(argv: string[], { db, output, clock }: Context): Pro
   }
 }
 
-/** JSON leaves these as they are, and terminals obey some of them. */
+/** Escapes control characters that JSON leaves as they are and terminals obey. */
 function printable(json: string): string {
   return json.replaceAll(
     /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,

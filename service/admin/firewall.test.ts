@@ -18,7 +18,7 @@ const MANUAL: FirewallFact = {
   recipe: ['nft insert rule one', 'nft insert rule two'],
 }
 
-/** What the command prints where hostd answers this; undefined: no hostd. */
+/** Runs the command against a fake hostd; undefined: no hostd. */
 async function printed(found: FirewallFact[] | undefined): Promise<{ code: number; lines: string[]; notes: string[] }> {
   const hostd_socket = path.join(folder, 'hostd.sock')
   const server = http.createServer((request, response) => response.end(request.url === '/firewalls' ? JSON.stringify({ found }) : '{}'))
@@ -47,13 +47,13 @@ test('the recipe of every firewall is printed so that a shell can run it', async
   assert.deepEqual((await printed([])).lines, ['# No firewall of this computer has to be changed for machines.'])
 })
 
-test('without hostd nobody knows which firewalls there are', async () => {
+test('without hostd the command prints no firewalls and fails', async () => {
   const { code, lines, notes } = await printed(undefined)
   assert.deepEqual([code, lines], [1, []])
   assert.match(notes.join(), /npm start/)
 })
 
-test('the doctor says which firewall could not be changed, and takes one that is left to a person for meant so', () => {
+test('the doctor names a firewall that could not be changed, and accepts one left to the operator', () => {
   const judged = (...firewalls: FirewallFact[]) => ofFirewalls(firewalls).map(({ check, level, text }) => `${check} ${level}: ${text}`)
   const recipe = 'npm run admin -- firewall prints the commands that let them through'
   assert.deepEqual(judged(), ['firewall ok: No other firewall drops what is forwarded'])

@@ -1,7 +1,7 @@
 import type { Output } from './command.ts'
 import { firewallsOf, type DoctorPlaces } from './doctor-facts.ts'
 
-/** Prints what lets machines' packets through each firewall that hostd found: comments, and commands as they are typed. @returns the exit code. */
+/** Prints, for each firewall of hostd, comments and commands that let packets of machines pass. @returns the exit code. */
 export async function firewall(places: DoctorPlaces, output: Output): Promise<number> {
   const found = await firewallsOf(places)
   if (found === null) {

@@ -17,12 +17,12 @@ interface At {
 }
 
 /**
- * Makes the first organization, project and key where there is no key at all.
- * @returns the key's text when this call made it.
+ * Makes the first organization, project and key if no key exists.
+ * @returns the key's text if this call made it.
  */
 export async function firstKey(db: Db, file: string, at: At): Promise<string | null> {
   if (await anyApiKey(db)) return null
-  // The file comes first: a start that is interrupted here finds the key in it, and nobody loses one that is in force.
+  // The file is written first: an interrupted start finds its key there, and no active key is lost.
   const key = await readKey(file).catch(() => writeKey(file))
   const by = byService('setup', { ids: at.ids, now: at.clock.now() })
   const { key_id, secret_sha256 } = key
@@ -43,7 +43,7 @@ export async function firstKey(db: Db, file: string, at: At): Promise<string | n
   return key.api_key
 }
 
-/** The plan that limits nothing, which every installation has. */
+/** Returns the plan without limits that every installation has. */
 export async function ensureUnlimitedPlan(tx: ChangeTx, at: At): Promise<string> {
   const found = await findPlan(tx, 'unlimited')
   if (found !== undefined) return found.id

@@ -16,7 +16,6 @@ import {
   words,
 } from './command.ts'
 
-/** Credits beyond what a plan includes. */
 export const GRANT_COMMANDS: Record<string, Command> = {
   'grant create': { synopsis: `ORGANIZATION ${ALLOWANCE_NAMES.join('|')} HOURS [--expires-at TIME] [--note TEXT]`, run: createGrant },
   'grant list': { synopsis: 'ORGANIZATION [--json]', run: showGrants },
@@ -50,7 +49,7 @@ async function showGrants(argv: string[], { db, output }: Context): Promise<void
   show(output, await listAllGrants(db, id), values.json)
 }
 
-/** What was drawn of it stays drawn. */
+/** Revokes a grant. Credit already drawn from it stays drawn. */
 async function endGrant(argv: string[], { clock, output, change }: Context): Promise<void> {
   const grant = idOf(words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'grant').grant, 'GRANT')
   await change(

@@ -10,13 +10,13 @@ import { PERSON_COMMANDS } from './people.ts'
 import { WORKSPACE_COMMANDS } from './workspaces.ts'
 import { admin as adminOn } from '../../tests/support/admin.ts'
 
-test('commands that take a right away are known as such', () => {
+test('revoking commands are marked as such', () => {
   const commands = Object.entries({ ...KEY_COMMANDS, ...PERSON_COMMANDS, ...WORKSPACE_COMMANDS })
   const revoking = commands.flatMap(([name, { revokes }]) => (revokes === true ? [name] : []))
   assert.deepEqual(revoking, ['key revoke', 'key tools', 'person create', 'session revoke', 'workspace revoke-tokens'])
 })
 
-test('a command that revokes ends when the cell has confirmed', async () => {
+test('a revoking command ends after the cell has confirmed', async () => {
   await using database = await freshDatabase()
   const admin = (...args: string[]) => adminOn(database.url, ...args)
   await admin('organization', 'create', 'acme')

@@ -1,4 +1,4 @@
-// What `npm run admin` runs: one noun, one verb, then its options.
+// Entry point of `npm run admin`: one noun, one verb, then options.
 import { type Db, openDatabase } from '../db/database.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
@@ -50,7 +50,7 @@ const output: Output = {
   note: (text) => void process.stderr.write(`${text}\n`),
 }
 
-// The reader has gone, as after `| head`.
+// The reader of the pipe has closed it, as `| head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 process.exitCode = await main(process.argv.slice(2)).catch(explain)
 
@@ -89,7 +89,7 @@ async function main(argv: string[]): Promise<number> {
   return 0
 }
 
-/** For what is apart from the others: the doctor has something to say when the database has not, and some things are hostd's. */
+/** Settings for commands that also run without a database: doctor, pool and firewall. */
 function places(): DoctorPlaces {
   const { doctor: given } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPlaces }
   if (given === undefined) throw new UsageError('Run this by `npm run admin`')
@@ -112,7 +112,7 @@ function run(
   return command.run(argv, { db, output, change, ...at })
 }
 
-/** The longest name that fits: `organization plan` and `organization create` are two words, no command is one. */
+/** Finds the command of the first two words; every name has two. */
 function find(argv: string[]): { command: Command; rest: string[] } | undefined {
   const command = COMMANDS[argv.slice(0, 2).join(' ')]
   return command === undefined ? undefined : { command, rest: argv.slice(2) }

@@ -3,7 +3,7 @@ import type { By } from '../core/changes/audit.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 
-/** Whoever runs a command: by the account that became root for it, where one did. */
+/** Returns the operator as actor, by the account that became root where sudo was used. */
 export function byOperator({ clock, ids }: { clock: Clock; ids: Ids }): By {
   return { actor: { kind: 'operator', name: accountName() }, ids, now: clock.now(), request_id: null, source_address: null }
 }
@@ -14,6 +14,6 @@ function accountName(): string {
   try {
     return userInfo().username
   } catch {
-    return `uid ${process.getuid?.() ?? 'unknown'}` // an account that no list of users has
+    return `uid ${process.getuid?.() ?? 'unknown'}` // the account has no user entry
   }
 }

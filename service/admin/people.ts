@@ -24,7 +24,7 @@ import { newSessionToken } from '../core/keys/new-credentials.ts'
 const TOKEN_BYTES = 32
 const LINK_DAYS = 7
 const DAY_MS = 24 * 3600 * 1000
-/** App, "Authentication" 2: at most, and only while it is used once in 30 days. */
+/** App, "Authentication" 2: upper bound; a session also ends 30 days after its last use. */
 const SESSION_DAYS_MAX = 90
 const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 
@@ -40,7 +40,7 @@ export const PERSON_COMMANDS: Record<string, Command> = {
   'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', revokes: true, run: revokeSessions },
 }
 
-/** Adds a role to somebody who is there already. */
+/** Creates a person, or adds a role to an existing one. */
 async function createPerson(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: argv, options: { email: text, organization: text, role: text, name: text } })
@@ -48,7 +48,7 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
   const role = oneOf(required(values.role, '--role'), ROLES, '--role')
   const organization = await organizationOf(db, values.organization)
   const created_at = clock.now()
-  // Whoever may run this vouches for the address.
+  // The operator vouches for the address.
   const person = { id: ids.next(), email, email_verified: true, display_name: values.name ?? null, created_at }
   const organization_id = organization.id
   const person_id = await change(
@@ -62,7 +62,7 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
   output.line(person_id)
 }
 
-/** Under the organization's lock: it has an owner, whoever changes it. */
+/** Refuses to remove the last owner, under the organization's lock. */
 async function refuseLastOwner(tx: ChangeTx, organization_id: string, email: string, role: (typeof ROLES)[number]): Promise<void> {
   await lockOrganization(tx, organization_id)
   const person = await findPerson(tx, email)
@@ -70,7 +70,7 @@ async function refuseLastOwner(tx: ChangeTx, organization_id: string, email: str
   if ((await countOwners(tx, organization_id)) < 2) throw new AdminError('They are the last owner: make another one first')
 }
 
-/** By its link a person sets their first password, or another one. */
+/** Prints a link by which a person sets a password. */
 async function printLink(argv: string[], { db, output, clock, change, base_url }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { email: { type: 'string' }, quiet: { type: 'boolean' } } })
   const { id: person_id, email } = await personOf(db, emailOf(values.email))

@@ -12,8 +12,8 @@ import type { DoctorPlaces } from './doctor-facts.ts'
 const ANSWER_MS = 20_000
 
 /**
- * Gives this computer's pool to the installation of this database.
- * @param argv the id of the installation that has it: who names it knows what is taken from whom.
+ * Gives this computer's pool to this database's installation.
+ * @param argv the id of the current owner, as proof that the operator knows whom the pool is taken from.
  */
 export async function adoptPool(argv: string[], { database_url, hostd_socket }: DoctorPlaces, output: Output): Promise<number> {
   const { INSTALLATION: instead_of } = words(argv, 'INSTALLATION')

@@ -8,9 +8,9 @@ const AUTHORITY = { certificate: 'authority.pem', key: 'authority-key.pem' }
 const SERVER = { certificate: 'certificate.pem', key: 'key.pem' }
 
 /**
- * Makes an authority of this computer's own, and by it the certificate of all URLs of ports: for tests and laptops, where whoever visits is
- * told to trust it. Asked again, it makes another certificate by the same authority.
- * @param argv the folder, which is made where it is not there.
+ * Makes a private authority and a certificate for all port URLs, for tests and laptops whose visitors trust it by hand. Run again, it makes
+ * another certificate by the same authority.
+ * @param argv the folder, created if missing.
  */
 export function makePortsAuthority(argv: string[], ports_url: string, output: Output, now: Date): number {
   const { FOLDER } = words(argv, 'FOLDER')
@@ -45,6 +45,6 @@ function write(folder: string, names: { certificate: string; key: string }, { ce
   const pem = createPrivateKey({ key: private_key, format: 'der', type: 'pkcs8' }).export({ type: 'pkcs8', format: 'pem' })
   const key = path.join(folder, names.key)
   writeFileSync(key, pem, { mode: 0o600 })
-  chmodSync(key, 0o600) // one that was there before
+  chmodSync(key, 0o600) // an existing file keeps its old mode
   writeFileSync(path.join(folder, names.certificate), certificate)
 }

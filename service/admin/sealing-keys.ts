@@ -43,7 +43,7 @@ async function showSealingKeys(argv: string[], context: Context): Promise<void> 
   show(output, rows, values.json)
 }
 
-/** Only the file of a key: it is copied to every computer before anything is sealed for it. */
+/** Makes only the key file. Operators copy it to every computer before values are sealed for it. */
 async function prepare(argv: string[], context: Context): Promise<void> {
   const { output } = context
   words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals)
@@ -53,8 +53,8 @@ async function prepare(argv: string[], context: Context): Promise<void> {
 }
 
 /**
- * Seals for another key from now on, and every data key that is there anew. The values stay as they are. A rotation that was cut off goes on
- * where it stopped, and makes no key of its own.
+ * Seals new values for another key, and reseals every existing data key; values stay as they are. An interrupted rotation continues and
+ * makes no second key.
  */
 async function rotate(argv: string[], context: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { use: { type: 'string' } } })
@@ -77,7 +77,7 @@ async function rotate(argv: string[], context: Context): Promise<void> {
     if (uses.some(({ key_id }) => key_id === filed.key_id)) throw new AdminError(`${filed.file} is in use already`)
     const needed = await opened(keys, uses)
     const key = await filed.open()
-    // After the one before, whatever the clock says: the newest is sealed for.
+    // Later than the previous key, whatever the clock says: the newest key is used for sealing.
     const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
     const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
     await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))
@@ -90,7 +90,7 @@ async function rotate(argv: string[], context: Context): Promise<void> {
   await finish(context, await target.open(), await opened(keys, uses))
 }
 
-/** The pairs of keys that values need. */
+/** Opens the key pairs that stored values still need. */
 function opened(keys: KeyFile[], uses: KeyUse[]): Promise<SealingKey[]> {
   const needed = keys.filter(({ key_id }) => uses.some((use) => use.key_id === key_id && use.values > 0))
   return Promise.all(needed.map((key) => key.open()))
@@ -99,7 +99,7 @@ function opened(keys: KeyFile[], uses: KeyUse[]): Promise<SealingKey[]> {
 async function finish({ db, output }: Context, newest: SealingKey, keys: SealingKey[]): Promise<void> {
   const [opener, sealer] = [openerOf(keys), await sealerFor(newest.public_jwk)]
   let sealed = 0
-  // Whoever has begun to seal for a key of before is waited for: nothing is left that comes after the last look.
+  // Waits for transactions that still seal for an older key, so that the last pass misses no value.
   await awaitSealers(db)
   for (;;) {
     const rows = await listWrapped(db, newest.key_id, BATCH)
@@ -117,10 +117,10 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: Sealing
   output.note(`${sealed} values are sealed for ${newest.key_id} now. Give the key before up: npm run admin -- keys retire-kek KEY_ID`)
 }
 
-/** What is left of values that were erased (dead rows, the log of the database, its backups) is opened by nobody from then on. */
+/** Deletes a key, so that remains of erased values (dead rows, WAL, backups) can never be opened. */
 async function retire(argv: string[], context: Context): Promise<void> {
   const { db, output, change } = context
-  const { key_id } = words(argv, 'key_id') // it may begin with a hyphen, which is no option
+  const { key_id } = words(argv, 'key_id') // an id may begin with a hyphen, so option parsing is not used
   const directory = directoryOf(context)
   const uses = await keyUses(db)
   const use = uses.find((each) => each.key_id === key_id)
@@ -145,7 +145,7 @@ function folderOf(context: Context): SealingFolder {
   return sealingFolder(directory, wrapping, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
 }
 
-/** Its owner is the folder's: the cell reads it. */
+/** Makes a key file with the folder's owner, so that the cell can read it. */
 async function makeKey(context: Context): Promise<KeyFile> {
   const directory = directoryOf(context)
   const key = await folderOf(context).make(randomBytes(NAME_BYTES).toString('hex'))

@@ -16,7 +16,7 @@ import {
   words,
 } from './command.ts'
 
-/** Of an organization: what its plan lacks is said of the plan, `limits_missing` among it. */
+/** Reasons that an organization can have; reasons about its plan are set on the plan. */
 const REFUSALS = [
   ...APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing'),
   'none',
@@ -24,7 +24,7 @@ const REFUSALS = [
 const EXHAUSTIONS = [...APP_REASONS.allowance_exhausted, 'none'] as const
 const NAMES = Object.keys(ALLOWANCES) as Allowance[]
 
-/** Whether an organization may start anything, by hand: until something meters and bills, and where an operator must step in. */
+/** Commands by which an operator allows or refuses an organization's starts. */
 export const STANDING_COMMANDS: Record<string, Command> = {
   'organization starts': { synopsis: `SLUG ${REFUSALS.join('|')} [--grace-until TIME]`, run: setStarts },
   'organization allowance': {
@@ -97,7 +97,7 @@ function spendCapOf({ 'spend-cap': cap, charges, currency }: SpendCapValues): Al
   return { cap_minor, effective_cap_minor: cap_minor, charges_minor, currency: required(currency, '--currency') }
 }
 
-/** The end of a billing period that nobody has named. */
+/** Default end of the billing period. */
 function nextMonth(now: Date): Date {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1))
 }

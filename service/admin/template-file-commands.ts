@@ -5,7 +5,7 @@ import { checkSettings } from './template-settings.ts'
 import { writeTemplateFile } from './template-files/export.ts'
 import { readTemplateFile } from './template-files/import.ts'
 
-/** Templates that are handed on between installations, as files. */
+/** Commands that move templates between installations as files. */
 export const TEMPLATE_FILE_COMMANDS: Record<string, Command> = {
   'template export': { synopsis: '--slug SLUG --output FILE [--version N] [--organization SLUG]', run: exportVersion },
   'template import': { synopsis: '--input FILE [--slug SLUG] [--organization SLUG]', run: importVersion },
@@ -13,7 +13,7 @@ export const TEMPLATE_FILE_COMMANDS: Record<string, Command> = {
 
 const text = { type: 'string' } as const
 
-/** Also a version that nobody has published; without a number the latest published one. */
+/** Exports any version, published or not; without a number the latest published one. */
 async function exportVersion(argv: string[], context: Context): Promise<void> {
   const { db, output } = context
   const { values } = parseArgs({ args: argv, options: { slug: text, output: text, version: text, organization: text } })
@@ -29,7 +29,7 @@ async function exportVersion(argv: string[], context: Context): Promise<void> {
   output.line(`${slug} version ${version} is in ${file}`)
 }
 
-/** The layers first, then the version in one transaction: killed anywhere it has made none, and again it goes on. */
+/** Imports layers first, then the version in one transaction. A killed import leaves no version, and a repeat continues. */
 async function importVersion(argv: string[], context: Context): Promise<void> {
   const { db, output, change, ids, clock } = context
   const { values } = parseArgs({ args: argv, options: { input: text, slug: text, organization: text } })

@@ -41,7 +41,7 @@ interface Installation extends AsyncDisposable {
   admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>
 }
 
-/** An installation's database and layers; each command is a process of its own. */
+/** An installation's database and layers; each command is its own process. */
 async function installation(): Promise<Installation> {
   const database = await freshDatabase()
   const folder = mkdtempSync('/tmp/berth-template-file-')
@@ -119,7 +119,7 @@ const imagesOf = ({ layers_dir }: Installation) =>
     .filter((name) => name.endsWith('.erofs'))
     .sort()
 
-test('a version is handed from one installation to another: the same layers, settings and ceiling; again changes nothing', async () => {
+test('an import copies layers, settings and ceiling of a version, and a repeat changes nothing', async () => {
   await using other = await installation()
   for (const turn of ['first', 'again']) {
     const { code, stdout, stderr } = await other.admin('template', 'import', '--input', file)
@@ -136,7 +136,7 @@ test('a version is handed from one installation to another: the same layers, set
   assert.equal((await versionsOf(other)).length, 2)
 })
 
-test('the file is a tar that any tar program lists, with the digests as names; it is the same again', async () => {
+test('any tar program lists the file, entries are named by digest, and a second export is identical', async () => {
   const again = path.join(one.folder, 'again.berth')
   await one.admin('template', 'export', '--slug', 'tools', '--version', '1', '--output', again)
   assert.ok(readFileSync(file).equals(readFileSync(again)))
@@ -149,7 +149,7 @@ test('the file is a tar that any tar program lists, with the digests as names; i
   )
 })
 
-test('a damaged image in the target is put right', async () => {
+test('an import repairs a damaged image in the target', async () => {
   await using other = await installation()
   const [, changed = ''] = layers
   const image = path.join(other.layers_dir, `${changed}.erofs`)
@@ -158,7 +158,7 @@ test('a damaged image in the target is put right', async () => {
   assert.equal(readFileSync(image, 'utf8'), 'what was changed')
 })
 
-test('every byte counts: a file that is changed, cut off, longer, or of another kind is refused, and nothing is made of it', async () => {
+test('every byte counts: a changed, truncated, longer or foreign file is refused and imports nothing', async () => {
   await using other = await installation()
   const whole = readFileSync(file)
   const flipped = (at: number) => {
@@ -221,7 +221,7 @@ test('every byte counts: a file that is changed, cut off, longer, or of another 
   assert.deepEqual(existsSync(unfinished) ? readdirSync(unfinished) : [], [])
 })
 
-test('what is missing or damaged here is not exported, and leaves no file', async () => {
+test('a missing or damaged layer fails the export and leaves no file', async () => {
   await using other = await installation()
   await other.admin('template', 'import', '--input', file)
   const output = path.join(other.folder, 'out.berth')
@@ -240,7 +240,7 @@ test('what is missing or damaged here is not exported, and leaves no file', asyn
   )
 })
 
-test('an import that is killed anywhere leaves no version, no image under a wrong name, and goes on when it is repeated', async () => {
+test('a killed import leaves no version and no misnamed image, and a repeat completes it', async () => {
   await using other = await installation()
   const env = adminEnvironment({ database_url: other.database_url, layers_dir: other.layers_dir })
   for (const images of [0, 1, 2]) {
@@ -266,7 +266,7 @@ test('an import that is killed anywhere leaves no version, no image under a wron
   assert.equal((await versionsOf(other)).length, 1)
 })
 
-test('a size beyond 8 GiB is said in the head of an entry and read from it', async () => {
+test("a size above 8 GiB is written to and read from an entry's head", async () => {
   const size = 20 * 2 ** 30 + 5
   const head = tarHead({ name: 'large', size })
   const handle = { read: (into: Buffer) => Promise.resolve({ bytesRead: head.copy(into), buffer: into }) }

@@ -25,7 +25,7 @@ async function showTemplates(argv: string[], { db, output }: Context): Promise<v
   show(output, brief, false)
 }
 
-/** A new version with settings from a file, on given layers or those of another template (by default its own, or those of base). */
+/** Publishes a version with settings from a file. Layers are given, or those of another template (by default its own, then base). */
 async function publish(argv: string[], { db, output, clock, ids, change, layers_dir }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const options = {
@@ -46,10 +46,10 @@ async function publish(argv: string[], { db, output, clock, ids, change, layers_
   const base = given ?? (await layersFrom(db, organization_id, slug, values['layers-from']))
   const own = await latestVersion(db, organization_id, slug)
   if (given !== null && layers_dir !== undefined) await touchLayers(layers_dir, given.layers)
-  // A ceiling stays until somebody takes it away: a new version of a template must not let out more by being forgotten.
+  // Keeps the ceiling until an operator removes it: a new version must not allow more egress by omission.
   const egress = values.egress === undefined ? (own?.egress ?? null) : await readEgress(values.egress)
   const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings, egress }
-  // Layers are given by programs, which may run twice.
+  // Programs pass layers and may run twice.
   const latest = given === null ? undefined : own
   if (latest !== undefined && isDeepStrictEqual([latest.layers, latest.settings, latest.egress], [next.layers, next.settings, egress])) {
     return output.line(`${slug} version ${latest.version}`)
@@ -63,7 +63,7 @@ async function publish(argv: string[], { db, output, clock, ids, change, layers_
   output.line(`${slug} version ${version}`)
 }
 
-/** Of images that lie in the layers directory already, lowest first. */
+/** Parses digests of images in the layers folder, lowest first. */
 function digestsOf(text: string): string[] {
   const digests = text.split(',')
   if (digests.length <= 32 && digests.every((each) => /^[0-9a-f]{64}$/.test(each))) return digests
@@ -79,7 +79,7 @@ async function readSettings(path: string): Promise<TemplateSettings> {
   }
 }
 
-/** A policy as the API takes it; null for `none`. */
+/** Reads an egress policy in the API's form; null for `none`. */
 async function readEgress(path: string): Promise<EgressPolicy | null> {
   if (path === 'none') return null
   const content = await readJson(path)
@@ -99,7 +99,7 @@ async function readJson(path: string): Promise<unknown> {
   }
 }
 
-/** An organization's own template wins over the platform's of the same name. */
+/** Prefers an organization's own template over the platform's of the same name. */
 async function layersFrom(db: Context['db'], organization_id: string | null, slug: string, named: string | undefined) {
   for (const name of named === undefined ? [slug, 'base'] : [named]) {
     const own = organization_id === null ? undefined : await latestVersion(db, organization_id, name)

@@ -2,8 +2,8 @@ import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * Who is about to name layers says so by the time of their files: hostd, which is not asked, removes none that is so young (decision 230).
- * @returns those that are not there.
+ * Marks layers as recently used by their file times: hostd removes no young layer (decision 230).
+ * @returns the missing digests.
  */
 export async function touchLayers(layers_dir: string, digests: readonly string[]): Promise<string[]> {
   const now = new Date()

@@ -8,12 +8,12 @@ import { touchLayers } from '../touch-layers.ts'
 import { MANIFEST_BYTES_MAX, ownArchitecture, parseManifest, type Manifest } from './manifest.ts'
 import { BadTar, TarReader } from './tar.ts'
 
-/** hostd empties it when it starts: what an import leaves that died goes with it. */
+/** hostd empties this folder when it starts, so remains of a dead import go with it. */
 const UNFINISHED = 'making'
 
 /**
- * Puts the layers of a file where hostd finds them, each under its name when it is whole, durable and what its name says. Until somebody
- * makes a version of them they are nobody's. Importing a file again changes nothing. Throws AdminError, with what is wrong.
+ * Writes the file's layers to hostd's folder, each renamed when complete, durable and matching its digest. No version references them yet.
+ * Repeats change nothing. Throws AdminError with the reason.
  */
 export async function readTemplateFile(input: string, layers_dir: string): Promise<Manifest> {
   const file = await open(input).catch((error: unknown) => {
@@ -41,7 +41,7 @@ export async function readTemplateFile(input: string, layers_dir: string): Promi
   }
 }
 
-/** What the file says is not acceptable. */
+/** The content of the file is not acceptable. */
 class Refused extends Error {}
 
 async function readManifest(reader: TarReader): Promise<Manifest> {
@@ -62,7 +62,7 @@ async function readManifest(reader: TarReader): Promise<Manifest> {
 
 async function placeLayer(layers_dir: string, sha256: string, bytes: AsyncIterable<Buffer>): Promise<void> {
   const target = join(layers_dir, `${sha256}.erofs`)
-  const is_there = (await digestOf(target)) === sha256 // one that is damaged is put right
+  const is_there = (await digestOf(target)) === sha256 // a damaged image is replaced
   const folder = join(layers_dir, UNFINISHED)
   const unfinished = join(folder, `import-${randomUUID()}.erofs`)
   if (!is_there) await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -93,7 +93,7 @@ async function digestOf(path: string): Promise<string | undefined> {
   try {
     for await (const piece of createReadStream(path, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) hash.update(piece)
   } catch {
-    return undefined // then it is written, or cannot be
+    return undefined // written below, or refused there
   }
   return hash.digest('hex')
 }

@@ -12,7 +12,7 @@ const FORMAT_VERSION = 1
 export const MANIFEST_BYTES_MAX = 8 << 20
 const strict = { additionalProperties: false }
 
-/** The first entry of the file; its name has the digest of its bytes. */
+/** First entry of the file; its name holds the digest of its bytes. */
 const Shape = Type.Object(
   {
     format: Type.Literal(FORMAT),
@@ -50,7 +50,7 @@ export function manifestName(bytes: Buffer): string {
   return `manifest-${createHash('sha256').update(bytes).digest('hex')}.json`
 }
 
-/** Throws a sentence that says what is wrong. */
+/** Throws an error whose message says what is wrong. */
 export function parseManifest(name: string, bytes: Buffer): Manifest {
   if (name !== manifestName(bytes)) throw new Error('its manifest does not have the digest of its name')
   const value: unknown = JSON.parse(bytes.toString())
@@ -70,7 +70,7 @@ function parseEgress(value: unknown): EgressPolicy | null {
   return normalPolicy(value as EgressPolicyInput)
 }
 
-/** As Debian calls it. */
+/** Returns the architecture by its Debian name. */
 export function ownArchitecture(): string {
   return process.arch === 'x64' ? 'amd64' : process.arch
 }

@@ -1,4 +1,4 @@
-// A tar of plain files, written and read from front to end. Sizes beyond 8 GiB are written as GNU tar writes them.
+// A tar of plain files, read and written in sequence. Sizes above 8 GiB use the GNU encoding.
 import type { FileHandle } from 'node:fs/promises'
 import { BLOCK, padding } from '../../lib/tar-write.ts'
 
@@ -31,12 +31,12 @@ export function tarHead({ name, size }: TarHead): Buffer {
   return head
 }
 
-/** The sum of a head's bytes, in which its own place counts as blanks. */
+/** Sums a head's bytes; the checksum field itself counts as blanks. */
 function sumOf(head: Buffer): number {
   return head.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)
 }
 
-/** Reads entries one after the other: the bytes of each before the head of the next. */
+/** Reads entries in sequence: the caller reads an entry's bytes before the next head. */
 export class TarReader {
   private readonly file: FileHandle
   private position = 0
@@ -45,7 +45,7 @@ export class TarReader {
     this.file = file
   }
 
-  /** @returns null at the end. Throws BadTar where the next head is damaged, or is not that of a plain file. */
+  /** @returns null at the end. Throws BadTar if the next head is damaged or not of a plain file. */
   async next(): Promise<TarHead | null> {
     const head = await this.exactly(BLOCK)
     if (head.every((byte) => byte === 0)) return null

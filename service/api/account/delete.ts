@@ -21,7 +21,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
   const work = async (tx: ChangeTx) => {
     await refuseOwnership(tx, id)
     const by = byCaller(deps, call)
-    // Each organization gets its own record that the person left: the record of the account belongs to no organization.
+    // Writes one record per organization that the person left; the account's own record belongs to none.
     for (const organization_id of await deleteMemberships(tx, id)) {
       await insertAuditEvent(tx, auditEvent(by, 'members.delete', { ...personSubject(id, { account: 'deleted' }), organization_id }))
     }
@@ -34,7 +34,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
   return { status: 204 }
 }
 
-/** App, "Reasons": nobody else could do anything with an organization that its only owner has left. */
+/** App, "Reasons": refuses to delete an only owner, because no other member could manage the organization. */
 async function refuseOwnership(tx: ChangeTx, person_id: string): Promise<void> {
   const organization_ids = (await lockOwned(tx, person_id)).filter(({ owners }) => owners < 2).map(({ id }) => id)
   if (organization_ids.length === 0) return

@@ -23,7 +23,7 @@ export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: ApiDe
   const times = { created_at: call.now, expires_at: endOf(call.body.expires_at ?? null, call.now), revoked_at: null }
   const key = { id: deps.ids.next(), key_id, organization_id, project_id, name, tool_permissions, ...times }
   const work = async (tx: ChangeTx) => {
-    await lockProject(tx, project_id) // of many at once none is made beyond the bound
+    await lockProject(tx, project_id) // keeps concurrent calls within the limit
     const current = await countKeys(tx, project_id)
     if (current >= keys_per_project_max) {
       const details = { limit: 'api_keys', limit_value: keys_per_project_max, current }
@@ -36,7 +36,7 @@ export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: ApiDe
   return { status: 201, body: { ...keyView({ ...key, last_used_at: null }), api_key } }
 }
 
-/** When a key ends: a moment that is still to come. */
+/** Parses the expiry of a key, which must be in the future. */
 export function endOf(text: string | null, now: Date): Date | null {
   if (text === null) return null
   const end = new Date(text)

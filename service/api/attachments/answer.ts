@@ -3,7 +3,7 @@ import type { Reader } from '../../db/reader.ts'
 import { operationBody, type WorkedOn } from '../workspaces/answer-operation.ts'
 import { readAttachments, type AttachmentRow } from './store.ts'
 
-/** What came of a command on an attachment. */
+/** Result of a command on an attachment. */
 export interface WorkedOnAttachment extends WorkedOn {
   volume_id: string
 }
@@ -14,7 +14,6 @@ export async function attachmentAndOperationBody(reads: Reader, worked: WorkedOn
   return { attachment: attachmentView(row), operation: await operationBody(reads, worked) }
 }
 
-/** Row to wire. */
 export function attachmentView({ id: _id, place: _place, created_at, updated_at, ...fields }: AttachmentRow): VolumeAttachment {
   return { ...fields, created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
 }
