@@ -18,10 +18,10 @@ import type { Revocations } from '../core/revocations/revocations.ts'
 import type { PartPlaces } from './template-uploads/places.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
-/** What every handler of the application API works with. */
+/** Dependencies of every handler. */
 export interface ApiDeps {
   db: Db
-  /** Prepared statements, outside of any transaction. */
+  /** Prepared statements, outside any transaction. */
   reads: Reader
   clock: Clock
   ids: Ids
@@ -31,39 +31,36 @@ export interface ApiDeps {
   turns: Turns
   change_rate: ChangeRate
   signer: Signer
-  /** Whether new workspaces keep their changes apart from their template, where its version supports that (App, "Open rules" 9). */
+  /** Whether new workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
   layered_opens: boolean
-  /** Whether workspaces may be file-first (App, "Open rules" 8). */
   file_first: boolean
-  /** How long the answer to a delete waits for the gateway to know of it. */
+  /** Seconds that the answer to a delete waits for the gateway's confirmation. */
   delete_told_seconds: number
-  /** Sign cursors. */
   cursor_keys: KeyRing
-  /** Public address of this API: the issuer of tool tokens. */
+  /** Public address of this API, and issuer of tool tokens. */
   base_url: string
-  /** Scheme, host and public port of the URLs of ports: a name of its own below that host for each. */
+  /** Scheme, host and public port of port URLs; each port has its own name below that host. */
   ports_url: string
-  /** What stays free of the disk that PostgreSQL writes to. */
+  /** Free space that PostgreSQL's disk must keep. */
   reserve: DiskReserve
-  /** Where the bytes of uploads are; null: none are kept. */
+  /** Folder of uploads; null: uploads are not kept. */
   uploads_dir: string | null
   part_places: PartPlaces
-  /** Where builds take Debian's packages from, other than Debian's own mirrors; null: from those. */
+  /** Debian mirror for builds; null: Debian's own mirrors. */
   package_mirror: string | null
-  /** What the mirror of Debian packages has; null: none is configured. */
+  /** Index of the Debian mirror; null: none configured. */
   packages: PackageIndex | null
   package_lookups: Buckets
-  /** What sign-in works with. */
   people: PeopleDeps
-  /** What works off the deletion of organizations. */
+  /** Worker that deletes organizations. */
   enders: Pick<Looking, 'poke'>
-  /** What makes exports. */
+  /** Worker that makes exports. */
   exports: Pick<Looking, 'poke'>
-  /** Who collects what invoices say; null: an operator says what is paid. */
+  /** Service that collects invoices; null: the operator records payments. */
   payment: PaymentService | null
-  /** What is between here and that service. */
+  /** Worker that syncs with the payment service. */
   payments: Pick<Looking, 'poke'>
-  /** The OpenAPI description, as it is served. The first call makes it, which takes a tenth of a second. */
+  /** Serialized OpenAPI description. The first call builds it, which takes a tenth of a second. */
   openapi(): Buffer
   logger: Logger
 }

@@ -6,16 +6,16 @@ import { forgetOutcomes } from './idempotency/store.ts'
 import { forgetInvitations } from './invitations/store.ts'
 import { forgetBudgets } from './tool-tokens/store.ts'
 
-/** Longer than a year, so that a year can be compared with the one before. */
+/** More than a year, so that a year can be compared with the previous one. */
 export const AUDIT_DAYS = 400
 const DAY_MS = 24 * 3600 * 1000
 const TURNS_MAX = 1000
 
-/** How long sessions that are over are known, longer than any token that one of them was asked for. */
+/** Days that ended sessions are kept, longer than any token issued to them lives. */
 const SESSION_DAYS = 30
 const BUDGET_DAYS = 1
 
-/** Removes what is kept for a time only. @returns how many outcomes for repeats, and records of changes, went. */
+/** Removes expired data. @returns the numbers of outcomes and audit events removed. */
 export async function forgetOld(db: Db, now: Date): Promise<{ outcomes: number; audit_events: number }> {
   const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const outcomes = await forgetOutcomes(db, now)

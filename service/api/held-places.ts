@@ -3,12 +3,12 @@ import type { Arrival, Principal } from '../http/call.ts'
 import { waitSeconds } from '../http/headers.ts'
 import { fail } from '../lib/fail.ts'
 
-/** What a call of the application API holds until its answer has ended. */
+/** Permit that a call keeps until its answer ends. */
 export type HeldPlace = Disposable | undefined
 
-/** Bounds how many calls of `Prefer: wait` are in hand at once: each holds a connection and some memory. */
+/** Limits concurrent `Prefer: wait` calls: each holds a connection and memory. */
 export interface HeldPlaces {
-  /** Takes a place for a call that asks to be held, or refuses before anything is done. Disposing gives it back. */
+  /** Takes a permit for a waiting call, or rejects it before any work. Disposing releases it. */
   take(arrival: Arrival, who: Principal): HeldPlace
 }
 

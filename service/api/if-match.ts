@@ -1,6 +1,6 @@
 import { fail } from '../lib/fail.ts'
 
-/** A stale `If-Match` is refused (App, "Egress policy"). Absent: whatever there is may be replaced. */
+/** Rejects a stale `If-Match` (App, "Egress policy"). Absent: any version may be replaced. */
 export function refuseStaleVersion(named_headers: { 'If-Match'?: string }, current_version: number): void {
   const given = named_headers['If-Match']
   if (given === undefined || Number(given.replaceAll('"', '')) === current_version) return

@@ -4,7 +4,7 @@ import { lookRegularly } from './looking.ts'
 
 const NEVER_MS = 2 ** 31 - 1
 
-test('one look at a time: whoever asks meanwhile gets one more behind it, and a look that fails is told of', async () => {
+test('passes run one at a time, a poke during one adds one more, and failures are reported', async () => {
   const ends: (() => void)[] = []
   const failures: unknown[] = []
   const looking = lookRegularly({
@@ -25,7 +25,7 @@ test('one look at a time: whoever asks meanwhile gets one more behind it, and a 
   assert.equal(ends.length, 2)
 })
 
-test('closing tells a look to stop, and waits for it', async () => {
+test('closing stops a running pass and waits for it', async () => {
   let asked: () => boolean = () => assert.fail('no look has begun')
   let end: () => void = () => assert.fail('no look has begun')
   const look = (stopped: () => boolean) => {

@@ -1,19 +1,19 @@
-/** Something that looks for work every now and then. */
+/** Poller. */
 export interface Looking {
-  /** There may be some: look at once, or once more where a look is under way. */
+  /** Polls now, or again after a pass in progress. */
   poke(): void
-  /** Resolves when no look is under way, and none begins any more. */
+  /** Resolves when no pass runs; none begins afterwards. */
   close(): Promise<void>
 }
 
 interface Look {
   every_ms: number
-  /** One look. It may ask meanwhile whether it is to stop. */
+  /** One pass. `stopped` tells whether it should end early. */
   look(stopped: () => boolean): Promise<unknown>
   failed(error: unknown): void
 }
 
-/** Looks again and again, one look at a time, until it is closed. A look that fails is told of, and the next one comes all the same. */
+/** Polls in an interval, one pass at a time, until it is closed. A failed pass is reported and does not stop the poller. */
 export function lookRegularly({ every_ms, look, failed }: Look): Looking {
   let closed = false
   let working: Promise<unknown> | null = null

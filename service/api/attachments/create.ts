@@ -58,7 +58,7 @@ function refuseVolume(who: Principal, workspace: WorkspaceRow, volume: VolumeRow
   }
 }
 
-/** What is wrong with an attachment that is there already, in the state that it is in. */
+/** Rejects a volume that is already attached, with a reason per state. */
 function refuseSame(attached: AttachmentRow[], volume_id: string): void {
   const same = attached.find((one) => one.volume_id === volume_id)
   if (same === undefined) return

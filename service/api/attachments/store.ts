@@ -18,7 +18,7 @@ export interface AttachmentRow {
 
 const COLUMNS = 'id, workspace_id, volume_id, mount_path, mode, place, state, created_at, updated_at'
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listAttachments(reads: Reader, workspace_id: string, { below, limit }: Page): Promise<AttachmentRow[]> {
   return reads.rows(
     'attachments.of_workspace',
@@ -27,7 +27,7 @@ export function listAttachments(reads: Reader, workspace_id: string, { below, li
   )
 }
 
-/** All of them: there are as many as places. */
+/** Returns all attachments: the limit equals the number of mount slots. */
 export function readAttachments(reads: Reader, workspace_id: string): Promise<AttachmentRow[]> {
   return listAttachments(reads, workspace_id, { below: null, limit: LIMITS.volume.attachments_per_workspace_max })
 }
@@ -48,7 +48,7 @@ export async function markDetaching(tx: ChangeTx, id: string, operation_id: stri
   await tx.updateTable('volume_attachments').set({ state: 'detaching', operation_id, updated_at: now }).where('id', '=', id).execute()
 }
 
-/** A fork has what its source has, at the same places: the memory that it continues knows them. */
+/** Copies the source's attachments to a fork, with the same mount slots: the continued memory image knows them. */
 export async function copyAttachments(
   tx: ChangeTx,
   from: readonly AttachmentRow[],

@@ -12,14 +12,14 @@ import { eventView } from './list.ts'
 const PAGE = 1000
 const HEADERS = { 'content-type': 'application/x-ndjson', 'x-content-type-options': 'nosniff' }
 
-/** GET /v1/organizations/{organization_id}/audit/export: in the order of the chain, so that whoever comes again misses nothing. */
+/** GET /v1/organizations/{organization_id}/audit/export: in chain order, so that a caller who continues misses no record. */
 export async function exportAuditEvents({ params, query }: Call<typeof auditExport>, { db }: ApiDeps): Promise<Reply> {
   const { organization_id } = params
-  const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // before the answer begins: what fails is an error of its own
+  const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // read before the answer begins, so that a failure gets its own error
   return {
     async stream(response) {
       response.writeHead(200, HEADERS)
-      // Whoever leaves, or a database that goes away: what is there breaks off, and its end is not told.
+      // A disconnect or a database failure truncates the answer without an end marker.
       await pipeline(Readable.from(lines(db, organization_id, first)), response).catch(() => undefined)
     },
   }

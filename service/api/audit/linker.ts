@@ -5,7 +5,7 @@ import { lookRegularly, type Looking } from '../looking.ts'
 
 const LOOK_MS = 500
 
-/** Links what is recorded, every half second, until it is closed (decision 242). */
+/** Links new audit records every half second until it is closed (decision 242). */
 export function startLinker({ db, logger }: { db: Db; logger: Logger }): Looking {
   return lookRegularly({
     every_ms: LOOK_MS,

@@ -14,13 +14,13 @@ export interface EventFilter {
 
 export interface Looked {
   rows: EventRow[]
-  /** The next page begins below this one: the last row where more fit than the page holds, else the last that was looked at. null: the end. */
+  /** The next page begins below this id: the page's last row, or else the last scanned row. null: the end. */
   last: string | null
 }
 
 /**
- * The newest records below `below` that fit the filter. At most `looked_max` are looked at, whatever the filter: what is rare is found over
- * several pages, and no page costs more than another.
+ * Returns the newest matching records below `below`. Each page scans at most `looked_max` rows, so a rare match may take several pages and
+ * no page costs more than another.
  */
 export async function listEvents(
   reads: Reader,
@@ -30,7 +30,7 @@ export async function listEvents(
   looked_max: number,
 ): Promise<Looked> {
   const first = below === null
-  // Calls of tools are many: they are listed where they are asked for, each kind by an index of its own.
+  // Tool calls are numerous, so they are listed only on request, by their own index.
   const of_tools = filter.action === TOOL_CALLS
   const rows = await reads.rows<EventRow & { fits: boolean; at: number }>(
     `audit.list${of_tools ? ':t' : ''}${first ? '' : ':b'}`,

@@ -2,7 +2,7 @@ import type { Arrival } from '../../http/call.ts'
 
 const BEARER = /^Bearer +(\S+) *$/i
 
-/** The credential that a request comes with. */
+/** Returns the bearer credential of a request. */
 export function bearerOf({ authorization }: Arrival['headers']): string | undefined {
   return BEARER.exec(authorization ?? '')?.[1]
 }

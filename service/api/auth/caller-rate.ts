@@ -4,10 +4,10 @@ import type { Principal } from '../../http/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Refuses a caller who is over a rate. */
+/** Rejects a caller above its rate. */
 export type CallerRate = (who: Principal) => void
 
-/** As many requests of one API key or person at once as in a minute, and refilled evenly. Each process counts for itself. */
+/** Allows a burst of one minute's requests per API key or person, refilled evenly. Each process counts for itself. */
 export function createCallerRate(requests_per_minute: number, clock: Clock): CallerRate {
   const buckets = createBuckets({ tokens: requests_per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
   return ({ id }) => {

@@ -31,14 +31,14 @@ export async function challenge(call: Call<typeof authChallenge>, deps: ApiDeps)
     if (refused !== null) return { refused }
     return { rotated: await rotate(tx, call, { mfa_pending: false }) }
   }
-  // A code that is wrong is counted: the transaction ends well, and the refusal comes after it.
+  // A wrong code is counted: the transaction commits, and the refusal follows.
   const done = await changing(deps, call, work, (result) => ('rotated' in result ? sessionSubject(session.id) : null))
   if ('refused' in done) throw done.refused
   const account = await readAccount(deps.reads, id)
   return { status: 200, body: { ...done.rotated, mfa_required: false, email_verified: account?.email_verified ?? false } }
 }
 
-/** Judges a code of the authenticator, and counts it. Whoever holds the row is the only one: a code is taken once. */
+/** Checks a code of the authenticator and counts a failure. The caller holds the row lock, so a code works once. */
 export async function tryCode(
   tx: ChangeTx,
   deps: ApiDeps,
@@ -56,7 +56,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** A recovery code cannot be guessed, so it is taken while the factor is locked, and unlocks it. */
+/** Accepts a recovery code even while the factor is locked, and unlocks it: such a code cannot be guessed. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await takeRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

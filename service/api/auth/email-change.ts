@@ -11,7 +11,7 @@ import { emailOf, personOf, personSubject, tokenInvalid } from './people.ts'
 
 const UNIQUE_VIOLATION = '23505'
 
-/** POST /v1/auth/email/change: an address that somebody has gets no link, and the answer is the same. */
+/** POST /v1/auth/email/change: a taken address gets no link, and the answer is the same. */
 export async function changeEmail(call: Call<typeof authEmailChange>, deps: ApiDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   const email = emailOf(call.body.new_email, 'new_email')
@@ -44,7 +44,7 @@ export async function confirmEmail(call: Call<typeof authEmailChangeConfirm>, de
     deps.people.mailed()
     return { status: 200, body: { email } }
   } catch (error) {
-    if ((error as { code?: unknown }).code === UNIQUE_VIOLATION) throw tokenInvalid() // somebody registered it at this moment
+    if ((error as { code?: unknown }).code === UNIQUE_VIOLATION) throw tokenInvalid() // another person registered the address concurrently
     throw error
   }
 }

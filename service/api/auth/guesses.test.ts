@@ -7,7 +7,7 @@ let digests = 0
 const fresh = () => String(digests++)
 const none = async () => null
 
-test('who has one address of an IPv6 network has all of them, and one of IPv4 has one', async () => {
+test('all addresses of one IPv6 network count as one, and each IPv4 address by itself', async () => {
   const guesses = createGuesses(1, clock)
   const guess = (address: string) =>
     guesses.look(address, fresh(), none).then(
@@ -21,14 +21,14 @@ test('who has one address of an IPv6 network has all of them, and one of IPv4 ha
   for (const other of ['::1', '192.0.2.1', '192.0.2.2', '::ffff:192.0.2.1', '']) assert.equal(await guess(other), 'looked up', other)
 })
 
-test('of many guesses at once no more are looked up than one after the other, and a credential that is good costs nothing', async () => {
+test('concurrent guesses are limited like sequential ones, and a valid credential costs nothing', async () => {
   const guesses = createGuesses(3, clock)
   const looked = await Promise.allSettled(Array.from({ length: 10 }, () => guesses.look('a', fresh(), none)))
   assert.equal(looked.filter(({ status }) => status === 'fulfilled').length, 3)
   for (let n = 0; n < 10; n++) assert.equal(await guesses.look('b', fresh(), async () => 'good'), 'good')
 })
 
-test('a credential that could not be looked up is no guess', async () => {
+test('a failed look-up counts as no guess', async () => {
   const guesses = createGuesses(1, clock)
   for (let n = 0; n < 3; n++)
     await assert.rejects(
@@ -38,7 +38,7 @@ test('a credential that could not be looked up is no guess', async () => {
   assert.equal(await guesses.look('a', fresh(), none), null)
 })
 
-test('a credential that is good no more is a guess', async () => {
+test('a credential that is no longer valid counts as a guess', async () => {
   const guesses = createGuesses(1, clock)
   assert.equal(await guesses.look('a', 'key', async () => 'good'), 'good')
   await guesses.look('a', fresh(), none)

@@ -4,26 +4,26 @@ import { sourceOf } from '../../http/source.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Bounds how many credentials that are none an address may have looked up: each costs the database a statement. */
+/** Limits failed credential look-ups per address: each costs a database statement. */
 export interface Guesses {
   /**
-   * Looks a credential up. One that was good before is always looked up, so that nobody who shares an address with a guesser (all do
-   * behind a proxy) is kept out.
-   * @param digest of the credential: what is kept in memory is no credential.
-   * @param find null: there is no such credential.
+   * Looks up a credential. A credential that was valid before is never limited, so that a guesser cannot lock out others at a shared
+   * address, such as a proxy.
+   * @param digest of the credential, so that no credential stays in memory.
+   * @param find null: no such credential.
    */
   look<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
 }
 
-/** As many at once as in a minute, and refilled evenly. */
+/** Allows a burst of one minute's guesses, refilled evenly. */
 export function createGuesses(per_minute: number, clock: Clock): Guesses {
   const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.addresses_counted_max }, clock)
-  const good = new Set<string>() // in order of use, the longest unused first
+  const good = new Set<string>() // by last use, oldest first
   return {
     async look(address, digest, find) {
       const source = sourceOf(address)
       const was_good = good.has(digest)
-      // Taken before it is known to be wrong: of many at once each would else find room.
+      // Takes a token before the result is known: otherwise concurrent guesses would exceed the limit.
       const retry_after_seconds = was_good ? 0 : buckets.take(source)
       if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many credentials are not valid', { retry_after_seconds })
       let is_wrong = false
@@ -34,7 +34,7 @@ export function createGuesses(per_minute: number, clock: Clock): Guesses {
         if (!is_wrong) remember(good, digest)
         return found
       } finally {
-        if (!was_good && !is_wrong) buckets.giveBack(source) // also when the database could not be asked
+        if (!was_good && !is_wrong) buckets.giveBack(source) // also if the look-up failed
       }
     },
   }

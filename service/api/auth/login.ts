@@ -11,7 +11,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changingAs, invalidCredentials, sessionDaysFrom, sessionEnd, sessionSubject } from './people.ts'
 import { findAccount, type AccountRow } from './store.ts'
 
-/** POST /v1/auth/login: an account that is not there is answered as a password that is not right, and takes as long. */
+/** POST /v1/auth/login: an unknown account gets the same answer as a wrong password, after the same time. */
 export async function logIn(call: Call<typeof authLogin>, deps: ApiDeps): Promise<Reply> {
   const { bounds, passwords } = deps.people
   const email = normalizeEmail(call.body.email) ?? call.body.email
@@ -33,7 +33,7 @@ async function signIn(call: Call<typeof authLogin>, deps: ApiDeps, account: Acco
     person_id: account.id,
     token_sha256,
     mfa_pending: account.mfa_enabled,
-    stepped_up_at: call.now, // the password was checked at this moment
+    stepped_up_at: call.now, // the password was checked just now
     device: call.body.device ?? deviceOf(call.headers['user-agent']),
     address: call.address === '' ? null : call.address,
     ...times,
@@ -47,7 +47,7 @@ async function signIn(call: Call<typeof authLogin>, deps: ApiDeps, account: Acco
   return { session_token: token, session_expires_at: sessionEnd(session, call.now).toISOString(), mfa_required, email_verified }
 }
 
-/** What a program says of itself, as far as it can be shown. */
+/** Returns the printable part of the user agent. */
 function deviceOf(user_agent: string | undefined): string | null {
   const shown = (user_agent ?? '').replaceAll(/[^\x20-\x7e]/g, '').slice(0, LIMITS.sign_in.device_characters_max)
   return shown === '' ? null : shown

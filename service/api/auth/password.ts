@@ -34,7 +34,7 @@ export async function changePassword(call: Call<typeof authPasswordChange>, deps
   const password_hash = await deps.people.passwords.hash(new_password, { session_id: session.id })
   const work = async (tx: ChangeTx) => {
     const row = await lockCredentials(tx, id)
-    if (row.password_hash !== checked) throw invalidCredentials() // another change was quicker
+    if (row.password_hash !== checked) throw invalidCredentials() // another change came first
     await writeCredentials(tx, id, { password_hash, password_changed_at: call.now })
     await dropEmailTokens(tx, id, 'reset_password')
     if (end_other_sessions) await revokeSessions(tx, id, call.now, session.id)
@@ -51,11 +51,11 @@ export function requestReset(call: Call<typeof authResetRequest>, deps: ApiDeps)
   return askForMail(call, deps, 'reset_password')
 }
 
-/** POST /v1/auth/password/reset/confirm. Whoever has the link has the mailbox, so the address is verified by it. */
+/** POST /v1/auth/password/reset/confirm. The link proves access to the mailbox, so it verifies the address. */
 export async function confirmReset(call: Call<typeof authResetConfirm>, deps: ApiDeps): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
   refuseCommon(call.body.new_password, 'new_password')
-  if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before a core is busy for nothing
+  if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before hashing, which is expensive
   const password_hash = await deps.people.passwords.hash(call.body.new_password, call)
   const work = async (tx: ChangeTx) => {
     const taken = await takeEmailToken(tx, { token_sha256, purpose: 'reset_password', now: call.now })
@@ -73,7 +73,7 @@ export async function confirmReset(call: Call<typeof authResetConfirm>, deps: Ap
   return { status: 204 }
 }
 
-/** @returns what was kept of the password at that moment. */
+/** @returns the stored hash that the password matched. */
 async function checkPassword(call: Call, deps: ApiDeps, password: string): Promise<string> {
   const { id, session } = personOf(call.who)
   const { bounds, passwords } = deps.people

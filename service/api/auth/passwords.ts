@@ -6,17 +6,17 @@ import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
 import { createFairLine } from '../../lib/fair-line.ts'
 
-/** Checks and hashes passwords off the event loop, a bounded number at once: each takes a core and 46 MiB for some 50 ms. */
+/** Checks and hashes passwords off the event loop, with bounded concurrency: each takes a core and 46 MiB for some 50 ms. */
 export interface Passwords {
   hash(password: string, asker: Asker): Promise<string>
-  /** @param kept null: there is no such account, or it has no password. It takes as long, and is never right. */
+  /** @param kept null: no such account or no password. The check takes as long and fails. */
   matches(kept: string | null, password: string, asker: Asker): Promise<boolean>
 }
 
-/** Askers take turns. Sessions have a line of their own: strangers who guess never keep a signed-in person waiting. */
+/** Requests are queued fairly per asker. Sessions have their own queue, so that guessers without a session never delay signed-in people. */
 export type Asker = { address: string } | { session_id: string }
 
-/** Of argon2id, which the module takes where nothing else is said: OWASP's recommendation with one pass. */
+/** OWASP's recommendation of argon2id with one pass; argon2id is the module's default. */
 export const ARGON2 = {
   memoryCost: 47_104,
   timeCost: 1,
@@ -26,7 +26,7 @@ export const ARGON2 = {
 const SALT_BYTES = 16
 const RETRY_SECONDS = 2
 
-/** All but one of the cores: requests without a password are served meanwhile. */
+/** Leaves one core free for requests without a password. */
 export function openPasswords(at_once = Math.max(1, Math.min(4, availableParallelism() - 1))): Passwords {
   const { hashes_waiting_max: waiting, hashes_waiting_per_source_max: waiting_per_name } = LIMITS.sign_in
   const strangers = createFairLine({ at_once, waiting_per_name, waiting }, tooMany)
@@ -44,14 +44,14 @@ export function openPasswords(at_once = Math.max(1, Math.min(4, availableParalle
   }
 }
 
-/** A check of it takes as long as one of a kept hash. Its digest is random: a password that fits it cannot be found. */
+/** Makes a hash that no password can match; checking it takes as long as a stored hash. */
 function nobodysHash(): string {
   const { memoryCost, timeCost, parallelism, outputLen } = ARGON2
   const [salt, digest] = [SALT_BYTES, outputLen].map((bytes) => randomBytes(bytes).toString('base64').replaceAll('=', ''))
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${digest}`
 }
 
-/** The same letters typed on another computer may come in other code points. */
+/** Normalizes code points: another computer may type the same letters differently. */
 function composed(password: string): string {
   return password.normalize('NFC')
 }

@@ -10,20 +10,20 @@ import { personOfToken } from './store.ts'
 import type { Passwords } from './passwords.ts'
 import type { SignInBounds } from './sign-in-bounds.ts'
 
-/** What the routes of sign-in work with beside the rest. */
+/** Dependencies of the sign-in routes. */
 export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
   bounds: SignInBounds
-  /** Who may register without an invitation: everybody, nobody, or those of these domains. */
+  /** Registration without an invitation: open, closed, or limited to these domains. */
   registration: 'open' | 'invitation' | readonly string[]
-  /** Tells the sender that there is mail. */
+  /** Wakes the mail sender. */
   mailed(): void
 }
 
 const DAY_MS = 24 * 3600 * 1000
 
-/** A change of somebody who has no session yet. */
+/** Runs a change for a person without a session. */
 export function changingAs<Result>(
   deps: ApiDeps,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,
@@ -45,20 +45,20 @@ export function sessionSubject(id: string): Subject {
   return { kind: 'session', id, organization_id: null, project_id: null }
 }
 
-/** The routes of sessions take nobody else: their access says so. */
+/** Returns the person. Session routes accept no other principal, as their access declares. */
 export function personOf(who: Principal): PersonPrincipal {
   if (who.type !== 'user') throw new Error('a route of sessions was called by a key')
   return who
 }
 
-/** The address that a body names, in its one form. */
+/** Returns the normalized address. */
 export function emailOf(text: string, path = 'email'): string {
   const email = normalizeEmail(text)
   if (email !== null) return email
   throw fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path, message: 'is no email address' }] } })
 }
 
-/** The same for whatever was wrong. */
+/** Gives the same answer whatever was wrong. */
 export function invalidCredentials(): Failure {
   return fail('invalid_credentials', null, 'What you sign in with is not right')
 }
@@ -67,7 +67,7 @@ export function tokenInvalid(): Failure {
   return fail('token_invalid', null, 'The link is not valid, was used, or is too old')
 }
 
-/** Until when a session lives that is used now. */
+/** Returns the end of a session that is used at `last_used_at`. */
 export function sessionEnd({ created_at, expires_at }: { created_at: Date; expires_at: Date }, last_used_at: Date): Date {
   const { session_idle_days, session_days_max } = LIMITS.sign_in
   const ends = [last_used_at.getTime() + session_idle_days * DAY_MS, created_at.getTime() + session_days_max * DAY_MS, expires_at.getTime()]
@@ -78,9 +78,7 @@ export function sessionDaysFrom(now: Date): Date {
   return new Date(now.getTime() + LIMITS.sign_in.session_days_max * DAY_MS)
 }
 
-/**
- * A change by whoever has the token of a mail: that it is somebody's is known only when it is taken, and then the work names whose.
- */
+/** Runs a change for the owner of a mail token. The work takes the token, which proves whether it is valid, and returns the owner. */
 export async function changingByToken(
   deps: ApiDeps,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,

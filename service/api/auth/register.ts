@@ -15,10 +15,7 @@ import { isInvited } from './store.ts'
 
 const ACCEPTED = { status: 202, body: { status: 'accepted' } }
 
-/**
- * POST /v1/auth/register. Whether there is an account of the address already, only whoever has its mailbox learns: the answer is the
- * same, and takes as long.
- */
+/** POST /v1/auth/register. Only the mailbox's owner learns whether the address has an account: answer and duration are always the same. */
 export async function register(call: Call<typeof authRegister>, deps: ApiDeps): Promise<Reply> {
   const { password, display_name = null, invitation_token } = call.body
   const email = emailOf(call.body.email)
@@ -38,7 +35,7 @@ export async function register(call: Call<typeof authRegister>, deps: ApiDeps): 
       await mail('already_registered')
       return null
     }
-    // Whoever registers an address that nobody has verified yet begins it anew.
+    // A second registration of an unverified address replaces the first.
     await lockCredentials(tx, found.id)
     await writeCredentials(tx, found.id, { password_hash, password_changed_at: call.now })
     if (!is_new) {
@@ -53,7 +50,7 @@ export async function register(call: Call<typeof authRegister>, deps: ApiDeps): 
   return ACCEPTED
 }
 
-/** @returns whether the address is that of an invitation, whose token only its mailbox has. */
+/** @returns whether a valid invitation token for this address came with the call; only the mailbox has it. */
 async function refuseUninvited(call: Call, { reads, people }: ApiDeps, email: string, token: string | undefined): Promise<boolean> {
   if (token !== undefined) {
     if (!(await isInvited(reads, digestOf(token), email, call.now))) throw tokenInvalid()
@@ -78,7 +75,7 @@ export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: ApiD
   return { status: 204 }
 }
 
-/** POST /v1/auth/verify-email/resend: what the mail says is decided when it is sent, so that all addresses are answered alike. */
+/** POST /v1/auth/verify-email/resend: the sender decides what the mail says, so that all addresses get the same answer. */
 export async function resendVerification(call: Call<typeof authResend>, deps: ApiDeps): Promise<Reply> {
   return askForMail(call, deps, 'verify_email')
 }

@@ -11,8 +11,8 @@ import { readWorkspace } from '../workspaces/store.ts'
 import type { ApiDeps } from '../deps.ts'
 
 /**
- * The role of a person in the organization of what their call names. What they may not know of is refused as it would be if it were not
- * there. null: the call names nothing.
+ * Returns the person's role in the organization that owns the call's target. An invisible target is refused like a missing one. null: the
+ * call has no target.
  */
 export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrincipal, call: Call): Promise<Role | null> {
   const { access } = call.route
@@ -20,7 +20,7 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
   const { organization_id, what, watches } = await ownerOf(access.within)
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
   if (role !== undefined) return role
-  if (watches === true) return 'billing' // the role that reads and changes nothing
+  if (watches === true) return 'billing' // read-only role
   throw notFound(what)
 
   async function ownerOf(
@@ -39,8 +39,8 @@ export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrinc
       case 'secret':
         return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
       case 'template': {
-        // A template of the platform has no organization: everybody may see it. The role in the first of the person's organizations stands in
-        // here, and the handlers refuse what nobody may do with such a template (refusePlatform).
+        // Every person may see a platform template. This uses the role in the person's first organization; handlers refuse forbidden
+        // changes (refusePlatform).
         const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
         return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
       }

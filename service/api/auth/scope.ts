@@ -3,18 +3,17 @@ import type { Tool } from '../../../contract/route.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
-/** What belongs to a tenant. */
 export interface Owned {
   organization_id: string
   project_id: string
 }
 
-/** Whether a principal may know that this exists. */
+/** Returns whether a principal may know that this exists. */
 export function maySee(who: Principal, owned: Owned): boolean {
   return who.type === 'api_key' ? who.project_id === owned.project_id : isMember(who, owned.organization_id)
 }
 
-/** The same for what may be an organization's as a whole. */
+/** The same for objects that may belong to the whole organization. */
 export function maySeeScope(
   who: Principal,
   { organization_id, project_id }: { organization_id: string; project_id: string | null },
@@ -26,7 +25,7 @@ export function maySeeOrganization(who: Principal, organization_id: string): boo
   return who.type === 'api_key' ? who.organization_id === organization_id : isMember(who, organization_id)
 }
 
-/** Who asked for the end of an organization is in it no more, and reads of that operation alone how far it is. */
+/** A person who deleted an organization is no longer a member, but may still read that operation's progress. */
 export function watchesEnd(
   who: Principal,
   { project_id, kind, input }: { project_id: string | null; kind: string; input: Record<string, unknown> },
@@ -41,7 +40,7 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 type Personal = 'export' | 'session' | 'member' | 'invitation' | 'API key'
 type Paid = 'invoice' | 'billing account'
 
-/** The same answer for what does not exist and for what is somebody else's. */
+/** Gives one answer for a missing object and for another tenant's object. */
 export function notFound(
   what:
     | 'organization'
@@ -60,14 +59,14 @@ export function notFound(
   return fail('not_found', null, `There is no such ${what}`)
 }
 
-/** Tools that a principal may use: an API key's permissions, those of a person's role. */
+/** Returns the tools of an API key's permissions or of a person's role. */
 export function permittedTools(who: Principal, organization_id: string): readonly Tool[] {
   if (who.type === 'api_key') return who.tool_permissions
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
   return role === undefined ? [] : toolsOf(role)
 }
 
-/** The tools that a call asks for, all permitted ones when it names none. */
+/** Returns the requested tools, or all permitted ones if the call names none. */
 export function requestedTools(who: Principal, organization_id: string, asked: readonly Tool[] | undefined): readonly Tool[] {
   const permitted = permittedTools(who, organization_id)
   const denied = (asked ?? []).filter((tool) => !permitted.includes(tool))

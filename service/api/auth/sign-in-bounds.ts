@@ -5,15 +5,15 @@ import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 
 /**
- * Bounds how often passwords are guessed and mails are asked for: of an account, from a network address, and by everybody together. An
- * address without an account is bounded as one with: nobody learns which it is. Each process counts for itself.
+ * Limits password guesses and mail requests per account, per source and in total. Unknown addresses are limited like known ones, so that a
+ * caller cannot tell them apart. Each process counts for itself.
  */
 export interface SignInBounds {
-  /** Refuses, or does the work; only what turns out wrong (null) counts. */
+  /** Does the work unless a limit is reached; only failures (null) count. */
   guess<Found>(email: string, address: string, work: () => Promise<Found | null>): Promise<Found | null>
-  /** The same of a person who is signed in: strangers' guesses at the account do not count for them. */
+  /** The same for a signed-in person, whose limit is not reduced by guesses of others. */
   guessInSession<Found>(session_id: string, work: () => Promise<Found | null>): Promise<Found | null>
-  /** Refuses a mail too many. */
+  /** Rejects a mail request above the limits. */
   mail(email: string, address: string): void
 }
 
@@ -57,7 +57,7 @@ export function createSignInBounds(clock: Clock, limits: SignInLimits = LIMITS.s
   }
 }
 
-/** Only what turns out wrong counts. */
+/** Counts only failures. */
 async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<Found | null>): Promise<Found | null> {
   const taken = take(wanted)
   let is_wrong = false
@@ -70,7 +70,7 @@ async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<F
   }
 }
 
-/** Accounts and sources that signed in lately. What is kept in memory is bounded: the longest unused go first. */
+/** Remembers recent sign-ins by account and source. Memory is bounded; the oldest entry is dropped first. */
 function createKnown(clock: Clock): { has(name: string): boolean; add(name: string): void } {
   const known_ms = LIMITS.sign_in.known_days * 24 * 3600 * 1000
   const names = new Map<string, number>()
@@ -84,7 +84,7 @@ function createKnown(clock: Clock): { has(name: string): boolean; add(name: stri
   }
 }
 
-/** One of each, or none. */
+/** Takes one token of each bucket, or none. */
 function take(wanted: [Buckets, string][]): { giveBack(): void } {
   const taken: [Buckets, string][] = []
   const giveBack = () => taken.forEach(([buckets, name]) => buckets.giveBack(name))

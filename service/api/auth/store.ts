@@ -11,11 +11,11 @@ export interface ApiKeyRow {
   project_id: string
   tool_permissions: Tool[]
   expires_at: Date | null
-  /** null: never, as far as it is noted. */
+  /** null: no use recorded. */
   last_used_at: Date | null
 }
 
-/** Asked by id and digest at once, so that a known id and an unknown one take the same path. */
+/** Searches by id and digest together, so that known and unknown ids take the same path. */
 export async function findApiKey(reads: Reader, key_id: string, secret_sha256: Buffer, now: Date): Promise<ApiKeyRow | null> {
   const [row] = await reads.rows<ApiKeyRow>(
     'auth.api_key',
@@ -39,7 +39,7 @@ export interface PersonSessionRow {
   memberships: { organization_id: string; role: Role }[]
 }
 
-/** A session that is in force: not revoked, used within 30 days, at most 90 days old (App, "Authentication" 2). */
+/** Returns a valid session: not revoked, used within 30 days, at most 90 days old (App, "Authentication" 2). */
 export async function findPersonSession(
   reads: Reader,
   token_sha256: Buffer,
@@ -102,7 +102,7 @@ export async function readSession(reads: Reader, id: string): Promise<SessionRow
   return row ?? null
 }
 
-/** Those in force, newest first, one more than the page holds. */
+/** Lists valid sessions newest first, one row more than the page holds. */
 export function listSessions(
   reads: Reader,
   person_id: string,
@@ -124,7 +124,7 @@ export async function countRecoveryCodes(reads: Reader, person_id: string): Prom
   return row?.count ?? 0
 }
 
-/** Whether the token is of an invitation of this address that is still in force. */
+/** Returns whether the token belongs to a valid invitation of this address. */
 export async function isInvited(reads: Reader, token_sha256: Buffer, email: string, now: Date): Promise<boolean> {
   const rows = await reads.rows(
     'auth.invited',
@@ -134,7 +134,7 @@ export async function isInvited(reads: Reader, token_sha256: Buffer, email: stri
   return rows.length > 0
 }
 
-/** Whose token it is, good or not: that is judged when it is taken. */
+/** Returns the token's owner, even of an expired token; `takeEmailToken` checks validity. */
 export async function personOfToken(reads: Reader, token_sha256: Buffer): Promise<string | null> {
   const text = 'select person_id from email_tokens where token_sha256 = $1'
   const [row] = await reads.rows<{ person_id: string }>('auth.person_of_token', text, [token_sha256])

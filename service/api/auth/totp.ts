@@ -4,20 +4,19 @@ import { LIMITS } from '../../../contract/limits.ts'
 
 const PERIOD_SECONDS = 30
 const SECRET_BYTES = 20
-/** Steps before and after this one whose codes are taken: clocks and fingers are a little late. */
+/** Steps of tolerance in both directions, for late clocks and typing. */
 const WINDOW = 1
 
 export function newTotpSecret(): Buffer {
   return randomBytes(SECRET_BYTES)
 }
 
-/** For an authenticator. */
 export function totpText(secret: Buffer, email: string): { secret: string; otpauth_url: string } {
   const totp = totpOf(secret, email)
   return { secret: totp.secret.base32, otpauth_url: totp.toString() }
 }
 
-/** The step that a code is of, where it is one of the last, this or the next; null: of none. Pure. */
+/** Returns the time step of a code within the window; null: no match. Pure. */
 export function stepOf(secret: Buffer, code: string, now: Date): number | null {
   if (!/^[0-9]{6}$/.test(code)) return null
   const delta = totpOf(secret, '').validate({ token: code, timestamp: now.getTime(), window: WINDOW })
@@ -36,7 +35,7 @@ function totpOf(secret: Buffer, label: string): TOTP {
   })
 }
 
-/** Four groups of four letters and digits: 80 bits, without letters that look like others. */
+/** Makes codes of four groups of four characters: 80 bits, without look-alikes. */
 export function newRecoveryCodes(): string[] {
   return Array.from({ length: LIMITS.sign_in.recovery_codes }, () => {
     const text = Array.from(randomBytes(16), (byte) => ALPHABET[byte % ALPHABET.length]).join('')
@@ -46,7 +45,7 @@ export function newRecoveryCodes(): string[] {
 
 const ALPHABET = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
 
-/** As it was shown, however it was typed. */
+/** Returns the code in its printed form, however it was typed. */
 export function normalizeRecoveryCode(typed: string): string {
   return typed
     .toUpperCase()
@@ -54,7 +53,7 @@ export function normalizeRecoveryCode(typed: string): string {
     .replaceAll(/(.{4})(?=.)/g, '$1-')
 }
 
-/** How long the second factor is locked after so many wrong codes; null: not yet. Pure. */
+/** Returns the lock time after this many wrong codes; null: not locked yet. Pure. */
 export function lockSeconds(failures: number): number | null {
   const { wrong_codes_max, lock_seconds, lock_seconds_max } = LIMITS.sign_in
   const beyond = failures - wrong_codes_max

@@ -10,10 +10,10 @@ interface Verdict {
   read_ms: number
 }
 
-/** API keys that were good a moment ago, by the digest of their text. A change of a key drops what is known of it. */
+/** Cache of recently valid API keys, by digest. A change of a key evicts its entry. */
 export interface Verdicts {
   find(digest: string, now: Date, monotonic_ms: number): ApiKeyPrincipal | null
-  /** Reads through: what was read before a change was announced is used once and not kept. */
+  /** Reads through. A result read before a change notice is used once and not cached. */
   keep(digest: string, read: () => Promise<Omit<Verdict, 'read_ms'> | null>, monotonic_ms: number): Promise<ApiKeyPrincipal | null>
   close(): void
 }
@@ -36,7 +36,7 @@ export function openVerdicts(listener: Pick<Listener, 'on'>): Verdicts {
       const verdict = await read()
       if (!verdict) return null
       if (changes === changes_before) {
-        if (known.size >= VERDICTS_MAX) known.clear() // as good as any other choice at this size: they are read again
+        if (known.size >= VERDICTS_MAX) known.clear() // entries are re-read, so any choice works
         known.set(digest, { ...verdict, read_ms: monotonic_ms })
       }
       return verdict.principal

@@ -13,10 +13,10 @@ import { endCheckout, insertCheckout, keepAccount, lockAccount, readAccount, sup
 import { listPlans } from '../plans/store.ts'
 
 const CHECKOUT_MS = LIMITS.payment.checkout_minutes * 60_000
-/** When a checkout is looked at that no event has told of: after its page has expired. */
+/** Time until a checkout without an event is polled: after its page has expired. */
 const LOOK_MS = CHECKOUT_MS + 60_000
 
-/** POST /v1/organizations/{organization_id}/checkout: where no payment service is connected, an operator says which plan an organization has. */
+/** POST /v1/organizations/{organization_id}/checkout: without a payment service, the operator sets an organization's plan. */
 export async function createCheckout(call: Call<typeof checkoutCreate>, deps: ApiDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
@@ -29,7 +29,7 @@ export async function createCheckout(call: Call<typeof checkoutCreate>, deps: Ap
     const page = await asked(deps.logger, () => makePage(call, deps, payment, { id, plan, ...begun }))
     return { status: 201, body: page }
   } catch (error) {
-    await endCheckout(deps.db, id, 'expired') // so that it is in nobody's way
+    await endCheckout(deps.db, id, 'expired') // so that it blocks no other checkout
     throw error
   }
 }
@@ -44,7 +44,7 @@ async function planToBuy({ body }: Call<typeof checkoutCreate>, { reads }: ApiDe
 
 interface Begun {
   name: string
-  /** Of checkouts that this one supersedes. */
+  /** Pages of the superseded checkouts. */
   pages: string[]
 }
 
@@ -64,7 +64,7 @@ function begin(call: Call<typeof checkoutCreate>, deps: ApiDeps, { id, plan }: {
   return changing(deps, call, work, () => subject)
 }
 
-/** Outside of any transaction. Whoever begins another checkout meanwhile supersedes this one: the page made here is then closed again. */
+/** Runs outside any transaction. If another checkout supersedes this one in the meantime, its new page is closed again. */
 async function makePage(
   { params: { organization_id }, now }: Call<typeof checkoutCreate>,
   { db, reads, payments }: ApiDeps,
@@ -78,7 +78,7 @@ async function makePage(
   for (const page of pages) {
     if ((await payment.endCheckout(page)).state !== 'complete') continue
     payments.poke()
-    throw subscribed() // the person has paid it in this moment; its event is on its way
+    throw subscribed() // the person has just paid; the event will follow
   }
   const expires_at = new Date(now.getTime() + CHECKOUT_MS)
   const { session_id, url } = await payment.createCheckout({ id, customer_id: account.customer_id, plan, expires_at })
@@ -89,7 +89,7 @@ async function makePage(
   return { url, expires_at: expires_at.toISOString() }
 }
 
-/** The account of an organization that has bought nothing yet. */
+/** Builds the account of an organization that has bought nothing yet. */
 const nobody = (organization_id: string, created_at: Date) => ({
   organization_id,
   subscription_id: null,
@@ -108,7 +108,7 @@ const subscribed = () =>
 
 const notPurchasable = (message: string) => fail('validation_failed', 'plan_not_purchasable', message, { details: { field: 'plan' } })
 
-/** POST /v1/organizations/{organization_id}/billing-portal: where an operator says what is paid, nobody has an account to manage. */
+/** POST /v1/organizations/{organization_id}/billing-portal: without a payment service there is no account to manage. */
 export async function openBillingPortal({ who, params }: Call<typeof billingPortal>, { payment, reads, logger }: ApiDeps): Promise<Reply> {
   const { organization_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')

@@ -41,8 +41,8 @@ export async function adoptFork(call: AdoptCall, deps: ApiDeps): Promise<Reply> 
 }
 
 /**
- * Both workspaces, locked in the order of their ids: two adoptions of the same two, one each way, wait for each other in one order. One that
- * the caller may not know of is not locked, and is null as the fork.
+ * Locks both workspaces in id order, so that two opposite adoptions cannot deadlock. A workspace that the caller may not know is not
+ * locked; as the fork it is null.
  */
 async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise<{ row: WorkspaceRow; fork: WorkspaceRow | null }> {
   const reads = readerOf(tx)
@@ -63,7 +63,7 @@ function notRelated() {
   return fail('conflict', null, 'The two workspaces do not go back to one workspace by forks')
 }
 
-/** Reset while it was suspended: there is neither memory nor a disk to go on from. */
+/** Rejects a fork that was reset while suspended: it has neither memory nor disk. */
 function refuseBlank(fork: WorkspaceRow): void {
   if (fork.observed_state === 'suspended' && fork.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The fork was reset while it was suspended: it has nothing to capture yet')

@@ -10,7 +10,7 @@ import { lockForChange } from '../workspaces/find.ts'
 import { allowed } from '../workspaces/refusals.ts'
 import { hasCheckpoint, hasDraftState, markDeleted, wasDeleted } from './store.ts'
 
-/** DELETE /v1/workspaces/{workspace_id}/checkpoints/{checkpoint_id}. The cell removes the files when it is told. */
+/** DELETE /v1/workspaces/{workspace_id}/checkpoints/{checkpoint_id}. The cell later removes the files. */
 export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, deps: ApiDeps): Promise<Reply> {
   const { checkpoint_id } = call.params
   const work = async (tx: ChangeTx) => {

@@ -29,14 +29,14 @@ export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, d
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** Reset while it was suspended: there is neither memory nor a disk yet. */
+/** Rejects a workspace that was reset while suspended: it has neither memory nor disk yet. */
 function refuseBlank(row: WorkspaceRow): void {
   if (row.observed_state === 'suspended' && row.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The workspace was reset while it was suspended: it has nothing to capture yet')
   }
 }
 
-/** Snapshots are kept as long as the workspace: without a bound one workspace could fill the host. */
+/** Snapshots live as long as the workspace; without a limit one workspace could fill the host. */
 async function refuseTooMany(tx: Tx, row: WorkspaceRow): Promise<void> {
   const current = await countSnapshots(readerOf(tx), row.id)
   const limit_value = LIMITS.workspace.snapshots_per_workspace_max

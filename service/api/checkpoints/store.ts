@@ -17,12 +17,12 @@ export interface CheckpointRow {
   expires_at: Date | null
 }
 
-/** What can be restored: nothing that is deleted, whose time is over, or that was not made to be restored. $2 is now. */
+/** Restorable checkpoints: not deleted, not expired, and of a restorable kind. $2 is now. */
 const RESTORABLE = "kind not in ('layer', 'parked') and (expires_at is null or expires_at > $2) and deleted_at is null"
 const COLUMNS =
   "id, workspace_id, operation_id, kind, label, engine <> '' as memory, size_bytes, disk_bytes, resources, created_at, expires_at"
 
-/** What can be restored, one row more than the page holds, newest first. */
+/** Lists restorable checkpoints newest first, one row more than the page holds. */
 export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, page: Page): Promise<CheckpointRow[]> {
   return reads.rows(
     'checkpoints.of_workspace',
@@ -33,7 +33,6 @@ export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, 
   )
 }
 
-/** Whether the workspace can be restored to it. */
 export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
   const rows = await reads.rows('checkpoints.one', `select 1 from checkpoints where workspace_id = $1 and ${RESTORABLE} and id = $3`, [
     workspace_id,
@@ -43,7 +42,7 @@ export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpo
   return rows.length === 1
 }
 
-/** Whether it is the disk of a state of a draft, which nothing is restored from and which its owner may give up. */
+/** Returns whether this is the disk of a draft state: it cannot be restored, but its owner may delete it. */
 export async function hasDraftState(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.draft_state',
@@ -63,7 +62,7 @@ export async function countSnapshots(reads: Reader, workspace_id: string): Promi
   return row?.count ?? 0
 }
 
-/** Whether the workspace had it until its owner deleted it. */
+/** Returns whether the owner has deleted this checkpoint. */
 export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.deleted',
@@ -73,7 +72,7 @@ export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint
   return rows.length === 1
 }
 
-/** From here on its files are nobody's. */
+/** Marks the checkpoint as deleted; from then on its files are orphans. */
 export async function markDeleted(tx: ChangeTx, checkpoint_id: string, now: Date): Promise<void> {
   await tx.updateTable('checkpoints').set({ deleted_at: now }).where('id', '=', checkpoint_id).execute()
 }

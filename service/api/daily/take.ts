@@ -6,8 +6,8 @@ import { takeFromBudget } from './store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Counts one thing that an organization makes. A bound of what there is at a time does not bound rows: what is deleted, revoked or over leaves one.
- * A day after the first one the budget is full again. It locks a row of the organization: a transaction takes it last.
+ * Counts one created object against the organization's daily budget: limits on current objects do not bound rows, because deleted ones
+ * remain. Locks an organization row, so a transaction calls this last.
  */
 export async function takeOfDay(tx: ChangeTx, what: keyof typeof LIMITS.per_day, organization_id: string, now: Date): Promise<void> {
   const day_before = new Date(now.getTime() - DAY_MS)

@@ -19,7 +19,7 @@ export async function getProjectEgress(call: Call<typeof projectEgressGet>, deps
   return { status: 200, body, headers: etagOf(body.version) }
 }
 
-/** PUT /v1/projects/{project_id}/egress-policy: a new version, whatever it says. */
+/** PUT /v1/projects/{project_id}/egress-policy: always a new version. */
 export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps: ApiDeps): Promise<Reply> {
   const { who, now } = call
   const project = await projectOf(deps.reads, who, call.params.project_id)

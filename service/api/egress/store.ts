@@ -6,7 +6,7 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Page } from '../pages.ts'
 
-/** Whose policy: a project's, or a workspace's override. */
+/** Owner of a policy: a project, or a workspace that overrides it. */
 export interface EgressScope {
   organization_id: string
   project_id: string
@@ -24,7 +24,7 @@ export interface VersionRow {
   created_at: Date
 }
 
-/** Whoever changes the policy of a project waits here for who does it already. */
+/** Serializes policy changes of one project. */
 export async function lockProjectEgress(tx: ChangeTx, project_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('egress ' || ${project_id}, 0))`.execute(tx)
 }
@@ -32,13 +32,13 @@ export async function lockProjectEgress(tx: ChangeTx, project_id: string): Promi
 export interface NewVersion extends EgressScope {
   id: string
   version: number
-  /** null: the override is taken back. */
+  /** null: removes the override. */
   policy: EgressPolicy | null
   by: { type: 'user' | 'api_key'; id: string }
   now: Date
 }
 
-/** Whoever writes one holds the lock of its scope. Of many versions the oldest go. */
+/** Inserts a version and drops the oldest ones beyond the limit. The caller holds the scope's lock. */
 export async function insertEgressVersion(tx: ChangeTx, { policy, by, now, ...scope }: NewVersion): Promise<void> {
   const { mode, rules, cidrs } = policy ?? { mode: null, rules: [], cidrs: [] }
   await tx
@@ -53,7 +53,7 @@ export async function insertEgressVersion(tx: ChangeTx, { policy, by, now, ...sc
 
 const COLUMNS = 'id, version, mode, rules, cidrs, created_by_type, created_by_id, created_at'
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listEgressVersions(reads: Reader, scope: EgressScope, { below, limit }: Page): Promise<VersionRow[]> {
   const { project_id, workspace_id } = scope
   const of_workspace = workspace_id !== null
@@ -76,7 +76,7 @@ export interface DenialRow {
   last_at: Date
 }
 
-/** What was refused since then, the latest first. A target is one row, even where its host has begun to count anew. */
+/** Lists denials since then, latest first. Rows of one target are merged, even if its host restarted its count. */
 export function listDenials(reads: Reader, workspace_id: string, since: Date): Promise<DenialRow[]> {
   return reads.rows(
     'egress.denials',

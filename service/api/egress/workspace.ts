@@ -27,13 +27,13 @@ import { etagOf, refuseStaleVersion } from '../if-match.ts'
 import { insertEgressVersion, listDenials, listEgressVersions, type DenialRow } from './store.ts'
 import { egressVersionView, workspaceEgressView } from './view.ts'
 
-/** GET /v1/workspaces/{workspace_id}/egress-policy: of a tombstone too. */
+/** GET /v1/workspaces/{workspace_id}/egress-policy: also of a deleted workspace. */
 export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, deps: ApiDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
   return answerOf(await factsOf(deps.reads, id))
 }
 
-/** PUT /v1/workspaces/{workspace_id}/egress-policy: it replaces the project's policy, and is not intersected with it. */
+/** PUT /v1/workspaces/{workspace_id}/egress-policy: replaces the project's policy, without intersecting them. */
 export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, deps: ApiDeps): Promise<Reply> {
   const policy = normalPolicy(call.body)
   const work = async (tx: ChangeTx) => {
@@ -44,7 +44,7 @@ export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, 
     const version = await insertVersion(deps, tx, call, row, current + 1, policy)
     return { row, facts: { ...facts, override: { version, policy, created_at: call.now } }, version }
   }
-  // The answer has the version of this call, even where another was written since.
+  // The answer has this call's version, even if a later one exists.
   const { facts } = await changing(deps, call, work, ({ row, version }) => workspaceSubject(row, { mode: policy.mode, version }))
   await deps.revocations.held(`workspace:${call.params.workspace_id}`, call.signal)
   const { override } = facts
@@ -91,7 +91,7 @@ function answerOf(facts: EgressFacts): Reply {
   return { status: 200, body, headers: etagOf(body.version) }
 }
 
-/** The workspace and what says what it may reach, kept so until the transaction ends. */
+/** Locks the workspace and reads its egress facts. */
 async function lockLive(tx: ChangeTx, call: Parameters<typeof lockForChange>[1]): Promise<{ row: WorkspaceRow; facts: EgressFacts }> {
   const row = await lockForChange(tx, call)
   if (row.deleted_at !== null) throw deleted()

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { padding, TAR_END, tarHead } from '../../lib/tar-write.ts'
 
-/** A file's rows, a page at a time. */
+/** Rows of one file, in pages. */
 export interface Source {
   name: string
   about: string
@@ -24,8 +24,8 @@ interface FileFacts {
 }
 
 /**
- * A tar with a file of JSON lines for each source, in several where one would be larger than a file may be, and the manifest behind them.
- * @param manifest what it says beside its files.
+ * Writes a tar: JSON-lines files per source, split at the size limit, then the manifest.
+ * @param manifest further fields of the manifest.
  * @throws TooLarge
  */
 export async function* archive(sources: readonly Source[], manifest: object, now: Date, bounds: Bounds): AsyncGenerator<Buffer> {
@@ -60,7 +60,7 @@ async function* filesOf({ name, about, pages }: Source, bytes_max: number): Asyn
       bytes += line.length
     }
   }
-  // A source without rows has its file, too: that there is nothing is said.
+  // A source without rows still gets a file, which shows that it is empty.
   if (lines.length > 0 || number === 1) yield take()
 }
 

@@ -2,7 +2,7 @@ import { CompiledQuery, sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** One file of an export: a row is a line. `$1` is the organization, or the person. */
+/** One file of an export, one row per line. `$1` is the organization or the person. */
 export interface Content {
   name: string
   about: string
@@ -11,7 +11,7 @@ export interface Content {
 
 const of_workspaces = 'join workspaces w on w.id = t.workspace_id where w.organization_id = $1::uuid'
 
-/** What an export of an organization has. Neither here nor below is anything that signs in, opens or decrypts. */
+/** Content of an organization's export. No export contains credentials or keys. */
 export const ORGANIZATION_CONTENT: readonly Content[] = [
   {
     name: 'organization',
@@ -190,7 +190,6 @@ export const ORGANIZATION_CONTENT: readonly Content[] = [
   },
 ]
 
-/** What an export of an account has. */
 export const ACCOUNT_CONTENT: readonly Content[] = [
   {
     name: 'account',
@@ -222,24 +221,24 @@ export const ACCOUNT_CONTENT: readonly Content[] = [
 ]
 
 /**
- * Does something with a view of the database as it is at one moment. It is held open for as long as an export is made: pages that were read one
- * after another would not belong together. It writes nothing, and holds up nobody.
+ * Runs work in one snapshot of the database, held open during the export: pages from different snapshots would not fit together. It writes
+ * nothing and blocks no other transaction.
  */
 export function atOneMoment<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
   return db
     .transaction()
     .setIsolationLevel('repeatable read')
     .execute(async (tx) => {
-      // A cursor is planned for its first rows alone, which may be a walk through everybody's.
+      // By default a cursor is planned for its first rows only, which may scan rows of all tenants.
       await sql`set local cursor_tuple_fraction = 1`.execute(tx)
-      await sql`set local statement_timeout = '120s'`.execute(tx) // the first page of what is sorted waits for all of it
+      await sql`set local statement_timeout = '120s'`.execute(tx) // a sorted query returns no page before the sort ends
       return work(tx)
     })
 }
 
 const PAGE = 1000
 
-/** The rows of a content, a page at a time. */
+/** Returns the rows in pages. */
 export async function* rowsOf(tx: Tx, { text }: Content, id: string): AsyncGenerator<object[]> {
   await tx.executeQuery(CompiledQuery.raw(`declare content no scroll cursor for ${text}`, [id]))
   for (;;) {

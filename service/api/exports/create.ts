@@ -9,7 +9,7 @@ import { changing } from '../idempotency/change.ts'
 import { insertExport, readExport, readUnderWay } from './store.ts'
 import { exportView, whoseExports } from './view.ts'
 
-/** POST /v1/me/exports and POST /v1/organizations/{organization_id}/exports: one at a time of the same. */
+/** POST /v1/me/exports and POST /v1/organizations/{organization_id}/exports: one at a time per owner. */
 export async function createExport(call: Call<typeof exportsCreate | typeof exportsCreateOfOrganization>, deps: ApiDeps): Promise<Reply> {
   const whose = whoseExports(call.who, call.params)
   const organization_id = 'organization_id' in whose ? whose.organization_id : null
@@ -18,7 +18,7 @@ export async function createExport(call: Call<typeof exportsCreate | typeof expo
     const is_new = await insertExport(tx, { id, organization_id, requested_by: personOf(call.who).id }, call.now)
     const reads = readerOf(tx)
     const row = is_new ? await readExport(reads, whose, id) : await readUnderWay(reads, whose)
-    if (row === undefined) throw new Again() // the one that was under way is over
+    if (row === undefined) throw new Again() // the running export has just ended
     return { row, is_new }
   }
   const { row, is_new } = await changing(deps, call, work, (made) =>

@@ -12,18 +12,18 @@ import { ACCOUNT_CONTENT, atOneMoment, ORGANIZATION_CONTENT, rowsOf } from './co
 import { endFailed, endReady, holdExport, insertPart, takeExport, type ExportRow } from './store.ts'
 
 const LOOK_MS = 2000
-/** Whoever makes one says so with every part; a process that died is followed by another after this time. */
+/** Lease of a worker, renewed with every part; after it another process takes over. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
 export type MakerDeps = Pick<ApiDeps, 'db' | 'clock' | 'logger'> & {
-  /** Absent: nothing stays free. */
+  /** Absent: no space is reserved. */
   reserve?: DiskReserve
-  /** As `contract/limits.ts` has them where it is absent. */
+  /** Absent: the limits of `contract/limits.ts`. */
   bounds?: Bounds
 }
 
-/** Makes archives that were asked for, one at a time, until it is closed. Any number of processes may. */
+/** Makes requested archives one at a time, until it is closed. Several processes may run this. */
 export function startMaker(deps: MakerDeps): Looking {
   return lookRegularly({
     every_ms: LOOK_MS,
@@ -32,7 +32,7 @@ export function startMaker(deps: MakerDeps): Looking {
   })
 }
 
-/** @returns when none waits any more. */
+/** @returns when no export waits. */
 export async function makeAll(deps: MakerDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
@@ -63,7 +63,7 @@ async function makeOne(deps: MakerDeps, row: ExportRow, stopped: () => boolean):
   }
 }
 
-/** The archive is compressed as it is read, and kept part by part: no more than a file of it is ever in memory. */
+/** Compresses the archive as a stream and stores it in parts: memory holds one file at most. */
 async function keepParts(deps: MakerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')
@@ -83,7 +83,7 @@ async function keepParts(deps: MakerDeps, row: ExportRow, stopped: () => boolean
   return { size_bytes, sha256: hash.digest('hex') }
 }
 
-/** @param beat says that somebody is at it, also where little comes out. */
+/** @param beat renews the lease, also while little output comes. */
 async function* contentOf(
   { clock, bounds = LIMITS.export }: MakerDeps,
   tx: Parameters<typeof rowsOf>[0],
@@ -114,7 +114,7 @@ async function* contentOf(
   }
 }
 
-/** What nobody finds in it. */
+/** Content that an export leaves out. */
 export const LEFT_OUT = [
   'values of secrets, passwords, second factors, and whatever else signs in',
   'files of workspaces, volumes and trees, and images of templates: they are read by the file routes',

@@ -35,7 +35,7 @@ export async function readContent(
   { reads }: ApiDeps,
 ): Promise<Reply> {
   const row = await find(reads, who, params)
-  const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // before the answer begins: what fails is an error of its own
+  const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // read before the answer begins, so that a failure gets its own error
   if (first === undefined) throw refusal(row)
   const headers = {
     'content-type': 'application/gzip',
@@ -46,7 +46,7 @@ export async function readContent(
   return {
     async stream(response) {
       response.writeHead(200, headers)
-      // Whoever leaves, or a database that goes away: the answer breaks off, and its length says so.
+      // A disconnect or a database failure truncates the answer, which the content length reveals.
       await pipeline(Readable.from(parts(reads, row, first)), response).catch(() => response.destroy())
     },
   }
@@ -61,7 +61,7 @@ async function* parts(reads: Reader, row: ExportRow, first: Buffer): AsyncGenera
   if (bytes !== row.size_bytes) throw new Error('the export has gone while it was read')
 }
 
-/** Why there is nothing to read. */
+/** Returns the reason why there is no content. */
 function refusal({ state, failure }: ExportRow): Failure {
   switch (state) {
     case 'queued':

@@ -14,7 +14,6 @@ import type { HeldPlace } from '../held-places.ts'
 import { createExport } from './create.ts'
 import { getExport, listAllExports, readContent } from './read.ts'
 
-/** Archives of accounts and of organizations. */
 export const EXPORT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(exportsCreate, createExport),
   bind(exportsList, listAllExports),

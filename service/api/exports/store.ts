@@ -7,13 +7,13 @@ import type { Database } from '../../db/schema.ts'
 import type { Page } from '../pages.ts'
 
 export type ExportRow = Selectable<Database['exports']>
-/** Whose export it is. */
+/** Owner of an export. */
 export type Whose = { organization_id: string } | { person_id: string }
 
 const COLUMNS =
   'id, organization_id, requested_by, state, failure, attempt, next_try_at, size_bytes, sha256, created_at, completed_at, expires_at'
 
-/** @returns false: one of the same is under way. */
+/** @returns false if the same export is in progress. */
 export async function insertExport(
   tx: ChangeTx,
   { id, organization_id, requested_by }: Pick<ExportRow, 'id' | 'organization_id' | 'requested_by'>,
@@ -58,7 +58,7 @@ export function listExports(reads: Reader, whose: Whose, { below, limit }: Page)
   )
 }
 
-/** Takes the one that has waited longest. Whoever takes it has it until `until`, unless they say that they are still at it. */
+/** Claims the export that has waited longest, until `until` unless the lease is renewed. */
 export function takeExport(db: Db, now: Date, until: Date): Promise<ExportRow | undefined> {
   return db
     .updateTable('exports')
@@ -81,7 +81,7 @@ export function takeExport(db: Db, now: Date, until: Date): Promise<ExportRow | 
 
 type Attempt = Pick<ExportRow, 'id' | 'attempt'>
 
-/** Says that somebody is still at it. @returns false: somebody else is, or its account has gone. */
+/** Renews the lease. @returns false if another process has it or the account is gone. */
 export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('exports')
@@ -94,9 +94,8 @@ export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date):
 }
 
 /**
- * A part, and that somebody is still at it, in one statement: what the database still has of a process that was killed adds nothing to an
- * attempt that is over.
- * @returns false: somebody else is at it, or its account has gone.
+ * Stores a part and renews the lease in one statement, so that a late statement of a killed process adds nothing to an ended attempt.
+ * @returns false if another process has it or the account is gone.
  */
 export async function insertPart(db: Db, { id, attempt }: Attempt, number: number, bytes: Buffer, until: Date): Promise<boolean> {
   const { numAffectedRows } = await sql`with held as (
@@ -105,7 +104,7 @@ export async function insertPart(db: Db, { id, attempt }: Attempt, number: numbe
   return numAffectedRows === 1n
 }
 
-/** Ready, and what was there before it goes. @returns false: somebody else is at it. */
+/** Marks the export ready and expires the owner's older ones. @returns false if another process has it. */
 export async function endReady(
   db: Db,
   { id, attempt, organization_id, requested_by }: ExportRow,
@@ -130,7 +129,6 @@ export async function endReady(
   })
 }
 
-/** It will not be made. */
 export async function endFailed(db: Db, { id, attempt }: Attempt, failure: ExportFailure, now: Date): Promise<void> {
   await db
     .updateTable('exports')
@@ -142,7 +140,7 @@ export async function endFailed(db: Db, { id, attempt }: Attempt, failure: Expor
   await db.deleteFrom('export_parts').where('export_id', '=', id).execute()
 }
 
-/** Archives whose time is over go, and some time later what tells that there was one. @returns how many went. */
+/** Expires archives past their time, and later deletes their rows. @returns the number expired. */
 export async function dropExports(db: Db, now: Date, created_before: Date): Promise<number> {
   const { rows } = await sql<{
     id: string
@@ -152,7 +150,7 @@ export async function dropExports(db: Db, now: Date, created_before: Date): Prom
   return rows.length
 }
 
-/** With an account, its exports go. */
+/** Deletes a person's own exports. */
 export async function deleteExportsOf(tx: ChangeTx, person_id: string): Promise<void> {
   await tx.deleteFrom('exports').where('organization_id', 'is', null).where('requested_by', '=', person_id).execute()
 }

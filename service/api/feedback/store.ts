@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 
-/** Makes the feedback of one caller, and of one organization, wait for each other: two that count at once would both find room for the last. */
+/** Serializes feedback of one caller and of one organization: concurrent counts would both accept the last message. */
 export async function lockSenders(tx: ChangeTx, names: readonly string[]): Promise<void> {
   for (const name of [...names].sort()) await sql`select pg_advisory_xact_lock(hashtextextended(${`feedback:${name}`}, 0))`.execute(tx)
 }
 
-/** When the n-th newest since a moment came; null: there are fewer. */
+/** Returns the time of the n-th newest message since then; null: there are fewer. */
 export async function receivedAt(
   tx: ChangeTx,
   of: { principal_id: string } | { organization_id: string },

@@ -6,28 +6,28 @@ import { byCaller, type Changing } from '../by-caller.ts'
 import type { ApiDeps } from '../deps.ts'
 import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
 
-/** What the work of a change has come to. */
+/** Result of a change's work. */
 export interface Worked extends Omit<Outcome, 'body'> {
-  /** Null: it found what there is already, and wrote nothing. */
+  /** null: the state already matched, and nothing was written. */
   changed: Pick<Subject, 'kind' | 'id' | 'details'> | null
 }
 
 export type Work<W extends Worked = Worked> = (tx: ChangeTx) => Promise<W>
 
-/** Makes the body of an answer without a token, from what is there. */
+/** Builds the body of an answer without a token, from the stored state. */
 export type Render<W extends Worked = Worked> = (reads: Reader, worked: W) => Promise<unknown>
 
-/** An outcome, and how it came to be this call's. */
+/** An outcome and its source. */
 export interface Changed extends Outcome {
-  /** Whether this call has changed something, and left a record of it. */
+  /** Whether this call changed something and wrote an audit record. */
   recorded: boolean
-  /** It is that of an earlier call with the same Idempotency-Key. */
+  /** The outcome is of an earlier call with the same Idempotency-Key. */
   replayed: boolean
 }
 
 /**
- * A change of a caller's with its record, in one transaction, when it is its tenant's turn. The record names the route's id as the action.
- * @param subject of the work's result; null where nothing was changed.
+ * Runs a caller's change with its audit record in one transaction, under the tenant limit. The record's action is the route id.
+ * @param subject of the result; null if nothing changed.
  */
 export function changing<Result>(
   deps: ApiDeps,
@@ -40,8 +40,8 @@ export function changing<Result>(
 }
 
 /**
- * Makes a change and keeps its outcome for the Idempotency-Key in one transaction: both are there, or neither. So is the body of its
- * answer, where `render` makes one: a process that dies before it answers leaves the answer that its repeats get.
+ * Makes a change and stores its outcome for the Idempotency-Key in one transaction, with the body if `render` makes one. Repeats get that
+ * answer even if this process dies first.
  */
 export async function change<W extends Worked>(deps: ApiDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
   const { outcome, worked } = await changing(
@@ -62,18 +62,16 @@ export async function change<W extends Worked>(deps: ApiDeps, call: Call, work: 
   return { ...outcome, recorded: worked !== null && worked.changed !== null, replayed: worked === null }
 }
 
-/** Answers what a change has kept: the first call and every repeat get the same bytes (App, "Limits": responses are stored). */
+/** Answers with the stored body: the first call and every repeat get the same bytes (App, "Limits": responses are stored). */
 export function answerKept({ status, body, replayed }: Outcome & { replayed: boolean }): Reply {
   if (body === undefined) throw new Error('an answer was not kept, and nobody says how to make it again')
   return { status, json: body, headers: repeatHeaders(replayed) }
 }
 
-/** Makes a change and answers it with what it has kept. */
 export async function changeAndAnswer<W extends Worked>(deps: ApiDeps, call: Call, work: Work<W>, render: Render<W>): Promise<Reply> {
   return answerKept(await change(deps, call, work, render))
 }
 
-/** On every answer that is an earlier one's. */
 export function repeatHeaders(replayed: boolean): Record<string, string> {
   return replayed ? { 'idempotent-replayed': 'true' } : {}
 }

@@ -12,9 +12,9 @@ import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Changed) => Promise<Reply>>>
 
 /**
- * The pipeline's view of what is kept for Idempotency-Keys.
- * @param answers of the routes whose answers have a token: they are made afresh, all others are kept.
- * @param refusals bounds how many refusals are kept for a caller: they cost the caller nothing, and each is a row for a day.
+ * Connects the pipeline with the stored outcomes of Idempotency-Keys.
+ * @param answers of routes whose answers hold a token: these are rebuilt, all others are stored.
+ * @param refusals limits stored refusals per caller: they are free for the caller, and each is a row for a day.
  */
 export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, HeldPlace> {
   return {
@@ -32,7 +32,7 @@ export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buck
   }
 
   async function answerAgain(call: Call, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
-    // An API key never leaves its project, but a person may have left the organization since.
+    // An API key never leaves its project, but a person may have left the organization.
     if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
     const again = { ...outcome, recorded: false, replayed: true }
     const answer = answers[call.route.id]

@@ -7,23 +7,23 @@ import type { Db } from '../../db/database.ts'
 import type { Call } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
-/** What a change came to: enough to answer it, and to answer it again. Never a token. */
+/** Result of a change, enough to answer and to repeat the answer. Never holds a token. */
 export interface Outcome {
   status: number
-  /** Whose it is: who asks again must still be allowed to know of it. */
+  /** Owner; a repeating caller must still be allowed to see it. */
   scope: Scope
-  /** The body as it was first answered, written out: jsonb would order its fields anew. Absent where an answer has a token. */
+  /** Body of the first answer as text, because jsonb would reorder its fields. Absent if the answer holds a token. */
   body?: string
-  /** What an answer with a token is made from; null on routes without. */
+  /** Source of an answer with a token; null on other routes. */
   workspace_id: string | null
   operation_id: string | null
-  /** Of an open: what it asked for and the workspace does not have. */
+  /** For an open: requested properties that the workspace does not have. */
   ignored?: Ignorable[]
 }
 
 export interface Scope {
   organization_id: string
-  /** null: the organization's. */
+  /** null: the whole organization. */
   project_id: string | null
 }
 
@@ -38,7 +38,7 @@ export function hasKey(call: Call): call is IdempotentCall {
   return call.idempotency !== null
 }
 
-/** The outcome of an earlier call with this key. Throws its refusal, or a mismatch when the key was another request's. */
+/** Returns the outcome of an earlier call with this key. Throws its refusal, or a mismatch if the key was used for another request. */
 export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Outcome | null> {
   const row = await db
     .selectFrom('idempotency_entries')
@@ -52,14 +52,14 @@ export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Ou
   if (!call.idempotency.matches(row.fingerprint)) {
     throw fail('idempotency_mismatch', null, 'The Idempotency-Key was used for another request')
   }
-  const kept = row.outcome as unknown as Kept // written by the two functions below
+  const kept = row.outcome as unknown as Kept // only the two functions below write it
   if ('refused' in kept) throw refusalOf(kept)
   return kept
 }
 
 /**
- * Takes the key for the transaction: whoever comes with it meanwhile is told to try again.
- * @returns the outcome of a call that was complete before this one had the key.
+ * Locks the key for the transaction; concurrent calls with it are told to retry.
+ * @returns the outcome of a call that completed before.
  */
 export async function takeKey(tx: Tx, call: IdempotentCall): Promise<Outcome | null> {
   const name = JSON.stringify([principalName(call), call.route.id, call.idempotency.key])
@@ -74,7 +74,7 @@ export function keepOutcome(tx: Tx, call: IdempotentCall, outcome: Outcome): Pro
   return keep(tx, call, outcome)
 }
 
-/** The call has been answered with this status since: its repeats are, too. */
+/** Changes the stored status to the one that the call was answered with, for its repeats. */
 export async function keepStatus(db: Db, call: IdempotentCall, status: number): Promise<void> {
   await db
     .updateTable('idempotency_entries')
@@ -87,9 +87,8 @@ export async function keepStatus(db: Db, call: IdempotentCall, status: number): 
 }
 
 /**
- * Keeps what a call was refused with. The transaction that refused it has let go of the key, so another call may have come to something
- * with it since.
- * @returns null when the refusal is kept, else the outcome of the other. Throws its refusal, or the conflict while it is in progress.
+ * Stores a refusal. The refusing transaction has released the key, so another call may have completed with it.
+ * @returns null if stored, else the other call's outcome. Throws its refusal, or the conflict while it is in progress.
  */
 export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Promise<Outcome | null> {
   const { code, reason = null, message, options } = failure
@@ -101,7 +100,7 @@ export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Pro
   })
 }
 
-/** Only under the key's lock, and where nothing is kept yet. */
+/** Requires the key's lock and no stored outcome. */
 async function keep(tx: Tx, call: IdempotentCall, kept: Kept): Promise<void> {
   const entry = { fingerprint: call.idempotency.fingerprint, outcome: JSON.stringify(kept), created_at: call.now }
   const { numInsertedOrUpdatedRows } = await tx
@@ -117,7 +116,7 @@ async function keep(tx: Tx, call: IdempotentCall, kept: Kept): Promise<void> {
 const FORGET_ROWS = 5000
 const FORGET_TURNS_MAX = 1000
 
-/** In small statements, since one caller may leave a hundred thousand. @returns how many entries were too old to be kept. */
+/** Deletes in small statements, since one caller may leave a hundred thousand entries. @returns the number deleted. */
 export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
   let forgotten = 0
   for (let turn = 0; turn < FORGET_TURNS_MAX; turn++) {

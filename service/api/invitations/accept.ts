@@ -9,7 +9,7 @@ import { changing } from '../idempotency/change.ts'
 import { takeInvitation } from './store.ts'
 import { invitationSubject } from './view.ts'
 
-/** POST /v1/invitations/accept: who is a member already stays what they are. */
+/** POST /v1/invitations/accept: an existing member keeps their role. */
 export async function acceptInvitation(call: Call<typeof invitationsAccept>, deps: ApiDeps): Promise<Reply> {
   const { id: person_id, email } = personOf(call.who)
   const work = async (tx: ChangeTx) => {

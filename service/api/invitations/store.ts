@@ -9,7 +9,7 @@ import type { Page } from '../pages.ts'
 
 export type InvitationRow = Selectable<Database['invitations']>
 
-/** Those that wait, newest first, one more than the page holds. */
+/** Lists open invitations newest first, one row more than the page holds. */
 export function listInvitations(reads: Reader, organization_id: string, now: Date, { below, limit }: Page): Promise<InvitationRow[]> {
   const first = below === null
   return reads.rows(
@@ -20,7 +20,7 @@ export function listInvitations(reads: Reader, organization_id: string, now: Dat
   )
 }
 
-/** Ends those of an address that nobody accepted in time: they would stand in the way of another one. */
+/** Ends expired invitations of an address, which would block another one. */
 export async function endExpired(tx: ChangeTx, organization_id: string, email: string, now: Date): Promise<void> {
   await tx
     .updateTable('invitations')
@@ -45,7 +45,7 @@ export async function countWaiting(tx: ChangeTx, organization_id: string, now: D
   return count
 }
 
-/** @returns false: one of this address waits already. */
+/** @returns false if the address has an open invitation. */
 export async function insertInvitation(tx: ChangeTx, invitation: Insertable<Database['invitations']>): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await tx
     .insertInto('invitations')
@@ -76,7 +76,7 @@ export function lockInvitation(tx: ChangeTx, organization_id: string, id: string
     .executeTakeFirst()
 }
 
-/** When its last mail was asked for. */
+/** Returns when its last mail was requested. */
 export async function lastMailed(tx: ChangeTx, invitation_id: string): Promise<Date | null> {
   const row = await tx
     .selectFrom('mails')
@@ -96,7 +96,7 @@ export async function writeInvitation(
   await tx.updateTable('invitations').set(change).where('id', '=', id).execute()
 }
 
-/** Uses an invitation up, where it is of this address and in force. Of many who accept it at once, one does. */
+/** Accepts a valid invitation of this address. Only one of several concurrent calls succeeds. */
 export function takeInvitation(
   tx: ChangeTx,
   { token_sha256, email, now }: { token_sha256: Buffer; email: string; now: Date },
@@ -113,7 +113,7 @@ export function takeInvitation(
     .executeTakeFirst()
 }
 
-/** Invitations that were accepted, withdrawn or over before then. */
+/** Deletes invitations that ended before then. */
 export async function forgetInvitations(db: Db, ended_before: Date): Promise<number> {
   return deleteOld(db, 'invitations', sql`created_at < ${ended_before} and coalesce(accepted_at, revoked_at, expires_at) < ${ended_before}`)
 }

@@ -2,14 +2,14 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { AlertSubject } from '../../../contract/schemas/spend.ts'
 import type { MailKind } from '../../../contract/states/mail.ts'
 
-/** A mail as it is sent: plain text, a line or two. */
+/** A plain-text mail of a line or two. */
 export interface Letter {
   to: string
   subject: string
   text: string
 }
 
-/** What a letter says beside its words. `link` where its kind has one. */
+/** Values for a letter's text. */
 export interface LetterFacts {
   base_url: string
   token?: string
@@ -20,9 +20,9 @@ export interface LetterFacts {
 
 interface Words {
   subject: string
-  /** Lines, apart from the link. */
+  /** Lines without the link. */
   lines: string[]
-  /** Where the link goes, and the route that its token is posted to. */
+  /** Page of the link, and the route that accepts its token. */
   link?: { page: string; route: string; until: string }
 }
 
@@ -30,14 +30,14 @@ const { verify_hours, reset_minutes } = LIMITS.sign_in
 const NOT_YOU = 'If this was not you, nobody needs to do anything: without the link nothing happens.'
 const TAKE_CARE = 'If this was not you, ask for another password at once, and end all sessions.'
 
-/** Pure. Names of people and organizations stand in the text alone: a subject is ours. */
+/** Pure. Names of people and organizations appear only in the text, never in the subject. */
 export function letterOf(kind: MailKind, to: string, facts: LetterFacts): Letter {
   const { subject, lines, link } = wordsOf(kind, facts)
   const linked = link === undefined ? [] : linkLines(link, facts)
   return { to, subject, text: `${[...lines, ...linked].join('\n\n')}\n` }
 }
 
-/** The token stands behind `#`: browsers send that to nobody. */
+/** The token stands behind `#`, which browsers never send to a server. */
 function linkLines({ page, route, until }: NonNullable<Words['link']>, { base_url, token }: LetterFacts): string[] {
   if (token === undefined) throw new Error('a letter with a link was made without a token')
   return [`${base_url}/${page}#token=${token}`, `A program posts the token to ${base_url}${route} as {"token": "…"}. ${until}`]

@@ -22,10 +22,10 @@ export interface SenderDeps {
 
 const LOOK_MS = 2000
 const { send_seconds_max, retry_seconds_min, retry_seconds_max, try_hours_max } = LIMITS.mail
-/** Longer than a try may take, so that nobody else takes a mail that is being sent. */
+/** Longer than a try may take, so that no other process takes the mail in the meantime. */
 const TAKEN_MS = 3 * send_seconds_max * 1000
 
-/** Sends what waits, one mail at a time, until it is closed. Any number of processes may: a row is one sender's. */
+/** Sends queued mail one by one until it is closed. Several processes may run this, because each row is claimed. */
 export function startSender(deps: SenderDeps): Looking {
   const looking = lookRegularly({
     every_ms: LOOK_MS,
@@ -42,7 +42,7 @@ export function startSender(deps: SenderDeps): Looking {
   }
 }
 
-/** @returns when none waits any more. */
+/** @returns when no mail waits. */
 export async function sendAll(deps: SenderDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
@@ -70,7 +70,7 @@ async function sendOne(deps: SenderDeps, mail: Mail): Promise<void> {
   }
 }
 
-/** Tried again ever more seldom, for two days. A recipient that the server does not know is given up at once. */
+/** Schedules the next try, with growing delays for two days. A recipient that the server rejects is given up at once. */
 function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   const { code, responseCode = 0, message } = error as { code?: string; responseCode?: number; message?: string }
   const last_error = (message ?? '').slice(0, 500)
@@ -80,7 +80,7 @@ function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   return { next_try_at: new Date(now.getTime() + seconds * 1000), last_error }
 }
 
-/** The letter, by what there is at this moment; null: there is nothing to say to this address. */
+/** Builds the letter from the current state; null: there is nothing to send. */
 async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail): Promise<Letter | null> {
   const token = secrets.tokenOf(mail.id)
   const token_sha256 = digestOf(token)

@@ -6,10 +6,7 @@ import { deleteOld } from '../../db/delete-old.ts'
 import { insertEmailToken } from '../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../core/mail/store.ts'
 
-/**
- * Takes the mail that has waited longest; mail that a person waits for, to sign in or to be warned, goes before invitations and alerts of
- * organizations, which come by the hundred. The process that takes it has it until `until`; then another process may take it.
- */
+/** Claims the mail that has waited longest, until `until`. Mail that a person waits for precedes the bulk of invitations and alerts. */
 export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
   return db
     .updateTable('mails')
@@ -32,7 +29,7 @@ export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefin
     .executeTakeFirst()
 }
 
-/** Only by whoever has it still: `tries` says who. */
+/** Writes only if this process still has the claim, which `tries` identifies. */
 export async function endMail(
   db: Db,
   { id, tries }: Mail,
@@ -41,7 +38,7 @@ export async function endMail(
   await db.updateTable('mails').set(change).where('id', '=', id).where('tries', '=', tries).execute()
 }
 
-/** An invitation that is in force gets the token of its mail. @returns what the mail says of it; undefined: there is nothing to say. */
+/** Gives a valid invitation the token of its mail. @returns facts for the mail; undefined: nothing to send. */
 export function giveInvitationToken(
   db: Db,
   id: string,
@@ -69,7 +66,6 @@ export function findRecipient(db: Db, email: string): Promise<{ id: string; emai
     .executeTakeFirst()
 }
 
-/** What the mail of an alert says. */
 export function findAlert(
   db: Db,
   id: string,
@@ -82,12 +78,12 @@ export function findAlert(
     .executeTakeFirst()
 }
 
-/** A mail whose request was recorded gives its person a token when it is sent. */
+/** Stores the person's token when the mail is sent. */
 export async function giveEmailToken(db: Db, token: Parameters<typeof insertEmailToken>[1]): Promise<void> {
   await db.transaction().execute((tx) => insertEmailToken(tx, token))
 }
 
-/** What is known of mails that are over, and tokens that are good no more. */
+/** Deletes ended mails and expired tokens. */
 export async function forgetMails(db: Db, ended_before: Date): Promise<void> {
   await deleteOld(db, 'mails', sql`created_at < ${ended_before} and (sent_at is not null or given_up_at is not null)`)
   await deleteOld(db, 'email_tokens', sql`expires_at < ${ended_before}`)

@@ -4,17 +4,17 @@ import { createTransport } from 'nodemailer'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Letter } from './letters.ts'
 
-/** Where mail goes. Sending throws what is wrong; the same id may come twice, where nobody knows whether the first arrived. */
+/** Mail transport. `send` throws on failure. The same id may be sent twice, because the outcome of a try can be unknown. */
 export interface Transport {
   send(id: string, letter: Letter): Promise<void>
   close(): void
 }
 
 export interface MailConfig {
-  /** `smtps://` is encrypted from its first byte, `smtp://` after STARTTLS, which is required, `smtp+insecure://` never. Empty: files. */
+  /** `smtps://` uses TLS from the start, `smtp://` requires STARTTLS, `smtp+insecure://` uses none. Empty: files. */
   smtp_url: string
   from: string
-  /** For files. */
+  /** Folder for mail files. */
   directory: string
 }
 
@@ -57,7 +57,7 @@ function openSmtp({ smtp_url, from }: MailConfig): Transport {
   }
 }
 
-/** One file a mail, for whoever may read the folder. A mail that is written twice is one file. */
+/** Writes one file per mail; a repeated mail overwrites its file. */
 function openFolder({ directory, from }: MailConfig): Transport {
   const composer = createTransport({ streamTransport: true, buffer: true, disableFileAccess: true, disableUrlAccess: true })
   return {
@@ -72,7 +72,7 @@ function openFolder({ directory, from }: MailConfig): Transport {
   }
 }
 
-/** The same whenever it is tried again: servers and readers know a repeat by it. */
+/** Stays the same on every try, so that servers and readers recognize a repeat. */
 function messageId(id: string, from: string): string {
   return `<${id}@${/@([^>\s]+)/.exec(from)?.[1] ?? 'localhost'}>`
 }

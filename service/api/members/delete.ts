@@ -8,7 +8,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { ownRole, refuseGrant, refuseLastOwner } from './rules.ts'
 
-/** DELETE /v1/organizations/{organization_id}/members/{person_id}: whoever names themselves leaves. */
+/** DELETE /v1/organizations/{organization_id}/members/{person_id}: members may remove themselves. */
 export async function deleteMember(call: Call<typeof membersDelete>, deps: ApiDeps): Promise<Reply> {
   const { organization_id, person_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
