@@ -10,7 +10,7 @@ const TICK_MS = 15_000
 
 type Clockwork = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-/** What nobody asks for: mails of thresholds that are reached, closed billing periods, invoices that become due. Any number of processes may do it at once. */
+/** Does periodic work: threshold mails, closing of billing periods, judging of due invoices. Several processes may run this. */
 export function startMoneyClock(deps: Clockwork, mailed: () => void): Looking {
   const { clock, logger } = deps
   const closeSteadily = steadily(clock, logger, 'closing of billing periods', () => close(deps))
@@ -21,7 +21,7 @@ export function startMoneyClock(deps: Clockwork, mailed: () => void): Looking {
   })
 }
 
-/** Each of them is done though another fails: what is owed to one does not wait for what is wrong with another. */
+/** Runs all three, so that a failure of one does not delay the others. */
 async function tick(deps: Clockwork, closeSteadily: () => Promise<void>, mailed: () => void): Promise<void> {
   const done = await Promise.allSettled([mail(deps, mailed), closeSteadily(), judge(deps)])
   for (const each of done)

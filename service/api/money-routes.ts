@@ -24,7 +24,6 @@ import { listGrantsOfOrganization } from './usage/grants.ts'
 import type { ApiDeps } from './deps.ts'
 import type { HeldPlace } from './held-places.ts'
 
-/** Plans, spend, credits and invoices. */
 export const MONEY_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(usageEstimate, getUsageEstimate),
   bind(plansList, listCatalog),

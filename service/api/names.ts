@@ -2,7 +2,7 @@ import { fail } from '../lib/fail.ts'
 
 const UNIQUE_VIOLATION = '23505'
 
-/** What is made under a name that is one: whoever comes second is refused. */
+/** Rejects an insert whose name is taken. */
 export async function unlessTaken<Made>(making: Promise<Made>): Promise<Made> {
   try {
     return await making

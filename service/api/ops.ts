@@ -35,7 +35,7 @@ export interface OpsOptions {
 
 const CHECK_MS = 2000
 
-/** /healthz, /readyz and /metrics, on an address of their own: they are for the operator. */
+/** Serves /healthz, /readyz and /metrics on the operator's address. */
 export async function startOps(options: OpsOptions): Promise<{ address: string; close(): Promise<void> }> {
   const answers: Record<string, () => Promise<{ status: number; type: string; body: string }>> = {
     '/healthz': async () => ({ status: 200, type: 'application/json', body: '{"status":"ok"}' }),
@@ -67,7 +67,7 @@ async function readiness(options: OpsOptions) {
   const late = new Promise<never>((_resolve, reject) => setTimeout(() => reject(new Error('too late')), CHECK_MS).unref())
   const ready = await Promise.race([options.check(), late]).then(
     () => true,
-    () => false, // which is the answer
+    () => false, // reported as not ready
   )
   return { status: ready ? 200 : 503, type: 'application/json', body: ready ? '{"status":"ready"}' : '{"status":"not ready"}' }
 }

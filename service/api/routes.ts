@@ -237,7 +237,6 @@ import { cancelSuspendWhenIdle, requestSuspendWhenIdle } from './workspaces/susp
 import { MONEY_BOUND } from './money-routes.ts'
 import { suspendWorkspace } from './workspaces/suspend.ts'
 
-/** Which function answers which route. */
 export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(clientVersions, getClientVersions),
   bind(me, getMe),
@@ -385,8 +384,8 @@ export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
 type Answer<C> = (call: C, deps: ApiDeps, outcome: Changed) => Promise<Reply>
 
 /**
- * How the repeat of a call with an Idempotency-Key is answered whose answer has a token: from what is there by then, with a new token. All
- * other repeats are answered with the body that was kept.
+ * Handlers that repeat an answer with a token: they rebuild it from the current state with a new token. All other repeats get the stored
+ * body.
  */
 export const ANSWERS: Readonly<Record<string, Answer<never>>> = {
   [workspacesOpen.id]: answerOpen satisfies Answer<Call<typeof workspacesOpen>>,

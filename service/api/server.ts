@@ -50,48 +50,48 @@ import { openCells } from './workspaces/cells.ts'
 
 export interface ApiOptions {
   database: DatabaseOptions
-  /** Private keys: a folder that only this process's user can enter. Two api processes share it. */
+  /** Folder of private keys, accessible only to this process's user. All api processes share it. */
   signing_keys_dir: string
   base_url: string
   ports_url: string
   /** Origins whose pages may read answers; absent: none. */
   cors_origins?: readonly string[]
-  /** Of all callers together; 0: no limit. */
+  /** All callers together; 0: no limit. */
   edge_requests_per_minute?: number
-  /** Of one API key or person; 0: no limit. This and the next two are as `contract/limits.ts` has them where they are absent. */
+  /** Per API key or person; 0: no limit. This and the next three default to `contract/limits.ts`. */
   caller_requests_per_minute?: number
-  /** Credentials that are none, of one address; 0: no limit. */
+  /** Invalid credentials per address; 0: no limit. */
   wrong_credentials_per_minute?: number
-  /** Refusals that are kept for the Idempotency-Keys of one API key or person. */
+  /** Stored refusals per API key or person. */
   kept_refusals_per_hour?: number
   changes_per_day?: number
-  /** Absent: yes. */
+  /** Default: true. */
   layered_opens?: boolean
-  /** Absent: no. */
+  /** Default: false. */
   file_first?: boolean
-  /** Who may register without an invitation; absent: nobody. */
+  /** Registration without an invitation; absent: none. */
   registration?: PeopleDeps['registration']
-  /** As `contract/limits.ts` has them where it is absent. */
+  /** Default: `contract/limits.ts`. */
   sign_in_limits?: SignInLimits
-  /** Where mail goes; absent: it waits. */
+  /** Transport of mail; absent: mail waits. */
   mail?: MailConfig
-  /** Who collects what invoices say; absent: an operator says what is paid. */
+  /** Payment service that collects invoices; absent: the operator records payments. */
   stripe?: StripeConfig | null
-  /** Whether this process does what is between here and the payment service; absent: it waits. */
+  /** Whether this process syncs with the payment service; absent: no. */
   collects_payments?: boolean
-  /** Whether this process works off the deletion of organizations; absent: it waits. */
+  /** Whether this process deletes ending organizations; absent: no. */
   ends_organizations?: boolean
-  /** Whether this process makes exports; absent: they wait. */
+  /** Whether this process makes exports; absent: no. */
   makes_exports?: boolean
-  /** Where the bytes of uploads are; absent or empty: none are kept. */
+  /** Folder of uploads; absent or empty: uploads are not kept. */
   uploads_dir?: string
-  /** What stays free of the disk that PostgreSQL writes to; absent: no call is refused for it. */
+  /** Free space that PostgreSQL's disk must keep; absent: no call is refused for disk space. */
   reserve?: DiskReserve
-  /** A mirror of Debian packages; absent or empty: none. */
+  /** Mirror of Debian packages; absent or empty: none. */
   package_mirror?: string
-  /** How long the answer to a delete waits for a cell at most; tests that have none shorten it. */
+  /** Longest wait of a delete for its cell. Tests without a cell shorten it. */
   delete_told_seconds?: number
-  /** How long the answer to a revocation waits for its enforcers at most; the same. */
+  /** Longest wait of a revocation for its enforcers. */
   revocation_held_seconds?: number
   clock: Clock
   ids: Ids
@@ -103,24 +103,24 @@ export interface ApiOptions {
 export interface Api {
   server: ServerHandle
   deps: ApiDeps
-  /** Throws while the database cannot be asked. */
+  /** Throws while the database does not answer. */
   check(): Promise<void>
   close(): Promise<void>
 }
 
-/** Debian's own are in every base, and builds reach them anyway. */
+/** Returns the mirror unless it is Debian's own, which every base already uses. */
 function otherMirror(mirror = ''): string | null {
   return mirror === '' || new URL(mirror).hostname === 'deb.debian.org' ? null : mirror
 }
 
-/** The application API, not listening yet. */
+/** Opens the application API without listening. */
 export async function openApi(options: ApiOptions): Promise<Api> {
   const { clock, ids, logger, base_url } = options
   const store = openStore(options.database)
   const { db, reads } = store
   const listener_name = listenerOf(options.database.application_name)
   const listener = await openListener({ ...options.database, application_name: listener_name }, API_CHANNELS)
-  for (const id of await newestIds(reads)) ids.seen(id) // a clock that was set back must not bring older ones
+  for (const id of await newestIds(reads)) ids.seen(id) // after a clock reset, new ids must still be newer
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
   const verdicts = openVerdicts(listener)
   const waits = openWaits(reads, listener)
@@ -187,7 +187,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     logger,
     authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts, guesses }, arrival),
     roleOf: (call, who) => roleOf({ reads }, who, call),
-    rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other
+    rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other type
     admit: async (arrival, who) => {
       await refuseGrowth(deps.reserve, arrival.route)
       return held.take(arrival, who as Principal)
@@ -208,7 +208,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     },
     async close() {
       const drained = server.close()
-      waits.close() // what is held answers at once, so that the server can end
+      waits.close() // ends waiting calls, so that the server can close
       revocations.close()
       await drained
       await money.close()
@@ -233,7 +233,7 @@ function scopeOf({ params }: { params: unknown }, revokes: 'workspace' | 'projec
 
 const UNLIMITED: Guesses = { look: (_address, _digest, find) => find() }
 
-/** What one caller may ask, and one address guess. */
+/** Limits per caller, and per address for failed credentials. */
 function callerLimits(options: ApiOptions) {
   const { clock } = options
   const requests = options.caller_requests_per_minute ?? LIMITS.caller.requests_per_minute

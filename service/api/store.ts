@@ -1,11 +1,11 @@
 import type { Reader } from '../db/reader.ts'
 
-/** Throws when the database does not answer. */
+/** Throws if the database does not answer. */
 export async function ask(reads: Reader): Promise<void> {
   await reads.rows('ask', 'select 1', [])
 }
 
-/** The newest id of every table that pages by it. */
+/** Returns the newest id of every paged table. */
 export async function newestIds(reads: Reader): Promise<string[]> {
   const newest = ['workspaces', 'operations', 'agent_sessions', 'secrets', 'secret_versions'].map(
     (table) => `(select id from ${table} order by id desc limit 1)`,

@@ -15,7 +15,7 @@ const HEADERS = { 'content-type': 'application/x-ndjson', 'x-content-type-option
 /** GET /v1/organizations/{organization_id}/audit/export: in chain order, so that a caller who continues misses no record. */
 export async function exportAuditEvents({ params, query }: Call<typeof auditExport>, { db }: ApiDeps): Promise<Reply> {
   const { organization_id } = params
-  const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // read before the answer begins, so that a failure gets its own error
+  const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // before the answer begins, so that a failure is answered
   return {
     async stream(response) {
       response.writeHead(200, HEADERS)

@@ -35,7 +35,7 @@ export async function readContent(
   { reads }: ApiDeps,
 ): Promise<Reply> {
   const row = await find(reads, who, params)
-  const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // read before the answer begins, so that a failure gets its own error
+  const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // before the answer begins, so that a failure is answered
   if (first === undefined) throw refusal(row)
   const headers = {
     'content-type': 'application/gzip',

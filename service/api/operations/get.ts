@@ -6,7 +6,7 @@ import type { ApiDeps } from '../deps.ts'
 import { readOperation } from './store.ts'
 import { operationView, type OperationRow } from './view.ts'
 
-/** GET /v1/operations/{operation_id}: held until state or state_reason changes, as long as the caller asked. */
+/** GET /v1/operations/{operation_id}: waits until state or state_reason changes, at most as long as the caller asked. */
 export async function getOperation(call: Call<typeof operationsGet>, deps: ApiDeps): Promise<Reply> {
   const row = await readOperation(deps.reads, call.params.operation_id)
   if (row === null || !(maySeeScope(call.who, row) || watchesEnd(call.who, row))) throw notFound('operation')

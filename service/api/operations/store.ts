@@ -10,7 +10,7 @@ export async function readOperation(reads: Reader, id: string): Promise<Operatio
   return row ?? null
 }
 
-/** The operation that was last asked of a workspace; each has one. */
+/** Returns the latest operation of a workspace; each workspace has one. */
 export async function newestOperation(reads: Reader, workspace_id: string): Promise<OperationRow | null> {
   const text = `select ${COLUMNS} from operations where workspace_id = $1 order by uuid_send(id) desc limit 1`
   const [row] = await reads.rows<OperationRow>('operations.newest', text, [workspace_id])
@@ -19,7 +19,7 @@ export async function newestOperation(reads: Reader, workspace_id: string): Prom
 
 type Filter = { state?: string; kind?: string }
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listOperations(reads: Reader, workspace_id: string, filter: Filter, page: Page): Promise<OperationRow[]> {
   const filtered = filter.state !== undefined || filter.kind !== undefined
   const { name, text, values } = (filtered ? ofKindsAndStates : ofWorkspace)(workspace_id, filter, page)
@@ -32,14 +32,14 @@ interface Statement {
   values: unknown[]
 }
 
-/** What is asked in words of its own for a second page has a plan of its own, which begins where the page begins. */
+/** Uses a separate statement for later pages, so that their plan starts the index scan at the page. */
 function ofWorkspace(workspace_id: string, _filter: Filter, { below, limit }: Page): Statement {
   const on = below === null ? '' : 'and uuid_send(id) < uuid_send($3::uuid)'
   const text = `select ${COLUMNS} from operations where workspace_id = $1 ${on} order by uuid_send(id) desc limit $2`
   return { name: below === null ? 'a' : 'ab', text, values: [workspace_id, limit + 1, ...(below === null ? [] : [below])] }
 }
 
-/** The newest of each kind and state that is meant. An index has them in order (migration 0019), so no other row is read. */
+/** Reads the newest rows per kind and state. An index has that order (migration 0019), so no other row is read. */
 function ofKindsAndStates(workspace_id: string, { state, kind }: Filter, { below, limit }: Page): Statement {
   const values: unknown[] = [workspace_id, limit + 1]
   const next = (value: unknown) => `$${values.push(value)}`
@@ -58,7 +58,6 @@ function listed(names: readonly string[]): string {
   return names.map((name) => `('${name}')`).join(', ')
 }
 
-/** The last delete operation of a workspace. */
 export async function lastDelete(reads: Reader, workspace_id: string): Promise<OperationRow | null> {
   const [row] = await reads.rows<OperationRow>(
     'operations.last_delete',

@@ -2,7 +2,6 @@ import type { Operation } from '../../../contract/schemas/operations.ts'
 import type { OperationState } from '../../../contract/states/operation.ts'
 import type { OperationError } from '../../db/schema.ts'
 
-/** The columns of an operation that the API reads. */
 export const OPERATION_COLUMNS = [
   'id',
   'organization_id',
@@ -24,7 +23,7 @@ export const OPERATION_COLUMNS = [
 export interface OperationRow {
   id: string
   organization_id: string
-  /** null: it is about an organization. */
+  /** null: an operation of an organization. */
   project_id: string | null
   workspace_id: string | null
   kind: Operation['kind']
@@ -40,7 +39,6 @@ export interface OperationRow {
   requested_by: NonNullable<Operation['requested_by']> | null
 }
 
-/** Row to wire. */
 export function operationView(row: OperationRow): Operation {
   return {
     id: row.id,

@@ -4,11 +4,11 @@ import type { Listener } from '../../db/listen.ts'
 import { readOperation } from './store.ts'
 import type { OperationRow } from './view.ts'
 
-/** Calls that are held until an operation has come to something. */
+/** Calls that wait for an operation to progress. */
 export interface Waits {
   /**
-   * The operation as soon as `enough` says so of it, or as it is when the time is over or the caller has gone.
-   * @returns waited: false when nothing was held because too many calls are held already.
+   * Waits until `enough` accepts the operation, the time is over, or the caller disconnects.
+   * @returns waited: false if too many calls wait already.
    */
   until(
     id: string,
@@ -16,7 +16,7 @@ export interface Waits {
     seconds: number,
     signal: AbortSignal,
   ): Promise<{ row: OperationRow | null; waited: boolean }>
-  /** Lets every held call answer at once: the process is about to end. */
+  /** Ends every wait, because the process shuts down. */
   close(): void
 }
 
@@ -30,9 +30,9 @@ export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits 
   const waiting = new Map<string, Set<Waiter>>()
   let held = 0
   let closed = false
-  const again = new Map<string, boolean>() // ids being read; true: heard of again meanwhile
+  const again = new Map<string, boolean>() // ids being read; true: notified again in the meantime
 
-  // One read for each id that was heard of, however many wait for it.
+  // Reads each notified id once for all its waiters.
   const reread = async (id: string) => {
     if (again.has(id)) {
       again.set(id, true)
@@ -75,7 +75,7 @@ export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits 
       const deadline = setTimeout(waiter.stop, seconds * 1000)
       signal.addEventListener('abort', waiter.stop)
       waiting.set(id, (waiting.get(id) ?? new Set()).add(waiter))
-      // Registered first, read then: what happens between the two is heard.
+      // Registers before reading, so that no change in between is missed.
       void reread(id)
       if (signal.aborted) waiter.stop()
     })

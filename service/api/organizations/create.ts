@@ -13,7 +13,7 @@ import { changing } from '../idempotency/change.ts'
 import { unlessTaken } from '../names.ts'
 
 const { owned_per_person_max, slug_characters_max } = LIMITS.organization
-/** The plan of those who ask nobody: an operator may put them on another one. */
+/** Plan of self-made organizations; an operator may change it. */
 const FIRST_PLAN = 'unlimited'
 
 /** POST /v1/organizations */
@@ -43,7 +43,7 @@ export async function createOrganization(call: Call<typeof organizationsCreate>,
   return { status: 201, body: { ...organization, role: 'owner', created_at: call.now.toISOString() } }
 }
 
-/** Made of a name, and nobody else's: what follows the words is drawn. */
+/** Derives a slug from a name. A random suffix makes it unique. */
 export function slugOf(name: string): string {
   const words = name
     .normalize('NFKD')

@@ -15,14 +15,14 @@ import { readOperation } from '../operations/store.ts'
 import { operationView } from '../operations/view.ts'
 import { hasPendingCheckout, lockAccount } from '../payment/store.ts'
 
-/** DELETE /v1/organizations/{organization_id}: begun here, done by the ender. */
+/** DELETE /v1/organizations/{organization_id}: starts the deletion, which a worker completes. */
 export async function deleteOrganization(call: Call<typeof organizationsDelete>, deps: ApiDeps): Promise<Reply> {
   const { organization_id } = call.params
   const { id: person_id } = personOf(call.who)
   const work = async (tx: ChangeTx) => {
     const row = await lockOrganization(tx, organization_id)
     if (row === undefined) throw notFound('organization')
-    // Of two owners who delete it at once, the second is in it no more.
+    // A second owner who deletes concurrently has lost the role by now.
     if ((await ownRole(tx, call, organization_id)) !== 'owner') throw fail('forbidden', null, 'Only an owner may delete an organization')
     if (call.body.confirm_slug !== row.slug) {
       throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
@@ -43,7 +43,7 @@ export async function deleteOrganization(call: Call<typeof organizationsDelete>,
   return { status: 202, body: operationView(operation) }
 }
 
-/** Nobody is left afterwards who could end what they pay, or are about to. */
+/** Rejects deletion with an active subscription or checkout: no person could end it afterwards. */
 async function refuseBuyers(tx: ChangeTx, organization_id: string, now: Date): Promise<void> {
   if (((await lockAccount(tx, { organization_id }))?.subscription_id ?? null) !== null)
     throw fail('conflict', 'subscription_active', 'This organization has bought a plan: end that subscription first')

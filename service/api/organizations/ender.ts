@@ -19,7 +19,10 @@ const LOOK_MS = 2000
 
 type EnderDeps = Pick<ApiDeps, 'db' | 'reads' | 'clock' | 'ids' | 'logger'>
 
-/** Looks for organizations that end, until it is closed. Any number of processes may: each step is a transaction that finds it undone. */
+/**
+ * Deletes ending organizations step by step, until it is closed. Several processes may run this: each step is a transaction that checks the
+ * current state.
+ */
 export function startEnders(deps: EnderDeps): Looking {
   return lookRegularly({
     every_ms: LOOK_MS,
@@ -28,7 +31,7 @@ export function startEnders(deps: EnderDeps): Looking {
   })
 }
 
-/** One step of each. */
+/** Does one step for each ending organization. */
 export async function endAll(deps: EnderDeps, stopped: () => boolean = () => false): Promise<void> {
   for (const ending of await listEndings(deps.reads)) {
     if (stopped()) return
@@ -38,7 +41,7 @@ export async function endAll(deps: EnderDeps, stopped: () => boolean = () => fal
   }
 }
 
-/** Workspaces first, then volumes, which nothing uses any more; then what is rows alone. Cells do their part meanwhile. */
+/** Ends workspaces before volumes, which are unused then; the remaining rows follow. Cells do their part in the meantime. */
 async function step(deps: EnderDeps, ending: Ending): Promise<void> {
   const { organization_id, operation_id } = ending
   const now = deps.clock.now()
@@ -51,7 +54,7 @@ async function step(deps: EnderDeps, ending: Ending): Promise<void> {
   if (isNothingLeft(left)) await finish(deps, ending)
 }
 
-/** App, "Operation": why it is in that state. */
+/** Returns the state_reason (App, "Operation"). */
 function reasonOf({ workspaces_left, volumes_left }: Left): string {
   if (workspaces_left > 0) return 'deleting_workspaces'
   return volumes_left > 0 ? 'deleting_volumes' : 'deleting_records'
@@ -61,7 +64,7 @@ function isNothingLeft({ builds, workspaces_left, volumes_left, secrets }: Left)
   return builds.length === 0 && workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
 }
 
-/** Whoever asked for the end of it all has done what it consists of. */
+/** Records each step as an act of the requester. */
 function byRequester({ ids, clock }: EnderDeps, { requested_by, request_id }: Ending): By {
   return { actor: { kind: 'user', id: requested_by }, ids, now: clock.now(), request_id, source_address: null }
 }
@@ -73,13 +76,13 @@ async function endWorkspace(deps: EnderDeps, ending: Ending, workspace_id: strin
   await mutate(deps.db, by, 'workspaces.delete', work, ({ changed, scope }) => changed && { ...scope, ...changed })
 }
 
-/** The owner that the requester was when they asked. */
+/** Returns the requester with the owner role at the time of the request. */
 function ownerOf({ organization_id, requested_by }: Ending): PersonPrincipal {
   const session = { id: '', stepped_up_at: null }
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
 }
 
-/** What works on it can commit nothing any more, and what it has captured goes with its workspace. */
+/** Cancels a build: its worker cannot commit any more, and its capture goes with the workspace. */
 async function endBuild(deps: EnderDeps, ending: Ending, build_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
@@ -125,7 +128,7 @@ async function endSecret(deps: EnderDeps, ending: Ending, secret_id: string): Pr
   await mutate(deps.db, by, 'secrets.delete', work, (secret) => secret && secretSubject(secret))
 }
 
-/** Whatever was about to be made when it began to end is made by now, or never: those transactions hold its row, too. */
+/** Completes the deletion. Concurrent creations hold the organization's row, so under its lock all of them are visible. */
 async function finish(deps: EnderDeps, { organization_id, operation_id }: Ending): Promise<void> {
   const by = byService('api', { ids: deps.ids, now: deps.clock.now() })
   const work = async (tx: ChangeTx) => {

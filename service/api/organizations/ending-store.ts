@@ -3,7 +3,6 @@ import type { Db } from '../../db/database.ts'
 import type { Reader, Tx } from '../../db/reader.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 
-/** An organization that is being deleted. */
 export interface Ending {
   operation_id: string
   organization_id: string
@@ -15,7 +14,7 @@ export interface Ending {
 
 const ENDINGS_MAX = 100
 
-/** In no order: those that wait for a computer that is away, however many, keep no other from its turn. */
+/** Lists in random order, so that organizations that wait for an unreachable host do not block others. */
 export function listEndings(reads: Reader): Promise<Ending[]> {
   return reads.rows(
     'organizations.endings',
@@ -25,7 +24,7 @@ export function listEndings(reads: Reader): Promise<Ending[]> {
   )
 }
 
-/** What is to be begun next, and what is not over yet. */
+/** Objects to end next, and counts of those still ending. */
 export interface Left {
   builds: string[]
   workspaces: string[]
@@ -53,7 +52,7 @@ export async function readLeft(reads: Reader, organization_id: string): Promise<
   return row ?? { builds: [], workspaces: [], workspaces_left: 0, volumes: [], volumes_left: 0, secrets: [] }
 }
 
-/** Where it is: only of an operation that is under way. */
+/** Updates the progress of an unfinished operation. */
 export async function noteProgress(db: Db, operation_id: string, state_reason: string, now: Date): Promise<void> {
   await db
     .updateTable('operations')
@@ -64,7 +63,7 @@ export async function noteProgress(db: Db, operation_id: string, state_reason: s
     .execute()
 }
 
-/** @returns false: it was over already. */
+/** @returns false if the operation had ended before. */
 export async function succeed(tx: ChangeTx, operation_id: string, result: object, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('operations')
@@ -75,7 +74,7 @@ export async function succeed(tx: ChangeTx, operation_id: string, result: object
   return numUpdatedRows === 1n
 }
 
-/** What was there, for the operation's result. */
+/** Returns counts for the operation's result. */
 export async function countEnded(tx: Tx, organization_id: string): Promise<{ workspaces: number; volumes: number; secrets: number }> {
   const { rows } = await sql<{ workspaces: number; volumes: number; secrets: number }>`select
     (select count(*)::int from workspaces where organization_id = ${organization_id}) as workspaces,

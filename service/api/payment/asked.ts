@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { fail } from '../../lib/fail.ts'
 import { PaymentError } from './service.ts'
 
-/** What a person waits for: an outage of the payment service is told them, and what it said stands in the log. */
+/** Turns an outage of the payment service into an error for the waiting person, and logs the cause. */
 export async function asked<T>(logger: Logger, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -22,12 +22,12 @@ const LOOK_MS = 5000
 const AT_ONCE = 100
 const NOT_FOUND = 404
 const { call_seconds_max, retry_seconds_min, retry_seconds_max } = LIMITS.payment
-/** Longer than all that is asked of one object may take, so that nobody else takes it meanwhile. */
+/** Longer than all calls for one object may take, so that no other process takes it in the meantime. */
 const TAKEN_MS = 30 * call_seconds_max * 1000
 
 /**
- * Does what is between here and the payment service, until it is closed: events have their effect, invoices are pushed, and what events
- * should have told of is looked at. All of it is rows, so that neither a death nor an outage loses any. Any number of processes may do it.
+ * Syncs with the payment service until it is closed: applies events, pushes invoices, and polls objects whose events may be lost. All work
+ * is stored in rows, so a crash or an outage loses none. Several processes may run this.
  */
 export function startCollector(deps: PaymentDeps): Looking {
   return lookRegularly({
@@ -37,7 +37,7 @@ export function startCollector(deps: PaymentDeps): Looking {
   })
 }
 
-/** @returns when nothing is due any more. */
+/** @returns when nothing is due. */
 export async function collectAll(deps: PaymentDeps, stopped: () => boolean = () => false): Promise<void> {
   await applyEvents(deps, stopped)
   await addInvoices(deps.db, deps.clock.now())
@@ -76,7 +76,7 @@ async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<
   }
 }
 
-/** One that is open is pushed, or looked at where it has been; one that is over here is over there. */
+/** Pushes an open invoice or polls a pushed one; settles an ended one at the service. */
 async function bringTogether(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
   const { db, clock, payment } = deps
   const { invoice, remote_id, pushed_at } = there
@@ -90,7 +90,7 @@ async function bringTogether(deps: PaymentDeps, there: InvoiceThere): Promise<vo
   await writeInvoice(db, there, { next_try_at: later(clock.now()), tries: 0, last_error: null })
 }
 
-/** An operator may say meanwhile that it is paid, or void: whatever was made there by then is ended there by the next look. */
+/** An operator may end the invoice in the meantime; the next pass then ends the remote copy. */
 async function push(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
   const { db, clock, payment, logger } = deps
   const { remote_id, customer_id } = there
@@ -106,7 +106,7 @@ async function push(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
   await lookAtInvoice(db, id, clock.now())
 }
 
-/** Events may be lost, and a process may end between a checkout and its page. */
+/** Polls objects whose event may be lost, or whose process died between checkout and page. */
 async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
   const { db, clock, logger } = deps
   const look = async (work: () => Promise<void>) =>
@@ -122,12 +122,12 @@ async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<voi
 
 const taken = (now: Date) => new Date(now.getTime() + TAKEN_MS)
 
-/** An object that is not there any more, or never was in this account of the service: nothing follows from it. */
+/** Ignores an object that the service does not have: it has no effect. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof PaymentError) || error.status !== NOT_FOUND) throw error
 }
 
-/** Tried again ever more seldom, and never given up: it is money. */
+/** Retries with growing delays, without end: it is money. */
 function afterFailure(tries: number, now: Date): Date {
   const seconds = Math.min(retry_seconds_max, retry_seconds_min * 2 ** Math.min(tries - 1, 12))
   return new Date(now.getTime() + seconds * 1000)

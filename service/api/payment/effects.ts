@@ -24,7 +24,7 @@ export type PaymentDeps = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'> & { p
 
 const { look_again_seconds } = LIMITS.payment
 
-/** Brings what is here to what the object of an event has become there. It may be asked any number of times, in any order. */
+/** Applies the current remote state of an event's object. Idempotent, in any order. */
 export async function bringIn(deps: PaymentDeps, { kind, object_id }: Pick<PaymentEvent, 'kind' | 'object_id'>): Promise<void> {
   switch (kind) {
     case 'checkout':
@@ -39,13 +39,13 @@ export async function bringIn(deps: PaymentDeps, { kind, object_id }: Pick<Payme
 const subjectOf = (organization_id: string, details: Record<string, string>) =>
   ({ kind: 'organization', id: organization_id, organization_id, project_id: null, details }) as const
 
-/** The first that is paid is what an organization has bought; what is paid besides is ended there at once. */
+/** Applies a checkout. The first paid one sets the plan; subscriptions of later ones are ended at once. */
 async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<void> {
   const { db, clock, payment } = deps
   const { state, checkout_id, subscription_id } = await payment.readCheckout(session_id)
   if (state === 'open' || checkout_id === null) return
   if (state === 'expired') return endCheckout(db, checkout_id, 'expired')
-  if (subscription_id === null) return // somebody else's, of another kind
+  if (subscription_id === null) return // of another kind, not made here
   await failpoint('payment.P1')
   const now = clock.now()
   const bought = await mutate(
@@ -57,7 +57,7 @@ async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<v
   )
   if (bought.kind === 'too_late') return payment.endSubscription(subscription_id)
   if (bought.kind === 'bought') for (const page of bought.pages) await payment.endCheckout(page)
-  await bringInSubscription(deps, subscription_id) // it may have ended since, and its event may have come before
+  await bringInSubscription(deps, subscription_id) // it may have ended since, and its event may have come first
 }
 
 type Bought = { kind: 'bought'; organization_id: string; plan_id: string; pages: string[] } | { kind: 'too_late' | 'nothing' }
@@ -74,7 +74,7 @@ async function buy(tx: ChangeTx, { checkout_id, session_id, subscription_id, now
   const { organization_id, plan_id } = found
   const organization = await lockOrganization(tx, organization_id)
   const account = await lockAccount(tx, { organization_id })
-  const checkout = await findCheckout(tx, checkout_id) // as it is under the lock
+  const checkout = await findCheckout(tx, checkout_id) // read again under the lock
   if (checkout?.state === 'completed') return { kind: 'nothing' }
   if (organization === undefined || account === undefined || organization.deleting_at !== null || account.subscription_id !== null)
     return { kind: 'too_late' }
@@ -86,7 +86,7 @@ async function buy(tx: ChangeTx, { checkout_id, session_id, subscription_id, now
   return { kind: 'bought', organization_id, plan_id, pages: await supersede(tx, organization_id) }
 }
 
-/** Whoever ends a subscription has again what they had before it. */
+/** Applies a subscription. Its end restores the previous plan. */
 async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, subscription_id: string): Promise<void> {
   const { goes_on, plan: named } = await payment.readSubscription(subscription_id)
   if (goes_on) {
@@ -105,7 +105,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
       if (account === undefined) return null
       const { organization_id, plan_id, plan_before_id } = account
       const organization = await lockOrganization(tx, organization_id)
-      // An operator who has put it on another plan meanwhile meant that.
+      // An operator's later choice of another plan stays.
       if (plan_before_id !== null && organization?.plan_id === plan_id) {
         await keepTerms(tx, { organization_id }, now)
         await updateOrganization(tx, organization_id, { plan_id: plan_before_id })
@@ -117,7 +117,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
   )
 }
 
-/** Only of those that were pushed from here: what a subscription makes by itself comes to nothing. */
+/** Applies an invoice that this service pushed. Invoices of a subscription itself are always 0. */
 async function bringInInvoice({ db, clock, ids, logger, payment }: PaymentDeps, remote_id: string): Promise<void> {
   const there = await findInvoice(db, { remote_id })
   if (there === undefined) return

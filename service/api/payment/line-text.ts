@@ -1,6 +1,6 @@
 import type { InvoiceLine } from '../../../contract/schemas/billing.ts'
 
-/** What a line of an invoice is for, for people. Pure. */
+/** Returns an invoice line's text. Pure. */
 export function lineText({ kind, plan, allowance, units }: InvoiceLine): string {
   switch (kind) {
     case 'plan':

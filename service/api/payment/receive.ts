@@ -6,7 +6,7 @@ import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
 import { keepEvent } from './store.ts'
 
-/** POST /v1/payment-events/stripe: kept here, and answered; what follows from it is done beside. */
+/** POST /v1/payment-events/stripe: stores the event and answers; a worker applies it. */
 export async function receivePaymentEvent(call: Call<typeof paymentEvents>, { payment, payments, db }: ApiDeps): Promise<Reply> {
   if (payment === null) throw fail('not_found', null, 'No payment service is connected')
   const signature = call.named_headers['Stripe-Signature']

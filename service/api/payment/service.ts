@@ -1,6 +1,6 @@
 import type { InvoiceLine } from '../../../contract/schemas/billing.ts'
 
-/** An event as far as anybody here looks at it. What has become of its object is asked for: events come twice, late and out of order. */
+/** An event reduced to its object. The worker reads the object's state, because events come twice, late and out of order. */
 export interface PaymentEvent {
   id: string
   kind: 'checkout' | 'subscription' | 'invoice'
@@ -24,7 +24,7 @@ export interface InvoiceToPush {
 
 export interface RemoteCheckout {
   state: 'open' | 'complete' | 'expired'
-  /** The id that it was made under here. */
+  /** Our id of the checkout. */
   checkout_id: string | null
   subscription_id: string | null
 }
@@ -32,8 +32,8 @@ export interface RemoteCheckout {
 export type RemoteInvoiceState = 'draft' | 'open' | 'paid' | 'void'
 
 /**
- * Who collects the money for invoices that are written here. Everything may be asked again after a failure: what was made before is found,
- * and not made twice. Whatever goes wrong there is a PaymentError.
+ * Service that collects invoices. Every call can be repeated after a failure: it finds earlier objects and makes no duplicates. Failures
+ * are PaymentErrors.
  */
 export interface PaymentService {
   createCustomer(organization: { id: string; name: string }): Promise<string>
@@ -43,30 +43,30 @@ export interface PaymentService {
     plan: PlanToBuy
     expires_at: Date
   }): Promise<{ session_id: string; url: string }>
-  /** @returns what it is then: one that was completed stays so. */
+  /** @returns the final state; a completed checkout stays completed. */
   endCheckout(session_id: string): Promise<RemoteCheckout>
   readCheckout(session_id: string): Promise<RemoteCheckout>
-  /** @returns whether it goes on, and the slug of the plan that it is said to be of. */
+  /** @returns whether it is active, and the plan's slug in its metadata. */
   readSubscription(id: string): Promise<{ goes_on: boolean; plan: string | null }>
   renameSubscription(id: string, plan: Pick<PlanToBuy, 'slug' | 'name'>): Promise<void>
   endSubscription(id: string): Promise<void>
-  /** @returns the address of a page where a person manages what they pay with, and ends the subscription. */
+  /** @returns the URL of a page where a person manages payment methods and ends the subscription. */
   openPortal(customer_id: string): Promise<string>
   /** Makes a draft. */
   createInvoice(customer_id: string, invoice: InvoiceToPush): Promise<string>
   /**
-   * Puts the lines on a draft that has not all of them, and has it collected, where it is still wanted by then.
-   * @returns whether it was.
+   * Adds missing lines to a draft and starts collection, if `is_wanted` still says so.
+   * @returns whether it did.
    */
   completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush, is_wanted: () => Promise<boolean>): Promise<boolean>
   readInvoice(remote_id: string): Promise<RemoteInvoiceState>
-  /** Ends an invoice there that was paid elsewhere, or that is not to be paid. */
+  /** Ends a remote invoice that was paid elsewhere or is void. */
   settleInvoice(remote_id: string, as: 'paid' | 'void'): Promise<void>
-  /** @returns null: an event about something that nobody looks at here. 'unsigned': it is not the service's, or is too old. */
+  /** @returns null: an irrelevant event. 'unsigned': a wrong or too old signature. */
   readEvent(body: Buffer, signature: string, now: Date): PaymentEvent | null | 'unsigned'
 }
 
-/** The payment service did not do what it was asked for. Says nothing that came with the request: no key, no address of a person. */
+/** A failure of the payment service. Holds nothing of the request: no key and no personal address. */
 export class PaymentError extends Error {
   readonly status: number | undefined
   readonly code: string | undefined

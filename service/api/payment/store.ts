@@ -15,7 +15,7 @@ export async function readAccount(reads: Reader, organization_id: string): Promi
   return (await reads.rows<Account>('payment.account', 'select * from payment_accounts where organization_id = $1', [organization_id]))[0]
 }
 
-/** What the service knows an organization by, kept once. @returns what is kept. */
+/** Stores the customer id once. @returns the stored account. */
 export async function keepAccount(db: Db, account: Insertable<Database['payment_accounts']>): Promise<Account> {
   await db
     .insertInto('payment_accounts')
@@ -42,7 +42,7 @@ export async function writeSubscription(
   await tx.updateTable('payment_accounts').set(change).where('organization_id', '=', organization_id).execute()
 }
 
-/** Subscriptions whose time has come to be looked at. Whoever takes one has it until `look_at`. */
+/** Claims subscriptions that are due for polling, until `look_at`. */
 export async function takeSubscriptions(db: Db, now: Date, look_at: Date, limit: number): Promise<string[]> {
   const { rows } = await sql<{ subscription_id: string }>`
     update payment_accounts set look_at = ${look_at} where organization_id in (
@@ -52,7 +52,7 @@ export async function takeSubscriptions(db: Db, now: Date, look_at: Date, limit:
   return rows.map(({ subscription_id }) => subscription_id)
 }
 
-/** The plan that an organization has, for whoever keeps its subscription's name. */
+/** Returns the organization's plan, from which the subscription is named. */
 export function findPlanOf(db: Db, subscription_id: string): Promise<{ slug: string; name: string } | undefined> {
   return db
     .selectFrom('payment_accounts as a')
@@ -67,7 +67,7 @@ export async function insertCheckout(tx: ChangeTx, checkout: Insertable<Database
   await tx.insertInto('checkouts').values(checkout).execute()
 }
 
-/** Ends what an organization has begun to buy. @returns the pages of it. */
+/** Supersedes the organization's pending checkouts. @returns their pages. */
 export async function supersede(tx: ChangeTx, organization_id: string): Promise<string[]> {
   const rows = await tx
     .updateTable('checkouts')
@@ -79,7 +79,7 @@ export async function supersede(tx: ChangeTx, organization_id: string): Promise<
   return rows.flatMap(({ session_id }) => session_id ?? [])
 }
 
-/** @returns false: another checkout has begun meanwhile. */
+/** @returns false if another checkout superseded this one. */
 export async function writePage(db: Db, id: string, session_id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('checkouts')
@@ -102,7 +102,7 @@ export function findCheckout(tx: Tx, id: string): Promise<Checkout | undefined> 
   return tx.selectFrom('checkouts').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** One whose page is over does not count any more. */
+/** Ignores checkouts whose page has expired. */
 export async function hasPendingCheckout(tx: Tx, organization_id: string, now: Date): Promise<boolean> {
   const row = await tx
     .selectFrom('checkouts')
@@ -114,7 +114,7 @@ export async function hasPendingCheckout(tx: Tx, organization_id: string, now: D
   return row !== undefined
 }
 
-/** Pages that nobody has told of since they ended. Whoever takes one has it until `look_at`. */
+/** Claims checkouts without an event that are due for polling, until `look_at`. */
 export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: number): Promise<Pick<Checkout, 'id' | 'session_id'>[]> {
   const { rows } = await sql<Pick<Checkout, 'id' | 'session_id'>>`
     update checkouts set look_at = ${look_at} where id in (
@@ -123,7 +123,7 @@ export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: num
   return rows
 }
 
-/** @returns false: it came before. */
+/** @returns false if the event was stored before. */
 export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, now: Date): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await db
     .insertInto('payment_events')
@@ -133,7 +133,7 @@ export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, n
   return numInsertedOrUpdatedRows > 0n
 }
 
-/** The event that has waited longest. Whoever takes it has it until `until`. */
+/** Claims the event that has waited longest, until `until`. */
 export async function takeEvent(db: Db, now: Date, until: Date): Promise<EventRow | undefined> {
   const { rows } = await sql<EventRow>`
     update payment_events set next_try_at = ${until}, tries = tries + 1 where id = (
@@ -150,7 +150,7 @@ export async function endEvent(
   await db.updateTable('payment_events').set(change).where('id', '=', id).where('tries', '=', tries).execute()
 }
 
-/** An invoice with what the service knows it by. */
+/** An invoice with its id at the service. */
 export interface InvoiceThere {
   remote_id: string | null
   pushed_at: Date | null
@@ -160,7 +160,7 @@ export interface InvoiceThere {
   invoice: InvoiceRow
 }
 
-/** Invoices of whoever the service knows wait to be pushed. Those of before it knew them, too, while they are open. */
+/** Queues open invoices of all customers, including invoices made before they became customers. */
 export async function addInvoices(db: Db, now: Date): Promise<void> {
   await sql`
     insert into payment_invoices (invoice_id, next_try_at)
@@ -169,7 +169,7 @@ export async function addInvoices(db: Db, now: Date): Promise<void> {
     on conflict do nothing`.execute(db)
 }
 
-/** The invoice that has waited longest for a look. Whoever takes it has it until `until`. */
+/** Claims the invoice that has waited longest, until `until`. */
 export async function takeInvoice(db: Db, now: Date, until: Date): Promise<InvoiceThere | undefined> {
   const { rows } = await sql<{ invoice_id: string }>`
     update payment_invoices set next_try_at = ${until}, tries = tries + 1 where invoice_id = (
@@ -196,8 +196,8 @@ export async function findInvoice(db: Db, where: { invoice_id: string } | { remo
 }
 
 /**
- * Writes how far an invoice is there, where it is still as it was taken.
- * @returns false: its time was over, or it was ended here meanwhile. Another look has it then.
+ * Writes progress if the claim is still valid.
+ * @returns false if the claim expired or the invoice ended; a later pass handles it.
  */
 export async function writeInvoice(
   db: Db,
@@ -214,12 +214,12 @@ export async function writeInvoice(
   return numUpdatedRows > 0n
 }
 
-/** What the service has made is never forgotten: an invoice that was ended here meanwhile has to be ended there, too. */
+/** Stores the remote id in every case and reopens the sync: an invoice that ended here must also end there. */
 export async function keepRemote(db: Db, invoice_id: string, remote_id: string): Promise<void> {
   await db.updateTable('payment_invoices').set({ remote_id, settled_at: null }).where('invoice_id', '=', invoice_id).execute()
 }
 
-/** It is over there. */
+/** Marks the remote copy as ended. */
 export async function settleInvoice(db: Db, invoice_id: string, now: Date): Promise<void> {
   await db.updateTable('payment_invoices').set({ settled_at: now, last_error: null }).where('invoice_id', '=', invoice_id).execute()
 }
@@ -237,7 +237,7 @@ export async function isOpen(db: Db, invoice_id: string): Promise<boolean> {
   return row !== undefined
 }
 
-/** Ids of events by which nobody needs to know a repeat any more, and checkouts that nobody will pay. */
+/** Deletes applied events, kept to detect repeats, and ended checkouts. */
 export async function forgetPayments(db: Db, before: Date): Promise<void> {
   await deleteOld(db, 'payment_events', sql`applied_at < ${before}`)
   await deleteOld(db, 'checkouts', sql`created_at < ${before} and state in ('expired', 'superseded')`)

@@ -14,9 +14,8 @@ import {
 export interface StripeConfig {
   secret_key: string
   webhook_secret: string
-  /** Where its API is. */
   api_url: string
-  /** Where people are led back to. */
+  /** Page to which Stripe returns people. */
   return_url: string
 }
 
@@ -29,8 +28,8 @@ const KINDS: readonly (readonly [prefix: string, kind: PaymentEvent['kind']])[] 
 const OVER: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
 
 /**
- * Stripe as the collector of invoices. A subscription there is a person's promise to pay, and its price is 0: invoices say what is to be
- * paid, and are made here. So there is one price, one ledger and one way to divide a month.
+ * Stripe as collector of invoices. A subscription there has price 0 and only authorizes charges; this service makes the invoices. So
+ * prices, ledger and proration exist once.
  */
 export function openStripe({ secret_key, webhook_secret, api_url, return_url }: StripeConfig): PaymentService {
   const { protocol, hostname, port } = new URL(api_url)
@@ -56,7 +55,7 @@ export function openStripe({ secret_key, webhook_secret, api_url, return_url }: 
             customer: customer_id,
             client_reference_id: id,
             line_items: [{ quantity: 1, price_data: priceOf(plan) }],
-            payment_method_collection: 'always', // also for a price of nothing
+            payment_method_collection: 'always', // also for a price of 0
             subscription_data: { metadata: { plan: plan.slug } },
             expires_at: Math.floor(expires_at.getTime() / 1000),
             success_url: return_url,
@@ -101,7 +100,7 @@ export function openStripe({ secret_key, webhook_secret, api_url, return_url }: 
         )
         return eventOf(id, type, data.object)
       } catch {
-        return 'unsigned' // or signed, and no event at all: of nobody whom we know
+        return 'unsigned' // or a signed body that is no event
       }
     },
   }
@@ -116,7 +115,7 @@ function invoicesOf(stripe: Stripe): Pick<PaymentService, 'createInvoice' | 'com
           customer,
           currency: currency.toLowerCase(),
           collection_method: 'charge_automatically',
-          auto_advance: false, // until it is whole
+          auto_advance: false, // until all lines are added
           pending_invoice_items_behavior: 'exclude',
           description: number,
           metadata: { invoice_id: id },
@@ -145,7 +144,7 @@ function invoicesOf(stripe: Stripe): Pick<PaymentService, 'createInvoice' | 'com
   }
 }
 
-/** Stripe knows an idempotency key for a day, and an outage may be longer: so the lines that are there already are looked up first. */
+/** Lists existing lines first: Stripe keeps idempotency keys for a day, and an outage may last longer. */
 async function addLines(stripe: Stripe, invoice: string, customer: string, { id, currency, lines }: InvoiceToPush): Promise<void> {
   const there = new Set<string>()
   for await (const { metadata } of stripe.invoiceItems.list({ invoice, limit: 100 })) there.add(metadata?.['line'] ?? '')
@@ -178,7 +177,7 @@ function checkoutOf({ status, client_reference_id, subscription }: Stripe.Checko
   return { state, checkout_id: client_reference_id, subscription_id }
 }
 
-/** An invoice that Stripe has given up (`uncollectible`) stays open here until an operator says otherwise. */
+/** An `uncollectible` invoice stays open here until an operator decides. */
 function stateOf(status: string | null): RemoteInvoiceState {
   return status === 'draft' || status === 'paid' || status === 'void' ? status : 'open'
 }
@@ -192,7 +191,7 @@ function eventOf(id: string, type: string, object: object): PaymentEvent | null 
 const once = (key: string) => ({ idempotencyKey: `berth-${key}` })
 const seconds = (at: string) => Math.floor(Date.parse(at) / 1000)
 
-/** What the client throws has the whole answer and the request's parts in it: of that, only what an operator needs goes on. */
+/** Keeps only what an operator needs: the client's errors hold the whole answer and parts of the request. */
 async function asking<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -28,7 +28,7 @@ const COLUMNS = `p.id, p.slug, p.name, p.currency, p.price_minor, p.cpu_hour_min
   p.memory_mib, p.disk_gib, p.cpu_hours, p.ram_gib_hours, p.shared_volumes_max, p.shared_volume_gib_max,
   p.volume_attachments_per_workspace, p.concurrent_template_builds, p.missing_limits, p.missing_volume_limits`
 
-/** What operators have listed, the cheapest first. */
+/** Returns listed plans, cheapest first. */
 export function listPlans(reads: Reader): Promise<PlanRow[]> {
   return reads.rows(
     'plans.listed',
@@ -40,11 +40,11 @@ export function listPlans(reads: Reader): Promise<PlanRow[]> {
 export interface StandingRow extends PlanRow {
   refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
-  /** Whether the organization bought its plan over the API, so that a payment service collects its invoices. */
+  /** Whether the plan was bought over the API, so that a payment service collects its invoices. */
   is_bought: boolean
 }
 
-/** The plan of an organization, and why nothing may be started under it, if so. */
+/** Returns an organization's plan, and the reason that refuses starts, if any. */
 export async function readStanding(reads: Reader, organization_id: string): Promise<StandingRow | null> {
   const [row] = await reads.rows<StandingRow>(
     'plans.standing',

@@ -7,7 +7,7 @@ import { lockPort } from './find.ts'
 import { deletePort } from './store.ts'
 import { portSubject } from './view.ts'
 
-/** DELETE /v1/workspaces/{workspace_id}/ports/{port}: repeating says the same. */
+/** DELETE /v1/workspaces/{workspace_id}/ports/{port}: idempotent. */
 export async function closePort(call: Call<typeof portsClose>, deps: ApiDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port } = await lockPort(tx, call)

@@ -37,7 +37,7 @@ export async function createPortLink(call: Call<typeof portLinksCreate>, deps: A
   return { status: 201, body }
 }
 
-/** POST /v1/workspaces/{workspace_id}/ports/{port}/callback: the one before is over with this transaction. */
+/** POST /v1/workspaces/{workspace_id}/ports/{port}/callback: replaces the previous callback. */
 export async function createPortCallback(call: Call<typeof portCallbacksCreate>, deps: ApiDeps): Promise<Reply> {
   const callback = newCredential('callback')
   await keep(deps, call, { callback }, { path: null, expires_at: null })
@@ -45,7 +45,7 @@ export async function createPortCallback(call: Call<typeof portCallbacksCreate>,
   return { status: 201, body }
 }
 
-/** DELETE /v1/workspaces/{workspace_id}/ports/{port}/callback: repeating says the same. */
+/** DELETE /v1/workspaces/{workspace_id}/ports/{port}/callback: idempotent. */
 export async function deletePortCallback(call: Call<typeof portCallbacksDelete>, deps: ApiDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port } = await lockExposed(tx, call)
@@ -57,7 +57,7 @@ export async function deletePortCallback(call: Call<typeof portCallbacksDelete>,
 
 type Lasting = Pick<NewPortCredential, 'path' | 'expires_at'>
 
-/** Keeps the digests of new credentials. They are told apart in records by their rows' ids. */
+/** Stores the digests of new credentials. Audit records name them by row id. */
 async function keep(deps: ApiDeps, call: CreateCall, made: Partial<Record<CredentialKind, string>>, lasting: Lasting): Promise<void> {
   const kinds = Object.entries(made) as [CredentialKind, string][]
   const rows = kinds.map(([kind, value]) => ({ id: deps.ids.next(), kind, sha256: kept(kind, value), ...lasting, created_at: call.now }))

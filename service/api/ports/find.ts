@@ -13,7 +13,7 @@ export interface PortCall {
   params: { workspace_id: string; port: number }
 }
 
-/** The workspace, whose ports nobody else changes until the transaction ends, and the port as it is; null: it is not exposed. */
+/** Locks the workspace, which serializes changes of its ports, and returns the port; null: not exposed. */
 export async function lockPort(tx: ChangeTx, call: PortCall): Promise<{ workspace: WorkspaceRow; port: PortRow | null }> {
   const workspace = await lockForChange(tx, call)
   allowed(workspace, 'ports')
@@ -21,7 +21,7 @@ export async function lockPort(tx: ChangeTx, call: PortCall): Promise<{ workspac
   return { workspace, port: await readPort(readerOf(tx), workspace.id, call.params.port) }
 }
 
-/** The same of a port that has to be exposed. */
+/** The same for a port that must be exposed. */
 export async function lockExposed(tx: ChangeTx, call: PortCall): Promise<{ workspace: WorkspaceRow; port: PortRow }> {
   const { workspace, port } = await lockPort(tx, call)
   if (port === null) throw notFound('port')

@@ -11,7 +11,7 @@ const issuesOf = (work: () => unknown) => {
   }
 }
 
-test('a link leads to its own host, however its path is written', () => {
+test('a link stays on its own host, however its path is written', () => {
   for (const path of [
     '/',
     '/a?b=c#d',
@@ -30,11 +30,11 @@ test('a link leads to its own host, however its path is written', () => {
   }
 })
 
-test('a path keeps what is ASCII, and the rest is percent-encoded once', () => {
+test('ASCII in a path stays, and the rest is percent-encoded once', () => {
   assert.equal(linkPath('/a%20b?x=ä&y=1 2\\'), '/a%20b?x=%C3%A4&y=1%202%5C')
 })
 
-test('a path that a browser would take for another host, for a header, or that is the service’s own is refused', () => {
+test('a path is refused that a browser reads as another host or a header, or that is reserved', () => {
   const refused = ['', 'a', '//evil.test', '/\\evil.test', '\\\\evil.test', 'https:evil.test', 'https://evil.test', '/\t/evil.test',
     '/a\r\nSet-Cookie: x', '/\u0085', '/__service/link', '/__service', '/a/../__service/x', '/%2e%2e/__service/x', `/${'ä'.repeat(1000)}`] // prettier-ignore
   for (const path of refused)
@@ -45,7 +45,7 @@ test('a path that a browser would take for another host, for a header, or that i
     )
 })
 
-test('a time is given by any of its names, and by several that agree', () => {
+test('a TTL is accepted under each of its names, and under several that agree', () => {
   assert.deepEqual(
     [secondsOf({}, 60), secondsOf({ ttl: 61 }, 60), secondsOf({ ttlSeconds: 62 }, 60), secondsOf({ ttl_seconds: 63, ttl: 63 }, 60)],
     [60, 61, 62, 63],

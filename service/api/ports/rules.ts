@@ -2,12 +2,12 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { AGENT_PORT, RESERVED_PATH, type Ttl } from '../../../contract/schemas/ports.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
-/** The agent of every machine has it: no visitor may even knock. */
+/** Rejects the agent's port, which no visitor may reach. */
 export function refuseOwnPort(port: number): void {
   if (port === AGENT_PORT) throw invalid('port', 'is a port of the service itself')
 }
 
-/** Three names are accepted, and one value. */
+/** Reads the TTL from its three spellings, which must agree. */
 export function secondsOf({ ttl_seconds, ttlSeconds, ttl }: Ttl, otherwise: number): number {
   const given = [ttl_seconds, ttlSeconds, ttl].filter((value) => value !== undefined)
   const [seconds = otherwise] = given
@@ -15,11 +15,11 @@ export function secondsOf({ ttl_seconds, ttlSeconds, ttl }: Ttl, otherwise: numb
   return seconds
 }
 
-const NOT_PRINTED = /[^\x21-\x5b\x5d-\x7e]/gu // and the backslash, which browsers take for a slash
+const NOT_PRINTED = /[^\x21-\x5b\x5d-\x7e]/gu // and the backslash, which browsers read as a slash
 
 /**
- * Where a link leads, as a `Location` says it: always to the port's own host. What is no printed ASCII is percent-encoded.
- * @throws where a browser would read another host of it, or where it is no path of the app.
+ * Returns a link's path for a `Location` header, always on the port's own host. Anything but printable ASCII is percent-encoded.
+ * @throws if a browser could read another host in it, or if the path is reserved.
  */
 export function linkPath(path: string): string {
   const fails = (message: string) =>

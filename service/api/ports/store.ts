@@ -24,7 +24,7 @@ export async function readPort(reads: Reader, workspace_id: string, port: number
   return row ?? null
 }
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listPorts(reads: Reader, workspace_id: string, { below, limit }: Page): Promise<PortRow[]> {
   return reads.rows(
     below === null ? 'ports.of_workspace' : 'ports.of_workspace:b',
@@ -43,7 +43,7 @@ export async function insertPort(tx: ChangeTx, row: Pick<PortRow, 'id' | 'worksp
   await tx.insertInto('workspace_ports').values(row).execute()
 }
 
-/** With every credential of it: none comes back when the port is exposed again. */
+/** Deletes the port with its credentials: a new exposure starts without any. */
 export async function deletePort(tx: ChangeTx, id: string): Promise<void> {
   await tx.deleteFrom('workspace_ports').where('id', '=', id).execute()
 }
@@ -59,10 +59,10 @@ export interface NewPortCredential {
   port_id: string
   kind: CredentialKind
   sha256: Buffer
-  /** Of a link. */
+  /** For links only. */
   path: string | null
   created_at: Date
-  /** null: until it is revoked. */
+  /** null: until revoked. */
   expires_at: Date | null
 }
 
@@ -73,7 +73,7 @@ export async function insertCredentials(tx: ChangeTx, rows: readonly NewPortCred
     .execute()
 }
 
-/** @returns whether there was one. */
+/** @returns whether a callback existed. */
 export async function deleteCallback(tx: ChangeTx, port_id: string): Promise<boolean> {
   const { numDeletedRows } = await tx
     .deleteFrom('port_credentials')

@@ -3,7 +3,6 @@ import type { Subject } from '../../core/changes/audit.ts'
 import { portUrl } from '../../core/ports/url.ts'
 import type { PortRow } from './store.ts'
 
-/** Row to wire. */
 export function portView(ports_url: string, row: PortRow): Port {
   const { workspace_id, port, requests, received_bytes, sent_bytes, last_request_at, created_at, callback_created_at } = row
   return {
@@ -19,7 +18,7 @@ export function portView(ports_url: string, row: PortRow): Port {
   }
 }
 
-/** Never a credential. */
+/** Audit target of a port. Never holds a credential. */
 export function portSubject(
   { id: workspace_id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   { id, port }: Pick<PortRow, 'id' | 'port'>,

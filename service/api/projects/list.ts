@@ -6,7 +6,7 @@ import { pageAnswer, pageOf } from '../pages.ts'
 import { listProjects } from './store.ts'
 import { projectView } from './view.ts'
 
-/** An API key sees its own project only. */
+/** An API key sees only its own project. */
 export async function listProjectsOfOrganization(call: Call<typeof projectsList>, deps: ApiDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')

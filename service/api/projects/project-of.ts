@@ -4,7 +4,7 @@ import { fail } from '../../lib/fail.ts'
 import { maySee, notFound, type Owned } from '../auth/scope.ts'
 import { readProject } from './store.ts'
 
-/** The project that a call works in: an API key's own, a person's named one. */
+/** Returns the call's project: an API key's own, or the one that a person names. */
 export async function projectOf(reads: Reader, who: Principal, project_id: string | undefined): Promise<Owned> {
   if (who.type === 'api_key') {
     if (project_id !== undefined && project_id !== who.project_id) throw notFound('project')

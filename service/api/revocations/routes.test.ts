@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { APP_ROUTES } from '../../../contract/routes/app/all.ts'
 import { answerText, askText, parseAnswer, parseAsk } from '../../core/revocations/words.ts'
 
-test('every route that takes a right away waits until that holds', () => {
+test('every revoking route waits until the revocation is applied', () => {
   const waiting = APP_ROUTES.filter(({ revokes }) => revokes !== undefined).map(({ id, revokes }) => `${id} ${revokes}`)
   assert.deepEqual(waiting.toSorted(), [
     'account.delete everywhere',
@@ -17,7 +17,7 @@ test('every route that takes a right away waits until that holds', () => {
     'drafts.discard everywhere',
     'drafts.discard_of_organization everywhere',
     'egress.project_put project',
-    'egress.workspace_delete workspace', // egress.workspace_put waits in its handler, and answers with what is in force then
+    'egress.workspace_delete workspace', // egress.workspace_put waits in its handler and answers with the applied policy
     'members.delete everywhere',
     'members.update everywhere',
     'organizations.delete everywhere',
@@ -32,7 +32,7 @@ test('every route that takes a right away waits until that holds', () => {
 
 const ASKER = '00000000-0000-7000-8000-000000000000'
 
-test('what an api asks and is answered is read as it was written, and nothing else is', () => {
+test('asks and answers survive a round trip, and other texts are rejected', () => {
   const ask = { asker: ASKER, number: 7, scope: `workspace:${ASKER}` } as const
   assert.deepEqual(parseAsk(askText(ask)), ask)
   assert.deepEqual(parseAnswer(answerText({ ...ask, by: 'api:12' })), { ...ask, by: 'api:12' })

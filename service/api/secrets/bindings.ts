@@ -15,7 +15,6 @@ import { deleted } from '../workspaces/refusals.ts'
 import { readTemplateVersion } from '../workspaces/store.ts'
 import { writeBinding } from './store.ts'
 
-/** A workspace as its secrets see it. */
 interface Bound {
   id: string
   organization_id: string
@@ -39,7 +38,7 @@ export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecre
   return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
 }
 
-/** Binds these names to a workspace and no others. @returns whether it had others before. */
+/** Replaces a workspace's bound names. @returns whether they changed. */
 export async function replaceBinding(
   tx: ChangeTx,
   workspace: Bound,
@@ -53,7 +52,7 @@ export async function replaceBinding(
   return true
 }
 
-/** Refuses names that a workspace may not use, or that are variables of another origin. What it allows stays so until the transaction ends. */
+/** Rejects names that a workspace may not use, or that clash with other variables. Locks the names until the transaction ends. */
 export async function checkBinding(
   tx: ChangeTx,
   user: { organization_id: string; project_id: string; workspace_id: string | null },
@@ -73,8 +72,8 @@ export async function checkBinding(
 }
 
 /**
- * The names that an open binds: those that it gives, and the secret inputs of the template version that the workspace may use (App,
- * "Open rules" 5). Throws where one that is required may not be used.
+ * Returns the names that an open binds: the given ones, and the template's secret inputs that the workspace may use (App, "Open rules" 5).
+ * Throws if a required one is not allowed.
  */
 export async function withSecretInputs(
   tx: ChangeTx,
@@ -93,7 +92,9 @@ export async function withSecretInputs(
   return [...new Set([...given, ...usable])]
 }
 
-/** A deleted secret leaves the binding. Its name is told for as long as the template version requires it: the next start fails without it. */
+/**
+ * A deleted secret leaves the binding. Its name is still listed while the template requires it, because the next start fails without it.
+ */
 async function bindingOf(reads: Reader, workspace: Bound & { template_version_id: string }): Promise<WorkspaceSecrets> {
   const bound = await boundNames(reads, workspace.id)
   const { settings } = await readTemplateVersion(reads, workspace.template_version_id)

@@ -6,7 +6,7 @@ import { changing } from '../idempotency/change.ts'
 import { lockSecretForChange, secretSubject } from './find.ts'
 import { eraseVersions, markDeleted, unbind } from './store.ts'
 
-/** DELETE /v1/secrets/{secret_id}: repeating says the same. */
+/** DELETE /v1/secrets/{secret_id}: idempotent. */
 export async function deleteSecret(call: Call<typeof secretsDelete>, deps: ApiDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const secret = await lockSecretForChange(tx, call)

@@ -11,12 +11,12 @@ interface SecretCall {
   params: { secret_id: string }
 }
 
-/** The secret that a call names, if its principal may know of it. */
+/** Returns the call's secret if its principal may know of it. */
 export async function findSecret(deps: Pick<ApiDeps, 'reads'>, call: SecretCall): Promise<SecretRow> {
   return visible(call.who, await readSecret(deps.reads, call.params.secret_id))
 }
 
-/** The same, to be changed in this transaction. */
+/** The same, locked for a change. */
 export async function lockSecretForChange(tx: ChangeTx, call: SecretCall): Promise<SecretRow> {
   return visible(call.who, await lockSecret(tx, call.params.secret_id))
 }
@@ -25,7 +25,7 @@ export function refuseDeletedSecret({ deleted_at }: SecretRow): void {
   if (deleted_at !== null) throw fail('conflict', 'secret_deleted', 'The secret is deleted')
 }
 
-/** Never its value. */
+/** Audit target of a secret. Never holds its value. */
 export function secretSubject(
   { id, organization_id, project_id, name }: Pick<SecretRow, 'id' | 'organization_id' | 'project_id' | 'name'>,
   details: NonNullable<Subject['details']> = {},
@@ -33,7 +33,7 @@ export function secretSubject(
   return { kind: 'secret', id, organization_id, project_id, details: { name, ...details } }
 }
 
-/** An organization's secrets are its people's: to a project's key they are not there. */
+/** Hides an organization's secrets from project keys; only people see them. */
 function visible(who: Principal, row: SecretRow | null): SecretRow {
   if (row === null) throw notFound('secret')
   const { organization_id, project_id } = row

@@ -8,7 +8,7 @@ import { findSecret } from './find.ts'
 import { listSecrets, listVersions, type SecretScope } from './store.ts'
 import { secretView, versionView } from './view.ts'
 
-/** GET /v1/projects/{project_id}/secrets: the project's own, not those that it may use of its organization. */
+/** GET /v1/projects/{project_id}/secrets: without those of the organization that the project may use. */
 export async function listSecretsOfProject(call: Call<typeof secretsList>, deps: ApiDeps): Promise<Reply> {
   const { project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   return answer(deps, call, { project_id })

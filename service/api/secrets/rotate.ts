@@ -16,10 +16,10 @@ interface Rotated extends Worked {
   version: SecretVersion
 }
 
-/** POST /v1/secrets/{secret_id}/versions: the values before are erased in the same transaction. */
+/** POST /v1/secrets/{secret_id}/versions: erases earlier values in the same transaction. */
 export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps: ApiDeps): Promise<Reply> {
   checkValue(call.body.value)
-  await findSecret(deps, call) // nobody learns from a lock of what is not theirs
+  await findSecret(deps, call) // checks access before the lock, whose conflict would reveal the secret
   const work = async (tx: ChangeTx): Promise<Rotated> => {
     if (!(await takeRotation(tx, call.params.secret_id))) {
       throw fail('conflict', 'concurrent_rotation', 'The secret is being rotated by another request', { retry_after_seconds: 1 })

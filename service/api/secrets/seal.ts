@@ -4,7 +4,7 @@ import { holdNewestKey } from '../../core/secrets/store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Seals a value for the newest key. Whoever seals cannot open. */
+/** Seals a value for the newest key. The api cannot open it. */
 export async function sealForCells(tx: Tx, of: ValueOf, value: string): Promise<SealedSecret> {
   const key = await holdNewestKey(tx)
   if (key === null) {

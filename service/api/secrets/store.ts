@@ -30,7 +30,7 @@ export async function readSecret(reads: Reader, id: string): Promise<SecretRow |
   return row ?? null
 }
 
-/** Kept as it is until the transaction ends. */
+/** Locks the secret for a change. */
 export async function lockSecret(tx: Tx, id: string): Promise<SecretRow | null> {
   await sql`select 1 from secrets where id = ${id} for no key update`.execute(tx)
   return readSecret(readerOf(tx), id)
@@ -43,10 +43,10 @@ export async function takeRotation(tx: Tx, id: string): Promise<boolean> {
   return rows[0]?.taken === true
 }
 
-/** Secrets of a project, or of an organization as a whole. */
+/** Secrets of one project, or of the organization itself. */
 export type SecretScope = { project_id: string } | { organization_id: string }
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: boolean, page: Page): Promise<SecretRow[]> {
   const { below, limit } = page
   const of_project = 'project_id' in scope
@@ -60,12 +60,12 @@ export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: 
   )
 }
 
-/** Creates of secrets of an organization and its projects wait here for each other. */
+/** Serializes creates of secrets in an organization. */
 export async function lockSecrets(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`secrets of ${organization_id}`}, 0))`.execute(tx)
 }
 
-/** Secrets that are not deleted: of the project, and of the organization with all its projects. */
+/** Counts secrets that are not deleted: of the project, and of the organization with all projects. */
 export async function countSecrets(
   tx: Tx,
   owner: { organization_id: string; project_id: string | null },
@@ -83,7 +83,7 @@ export async function countSecrets(
   return row
 }
 
-/** @returns false where the name is taken. */
+/** @returns false if the name is taken. */
 export async function insertSecret(tx: ChangeTx, secret: Omit<SecretRow, 'updated_at' | 'deleted_at'>): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('secrets')
@@ -107,7 +107,7 @@ export async function insertVersion(tx: ChangeTx, version: NewVersion, sealed: S
     .execute()
 }
 
-/** Nothing of these values stays in their rows. */
+/** Erases the values of these versions from their rows. */
 export async function eraseVersions(tx: ChangeTx, secret_id: string, below: number | null, now: Date): Promise<void> {
   const all = tx
     .updateTable('secret_versions')
@@ -137,7 +137,7 @@ export async function markDeleted(tx: ChangeTx, id: string, now: Date): Promise<
   await tx.updateTable('secrets').set({ deleted_at: now, updated_at: now }).where('id', '=', id).execute()
 }
 
-/** Takes a name out of the bindings of those workspaces to which it meant this secret. */
+/** Removes the name from bindings that resolve to this secret; a project's own secret of that name takes precedence. */
 export async function unbind(tx: ChangeTx, { organization_id, project_id, name }: SecretRow): Promise<void> {
   const bindings = tx.deleteFrom('workspace_secrets').where('name', '=', name)
   if (project_id !== null) {
@@ -169,7 +169,7 @@ export interface VersionRow {
   erased_at: Date | null
 }
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listVersions(reads: Reader, secret_id: string, { below, limit }: Page): Promise<VersionRow[]> {
   return reads.rows(
     below === null ? 'secret_versions.of_secret' : 'secret_versions.of_secret:b',
@@ -179,7 +179,7 @@ export function listVersions(reads: Reader, secret_id: string, { below, limit }:
   )
 }
 
-/** Those of the ids that name no workspace of the scope. */
+/** Returns the ids that are no workspace of the scope. */
 export function unknownWorkspaces(reads: Reader, scope: SecretScope, ids: readonly string[]): Promise<{ id: string }[]> {
   const of_project = 'project_id' in scope
   return reads.rows(
@@ -190,7 +190,7 @@ export function unknownWorkspaces(reads: Reader, scope: SecretScope, ids: readon
   )
 }
 
-/** Those of the ids that name no project of the organization. */
+/** Returns the ids that are no project of the organization. */
 export function unknownProjects(reads: Reader, organization_id: string, ids: readonly string[]): Promise<{ id: string }[]> {
   return reads.rows(
     'secrets.unknown_projects',
@@ -204,7 +204,7 @@ interface BoundWorkspace {
   project_id: string
 }
 
-/** Binds these names and no others. */
+/** Replaces the bound names. */
 export async function writeBinding(tx: ChangeTx, { id, project_id }: BoundWorkspace, names: readonly string[]): Promise<void> {
   await tx.deleteFrom('workspace_secrets').where('workspace_id', '=', id).execute()
   if (names.length === 0) return
@@ -214,19 +214,19 @@ export async function writeBinding(tx: ChangeTx, { id, project_id }: BoundWorksp
     .execute()
 }
 
-/** Gives a workspace the names that another of its project has. */
+/** Copies the bound names of another workspace of the project. */
 export async function copyBinding(tx: ChangeTx, from: string, { id, project_id }: BoundWorkspace): Promise<void> {
   await sql`insert into workspace_secrets (workspace_id, project_id, name)
     select ${id}, ${project_id}, name from workspace_secrets where workspace_id = ${from}`.execute(tx)
 }
 
-/** Gives a fork the authority of its source: what runs in it trusts that one. */
+/** Copies the source's certificate authority to a fork, because its processes trust it. */
 export async function copyAuthority(tx: ChangeTx, from: string, to: string): Promise<void> {
   await sql`insert into workspace_authorities (workspace_id, authority_id)
     select ${to}, authority_id from workspace_authorities where workspace_id = ${from}`.execute(tx)
 }
 
-/** A list would be taken for an array of PostgreSQL. */
+/** Serializes the list, which the driver would otherwise send as a PostgreSQL array. */
 function asJson(hosts: NormalSecretHost[] | null): string | null {
   return hosts === null ? null : JSON.stringify(hosts)
 }

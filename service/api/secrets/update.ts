@@ -11,7 +11,7 @@ import { checkedHosts } from './rules.ts'
 import { writeSecret } from './store.ts'
 import { secretView } from './view.ts'
 
-/** PATCH /v1/secrets/{secret_id}: what is omitted stays. */
+/** PATCH /v1/secrets/{secret_id}: omitted fields stay. */
 export async function updateSecret(call: Call<typeof secretsUpdate>, deps: ApiDeps): Promise<Reply> {
   const { hosts, ...rest } = call.body
   const asked = hosts === undefined ? rest : { ...rest, hosts: checkedHosts(hosts) }

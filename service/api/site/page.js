@@ -1,9 +1,9 @@
-// The pages that links in mails lead to. The token stands behind `#`, which a browser sends to no server.
+// Pages for links in mails. The token stands behind `#`, which a browser never sends to a server.
 const token = new URLSearchParams(location.hash.slice(1)).get('token')
 const element = (id) => document.getElementById(id)
 const say = (text) => void (element('message').textContent = text)
 const shown = (id, is_shown = true) => void (element(id).hidden = !is_shown)
-// The token must not stay in the history of a shared computer.
+// Removes the token from the history of a possibly shared computer.
 if (token !== null) history.replaceState(null, '', location.pathname)
 
 const PAGES = {
@@ -45,7 +45,7 @@ const PAGES = {
 }
 
 async function accept(session_token) {
-  // Who registers by an invitation has accepted it with that.
+  // A registration by invitation has already accepted it.
   const joined = await post('/v1/invitations/accept', { token }, session_token).catch((refusal) => {
     if (refusal.code !== 'token_invalid') throw refusal
     return get('/v1/me', session_token).then(({ memberships }) => {

@@ -6,12 +6,12 @@ import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { findWaitingAlerts, listRecipients, takeAlerts } from './alert-store.ts'
 
-const ORGANIZATIONS_MAX = 100 // of one turn
+const ORGANIZATIONS_MAX = 100 // in one pass
 
 /**
- * Writes the mails that tell of thresholds which the meters found reached: to everybody who may decide what the organization pays. A mail and
- * the mark that it is written are one transaction, so that nobody is told twice, or never.
- * @returns how many mails were written.
+ * Writes mails about reached thresholds to the people who decide on payments. Mail and mark are one transaction, so that each alert is sent
+ * exactly once.
+ * @returns the number of mails.
  */
 export async function mailAlerts(db: Db, ids: Ids, now: Date): Promise<number> {
   let written = 0
@@ -30,7 +30,7 @@ export async function mailAlerts(db: Db, ids: Ids, now: Date): Promise<number> {
         return { alerts, mails }
       },
       ({ alerts }) => {
-        if (alerts.length === 0) return null // another process was there first
+        if (alerts.length === 0) return null // another process took them
         const details = { alerts: alerts.map(({ subject, threshold_percent }) => `${subject} ${threshold_percent}`) }
         return { kind: 'organization', id: organization_id, organization_id, project_id: null, details }
       },

@@ -6,7 +6,7 @@ import type { Db } from '../../db/database.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
-/** Of one billing period: there are no more of them than subjects times thresholds that were ever set. */
+/** Returns alerts of one billing period. Subjects times thresholds bound their number. */
 export function listAlerts(
   reads: Reader,
   organization_id: string,
@@ -28,7 +28,7 @@ export async function writeThresholds(tx: ChangeTx, settings: Insertable<Databas
     .execute()
 }
 
-/** Organizations that are to be told of something. */
+/** Returns organizations with unsent alerts. */
 export async function findWaitingAlerts(db: Db, organizations_max: number): Promise<string[]> {
   const { rows } = await sql<{ organization_id: string }>`
     select organization_id from spend_alerts where mailed_at is null group by 1 order by min(reached_at) limit ${organizations_max}`.execute(
@@ -43,7 +43,7 @@ export interface Alert {
   threshold_percent: number
 }
 
-/** Takes all that wait. @returns the highest of each subject and period: it says what lower ones would say. */
+/** Claims all unsent alerts. @returns the highest of each subject and period, which implies the lower ones. */
 export async function takeAlerts(tx: ChangeTx, organization_id: string, mailed_at: Date): Promise<Alert[]> {
   const { rows } = await sql<Alert>`
     with taken as (

@@ -7,7 +7,7 @@ import { readUsageTotals } from '../../core/usage/store.ts'
 import type { Reader } from '../../db/reader.ts'
 import { notFound } from '../auth/scope.ts'
 
-/** Everything that an organization's charges follow from, in the billing period of that moment. */
+/** Reads all inputs of an organization's charges in the current billing period. */
 export async function readSpendFacts(reads: Reader, organization_id: string, now: Date): Promise<SpendFacts & { row: SpendRow }> {
   const period = periodOf(now)
   const [row, used, grants] = await Promise.all([
@@ -19,7 +19,6 @@ export async function readSpendFacts(reads: Reader, organization_id: string, now
   return { row, prices: row, choice: row, used, granted: grantedBy(grants, now), period, past_due: row.past_due }
 }
 
-/** As the wire has it. */
 export function periodView({ starts_at, ends_at }: SpendFacts['period']): { starts_at: string; ends_at: string } {
   return { starts_at: starts_at.toISOString(), ends_at: ends_at.toISOString() }
 }

@@ -47,7 +47,7 @@ export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: Ap
   return answerOf(organization_id, made)
 }
 
-/** App, "Reasons", spend policy. Overage is never on without a cap that holds. */
+/** App, "Reasons", spend policy. Overage always requires a valid cap. */
 function refuseCap(facts: SpendFacts, cap_minor: number | null): void {
   const { prices } = facts
   const min_minor = LIMITS.spend.cap_minor_min

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 
-/** Whoever changes the spend policy of an organization waits here for who does it already. */
+/** Serializes changes of an organization's spend policy. */
 export async function lockSpendPolicy(tx: ChangeTx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('spend ' || ${organization_id}, 0))`.execute(tx)
 }
@@ -15,7 +15,7 @@ export interface NewSpendPolicy {
   changed_at: Date
 }
 
-/** Whoever writes it holds its lock. */
+/** Requires the policy's lock. */
 export async function writeSpendPolicy(tx: ChangeTx, policy: NewSpendPolicy): Promise<void> {
   const { organization_id: _, ...values } = policy
   await tx
@@ -31,8 +31,8 @@ interface Choice {
 }
 
 /**
- * Keeps in which billing periods overage was on, and its cap: what is charged for a period is asked after its end, and may have been decided
- * otherwise by then. What was on at the end of a period was on in those that followed it.
+ * Records the billing periods with overage and their cap: charges are computed after a period's end, when the policy may differ. Overage at
+ * the end of a period also applies to the following ones.
  */
 export async function keepOverage(
   tx: ChangeTx,

@@ -10,11 +10,11 @@ const ISSUES_MAX = 20
 
 export interface AskedRecipe {
   recipe: Recipe
-  /** For the log of the build. */
+  /** For the build's log. */
   warnings: string[]
 }
 
-/** The recipe that a request asks for, with nothing wrong in it. @throws what is wrong, every issue at once */
+/** Returns the validated recipe of a request. @throws all issues at once */
 export function askedRecipe(body: TemplateBuildRequest): AskedRecipe {
   const { recipe, dockerfile, build_args, egress_ceiling, upload_id } = body
   const issues = egress_ceiling === undefined ? [] : policyIssues(egress_ceiling)
@@ -42,7 +42,7 @@ function translated(text: string, build_args: TemplateBuildRequest['build_args']
   throw refused(isRecipe.errors.map(({ instancePath, message = '' }) => unread('dockerfile', `${instancePath} ${message}`)))
 }
 
-/** @param pathOf where in the request something of the recipe stands. */
+/** @param pathOf maps a recipe path to its path in the request. */
 function refuseUnlessValid(recipe: Recipe, upload_id: string | undefined, pathOf: (path: string) => string): void {
   const issues = recipeIssues(recipe, upload_id !== undefined)
   if (issues.length > 0) throw refused(issues.map((issue) => ({ ...issue, path: pathOf(issue.path) })))
@@ -57,7 +57,7 @@ function unread(path: string, message: string): RecipeIssue {
   return { path, reason: 'invalid_recipe', message }
 }
 
-/** The first issue says the reason; each has its own beside. */
+/** The first issue gives the reason; each issue has its own. */
 function refused(issues: RecipeIssue[]): Failure {
   const [first] = issues
   return fail('validation_failed', first?.reason ?? 'invalid_recipe', 'The recipe is not valid', {

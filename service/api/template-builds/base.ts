@@ -5,7 +5,7 @@ import { findTemplates, readVersion, type VersionRow } from '../templates/store.
 
 type BaseReason = 'base_not_found' | 'base_archived' | 'base_not_published' | 'base_not_layered'
 
-/** The published version that a recipe names as its base: of the organization, or of the platform. */
+/** Returns the published base version, of the organization or the platform. */
 export async function findBase(reads: Reader, organization_id: string, name: string): Promise<VersionRow> {
   const { slug, version = null } = parseBase(name) ?? { slug: name }
   const [template] = await findTemplates(reads, [organization_id], slug)

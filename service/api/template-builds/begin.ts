@@ -22,13 +22,13 @@ import {
 
 type Ids = Pick<ApiDeps, 'ids'>
 
-/** Throws where the platform has a template of that slug. */
+/** Throws if the platform has a template of that slug. */
 export async function refusePlatformSlug(tx: ChangeTx, slug: string, field: 'slug' | 'template_slug'): Promise<void> {
   if (!(await isPlatformSlug(readerOf(tx), slug))) return
   throw fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', { details: { field } })
 }
 
-/** Throws where the platform has a template of that slug, or may have one. */
+/** Throws if the slug is taken by, or reserved for, a platform template. */
 export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<void> {
   await refusePlatformSlug(tx, slug, 'slug')
   if (!RESERVED_TEMPLATE_SLUGS.includes(slug)) return
@@ -37,12 +37,12 @@ export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<vo
   })
 }
 
-/** What a caller says of the template that it changes. */
+/** A caller's description of the template. */
 export type NamedTemplate = Omit<NewTemplate, 'id' | 'project_id'>
 
 /**
- * The template that a build makes a version of, which is made where there is none. Throws where it is archived, where the caller may not
- * publish its versions and asks for that, and where the plan lets no further build begin.
+ * Returns the build's template, made if missing. Throws if it is archived, if the caller may not auto-publish, or if the plan allows no
+ * further build.
  */
 export async function templateToBuild(
   deps: Ids,
@@ -56,7 +56,7 @@ export async function templateToBuild(
   return template.id
 }
 
-/** The template, which is made where there is none, and kept as it is until the transaction ends. Throws where it is archived. */
+/** Locks the template, made if missing. Throws if it is archived. */
 export async function templateToChange({ ids }: Ids, tx: ChangeTx, who: Principal, named: NamedTemplate): Promise<LockedTemplate> {
   const project_id = who.type === 'user' ? null : who.project_id
   const template = await lockOrMakeTemplate(tx, { ...named, project_id, id: ids.next() })
@@ -69,7 +69,7 @@ export async function refuseManyBuilds(tx: ChangeTx, organization_id: string): P
   if (refused !== null) throw refused
 }
 
-/** The row of a build and its operation. */
+/** Inserts a build and its operation. */
 export async function beginBuild(
   { ids }: Ids,
   tx: ChangeTx,

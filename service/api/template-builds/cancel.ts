@@ -11,12 +11,11 @@ import { findBuild } from './get.ts'
 import { readBuild, type BuildRow } from './store.ts'
 import { buildView } from './view.ts'
 
-/** What a change of a build has come to. */
 export interface WorkedOnBuild extends Worked {
   build_id: string
 }
 
-/** POST /v1/template-builds/{build_id}/cancel: whoever works on it can commit nothing any more. */
+/** POST /v1/template-builds/{build_id}/cancel: its worker can commit nothing afterwards. */
 export function cancelBuild(call: Call<typeof templateBuildsCancel>, deps: ApiDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { operation_id } = await findBuild(readerOf(tx), call.who, call.params.build_id)

@@ -28,11 +28,11 @@ import { refuseCommands } from './permissions.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
-/** What unpacks a base that is an upload, and says of it what an upload does not say. */
+/** Platform template that unpacks an uploaded base and supplies its settings. */
 const PLATFORM_BASE = 'base'
 const isSettings = validatorOf(TemplateSettings)
 
-/** POST …/templates/{slug}/builds: all that the build needs is looked up here, and never again. */
+/** POST …/templates/{slug}/builds: resolves everything that the build needs; later changes do not affect it. */
 export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply> {
   const { who, body } = call
   const { organization_id } = call.params as { organization_id?: string }
@@ -45,7 +45,7 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
   return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, asked), startedBody)
 }
 
-/** The order of these lines is the order in which refusals win. */
+/** The order of these lines is the precedence of refusals. */
 async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, asked: AskedRecipe): Promise<WorkedOnBuild> {
   const { body, params, now } = call
   const { organization_id } = project
@@ -84,7 +84,7 @@ async function foundUpload(tx: ChangeTx, id: string, project: Owned, now: Date, 
   throw fail('validation_failed', 'upload_missing', 'The project has no such upload, or not all of it is there', { details: { field } })
 }
 
-/** What a base forbids, no template that is built on it allows. */
+/** Returns the egress ceiling, which never exceeds the base's. */
 function ceilingOf({ egress_ceiling }: TemplateBuildRequest, of_base: EgressPolicy | null): EgressPolicy | null {
   if (egress_ceiling === undefined) return of_base
   const policy = normalPolicy(egress_ceiling)

@@ -8,7 +8,7 @@ import type { OperationRow } from '../operations/view.ts'
 import { readBuild, type BuildRow } from './store.ts'
 import { buildView } from './view.ts'
 
-/** GET /v1/template-builds/{build_id}: held until state or state_reason changes, as long as the caller asked. */
+/** GET /v1/template-builds/{build_id}: waits until state or state_reason changes, at most as long as the caller asked. */
 export async function getBuild(call: Call<typeof templateBuildsGet>, deps: ApiDeps): Promise<Reply> {
   const row = await findBuild(deps.reads, call.who, call.params.build_id)
   if (call.wait_seconds === 0 || isTerminal(row.state)) return { status: 200, body: buildView(row) }

@@ -9,7 +9,7 @@ import { findBuild } from './get.ts'
 import { readLog, type LogPiece } from './store.ts'
 
 const PIECES_MAX = 16
-const CONTINUES = 0b1000_0000 // in UTF-8 every byte of a character but its first begins with 10
+const CONTINUES = 0b1000_0000 // UTF-8 continuation bytes begin with the bits 10
 
 /** GET /v1/template-builds/{build_id}/log */
 export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: ApiDeps): Promise<Reply> {
@@ -23,7 +23,7 @@ export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: A
   return { status: 200, body: { ...piece, complete: isTerminal(row.state) && piece.next_offset >= row.log_bytes } }
 }
 
-/** An offset within a character means the next one. */
+/** An offset inside a character moves to the next one. */
 function cut(pieces: LogPiece[], offset: number): Omit<TemplateBuildLog, 'complete'> {
   const [first] = pieces
   if (first === undefined) return { offset, next_offset: offset, text: '' }

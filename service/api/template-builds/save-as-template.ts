@@ -21,7 +21,6 @@ import { hasCapture, readSource } from './source-store.ts'
 
 type SaveCall = Call<typeof workspacesSaveAsTemplate>
 
-/** What a build and its capture have come to. */
 export interface Begun extends WorkedOnBuild {
   capture_id: string | null
 }
@@ -36,7 +35,7 @@ export async function saveAsTemplate(call: SaveCall, deps: ApiDeps): Promise<Rep
   return changeAndAnswer(deps, call, work, startedBody)
 }
 
-/** The order of these lines is the order in which refusals win. */
+/** The order of these lines is the precedence of refusals. */
 async function begin(deps: ApiDeps, tx: ChangeTx, call: SaveCall, row: WorkspaceRow): Promise<Begun> {
   const { who, body, now } = call
   refuseDeleted(row, 'save_as_template')
@@ -78,7 +77,7 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: SaveCall, row: Workspace
   return { ...begun, capture_id }
 }
 
-/** {operation, build} of whatever begins a build. */
+/** Builds {operation, build} of a started build. */
 export async function startedBody(reads: Reader, begun: Begun) {
   const capture = begun.capture_id === null ? null : await readOperation(reads, begun.capture_id)
   return { operation: capture === null ? null : operationView(capture), build: await buildBody(reads, begun) }
