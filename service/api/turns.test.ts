@@ -6,7 +6,7 @@ import { createTurns } from './turns.ts'
 const caller = (organization_id: string, signal = new AbortController().signal) =>
   ({ who: { type: 'api_key', id: organization_id, organization_id }, signal }) as unknown as Pick<Call, 'who' | 'signal'>
 
-/** Work that ends when the test says so. */
+/** Runs work that ends when the test says so. */
 function works(turns: ReturnType<typeof createTurns>) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
@@ -22,7 +22,7 @@ function works(turns: ReturnType<typeof createTurns>) {
   return { begin, begun, end }
 }
 
-test('of one tenant so many changes run at once, the others in the order in which they came; another tenant does not wait', async () => {
+test("a tenant's changes run up to the limit, the rest in order, and another tenant does not wait", async () => {
   const { begin, begun, end } = works(createTurns({ at_once: 2, waiting: 10, wait_ms: 60_000 }))
   const all = ['1', '2', '3', '4', '5'].map((name) => begin(name))
   const other = begin('b', caller('b'))
@@ -33,13 +33,13 @@ test('of one tenant so many changes run at once, the others in the order in whic
   assert.deepEqual(begun, ['1', '2', 'b', '3', '4', '5'])
   await Promise.all([end('4'), end('5'), end('b')])
   await Promise.all([...all, other])
-  const again = ['6', '7', '8'].map((name) => begin(name)) // no place was lost
+  const again = ['6', '7', '8'].map((name) => begin(name)) // all permits were released
   assert.deepEqual(begun.slice(6), ['6', '7'])
   for (const name of ['6', '7', '8']) await end(name)
   await Promise.all(again)
 })
 
-test('who waits beyond the bound or for too long is 429, and a caller who has gone waits no more', async () => {
+test('changes beyond the queue or the wait limit get 429, and a disconnected caller leaves the queue', async () => {
   const turns = createTurns({ at_once: 1, waiting: 2, wait_ms: 30 })
   const { begin, begun, end } = works(turns)
   const first = begin('1')
@@ -56,7 +56,7 @@ test('who waits beyond the bound or for too long is 429, and a caller who has go
   assert.deepEqual(begun, ['1', 'next'])
 })
 
-test('work that fails hands its place on', async () => {
+test('failed work releases its permit', async () => {
   const turns = createTurns({ at_once: 1, waiting: 2, wait_ms: 60_000 })
   const broken = turns.run(caller('a'), () => Promise.reject(new Error('broken')))
   const next = turns.run(caller('a'), async () => 'next')

@@ -3,24 +3,24 @@ import type { Call, Principal } from '../http/call.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 
 /**
- * Bounds how many connections the changes of one tenant hold at once. Changes wait for the locks of rows and of a plan's limit, each
- * inside of a connection: without a bound a burst of one tenant has them all, and everybody waits with it.
+ * Tenant limit: bounds the connections that one tenant's changes hold. Changes wait for row locks inside a connection, so without it a
+ * burst of one tenant would block all others.
  */
 export interface Turns {
-  /** Does the work when it is its turn, in the order of asking. */
+  /** Runs the work under the tenant's limit, in order of arrival. */
   run<Result>(call: Pick<Call, 'who' | 'signal'>, work: () => Promise<Result>): Promise<Result>
 }
 
 export interface TurnLimits {
-  /** Changes of one tenant at once. */
+  /** Running changes per tenant. */
   at_once: number
-  /** Of one tenant, beside them; more are refused. */
+  /** Queued changes per tenant; more are refused. */
   waiting: number
   wait_ms: number
 }
 
 const RETRY_SECONDS = 1
-/** One tenant's changes have at most this part of all connections: a burst of one leaves three quarters to the others. */
+/** Divisor of all connections for one tenant: a burst leaves three quarters to the others. */
 const SHARE = 4
 const AT_ONCE_MIN = 2
 
@@ -31,7 +31,7 @@ export function turnLimits(connections_max: number): TurnLimits {
 
 interface Line {
   running: number
-  /** In the order in which they came. */
+  /** In order of arrival. */
   waiting: Set<() => void>
 }
 
@@ -56,13 +56,13 @@ export function createTurns(limits: TurnLimits): Turns {
   }
 }
 
-/** Whoever is handed a place, or gives up waiting for one, leaves the line in the same step: no place is handed to nobody. */
+/** Removes the waiter and resolves it in one step, so that no permit goes to a waiter that has left. */
 function handOver({ waiting }: Line, next: () => void): void {
   waiting.delete(next)
   next()
 }
 
-/** Waits until somebody who is through hands its place over. */
+/** Waits until finished work hands over its permit. */
 async function turn({ waiting }: Line, limits: TurnLimits, { signal }: Pick<Call, 'signal'>): Promise<void> {
   if (waiting.size >= limits.waiting) throw tooMany()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -85,7 +85,7 @@ function tooMany(): Failure {
   return fail('rate_limited', null, 'Too many of your changes wait for one another', { retry_after_seconds: RETRY_SECONDS })
 }
 
-/** An API key is its organization's; a person may be in many, and is one tenant in all of them. */
+/** Returns the tenant. An API key counts for its organization; a person counts once for all organizations. */
 export function tenantOf(who: Principal): string {
   return who.type === 'api_key' ? who.organization_id : who.id
 }

@@ -2,11 +2,11 @@ import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Reader } from '../../db/reader.ts'
 
-/** The version that a workspace was made from, as far as what is made of the workspace goes on with it. */
+/** Properties of the source version that pass on to what is built from the workspace. */
 export interface Source {
   layers: string[]
   settings: TemplateSettings
-  /** Nothing that is made of the workspace reaches more. */
+  /** Egress ceiling of anything built from the workspace. */
   egress: EgressPolicy | null
 }
 
@@ -21,7 +21,7 @@ export async function readSource(reads: Reader, workspace_id: string): Promise<S
   return row
 }
 
-/** Whether a checkpoint of the workspace holds its disk: one that can be restored, or one of the disk alone. */
+/** Returns whether the workspace has such a checkpoint with a disk: a restorable one, or one of the disk alone. */
 export async function hasCapture(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
   const rows = await reads.rows(
     'template_builds.capture',

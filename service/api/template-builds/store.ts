@@ -35,13 +35,13 @@ export async function readBuild(reads: Reader, id: string): Promise<BuildRow | n
   return row ?? null
 }
 
-/** A piece of a log: where it begins, and what it says. */
+/** A part of a log, and its offset. */
 export interface LogPiece {
   start_byte: number
   text: string
 }
 
-/** The piece that has the byte, and those after it. */
+/** Returns the piece that contains the byte, and later pieces. */
 export function readLog(reads: Reader, build_id: string, offset: number, pieces_max: number): Promise<LogPiece[]> {
   return reads.rows(
     'template_builds.log',
@@ -72,7 +72,7 @@ export async function insertBuild(tx: ChangeTx, { now, spec, ...build }: NewBuil
     .execute()
 }
 
-/** Builds of an organization that are not over. Counted one after another, until the end of the transaction. */
+/** Counts unfinished builds of an organization, serialized until the transaction ends. */
 export async function countBuilds(tx: Tx, organization_id: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`builds:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx
@@ -85,7 +85,7 @@ export async function countBuilds(tx: Tx, organization_id: string): Promise<numb
   return running
 }
 
-/** null: without limit. */
+/** null: no limit. */
 export async function readBuildLimit(reads: Reader, organization_id: string): Promise<number | null> {
   const [row] = await reads.rows<{ concurrent_template_builds: number | null }>(
     'template_builds.limit',
@@ -98,7 +98,7 @@ export async function readBuildLimit(reads: Reader, organization_id: string): Pr
 export interface NewTemplate {
   id: string
   organization_id: string
-  /** The project whose key makes it; null: a person does. */
+  /** Project whose key makes the template; null: a person makes it. */
   project_id: string | null
   slug: string
   display_name: string | null
@@ -112,7 +112,7 @@ export interface LockedTemplate {
   archived_at: Date | null
 }
 
-/** The template of that slug, made where there is none, and kept as it is until the transaction ends. */
+/** Locks the template of that slug, made if missing. */
 export async function lockOrMakeTemplate(tx: ChangeTx, template: NewTemplate): Promise<LockedTemplate> {
   await tx
     .insertInto('templates')

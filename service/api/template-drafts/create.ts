@@ -34,14 +34,14 @@ export async function createDraft(call: CreateCall, deps: ApiDeps): Promise<Repl
   return answerDraft(call, deps, await change(deps, call, (tx) => createIn(deps, tx, call, project)))
 }
 
-/** Also of a repeat with the same Idempotency-Key: made afresh, with a token of its own. */
+/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export async function answerDraft(call: CreateCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   const draft = outcome.workspace_id === null ? null : await readDraftOf(deps.reads, outcome.workspace_id)
   if (draft === null) throw new Error('a draft is gone that a change has just named')
   return answerStart(call, deps, outcome, undefined, (started) => started, { draft: draftView(draft) })
 }
 
-/** The order of these lines is the order in which refusals win. Whoever opens another draft of the template waits for its row. */
+/** The order of these lines is the precedence of refusals. The template's lock serializes creations of its draft. */
 async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: Owned): Promise<WorkedOn> {
   const { body, params, now } = call
   const { slug } = params
@@ -63,7 +63,7 @@ async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: 
   return worked
 }
 
-/** A draft whose machine died or never ran, or whose start-up failed: no key that a caller may open names it, so this does. */
+/** Restarts a draft whose machine died, never ran, or failed at start-up: its key is reserved, so no open can do this. */
 async function startAgain(deps: ApiDeps, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkedOn> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
@@ -86,7 +86,7 @@ async function templateOf(tx: ChangeTx, { organization_id }: Owned, slug: string
   return template
 }
 
-/** The version that a draft is opened from: of the organization also one that nobody has published, of the platform a published one. */
+/** Returns the draft's base version. The organization's own may be unpublished; the platform's must be published. */
 async function baseOf(tx: ChangeTx, { organization_id }: Owned, template: TemplateRow, named: string | undefined): Promise<VersionRow> {
   if (named === undefined && template.latest_version === null) {
     const message = `${template.slug} has no published version: say what the draft is based on`

@@ -9,7 +9,7 @@ import { answerEnding, DRAFT_DISCARDED, endForGood } from '../workspaces/delete.
 import { findDraft } from './find.ts'
 import { refuseDuringBuild } from './publish.ts'
 
-/** DELETE …/draft: its workspace is deleted. Whoever has just published it finds the version, or is told to wait. */
+/** DELETE …/draft: deletes its workspace. A concurrent publish must finish first. */
 export async function discardDraft(
   call: Call<typeof draftsDiscard> | Call<typeof draftsDiscardOfOrganization>,
   deps: ApiDeps,

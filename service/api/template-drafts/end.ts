@@ -4,8 +4,8 @@ import { readerOf } from '../../db/reader.ts'
 import { listLiveInstances, listOpenBuilds, markDiscarded } from './store.ts'
 
 /**
- * What ends with the workspace of a draft, which the transaction has locked: whatever is being published of it is canceled, in the same
- * commit. @returns the test instances that are to end, too.
+ * Ends a draft whose workspace the transaction has locked, and cancels its builds in the same commit.
+ * @returns test instances that the caller must end, too.
  */
 export async function endWithDraft(tx: ChangeTx, workspace_id: string, now: Date): Promise<string[]> {
   const draft = await markDiscarded(tx, workspace_id, now)

@@ -9,13 +9,12 @@ import type { WorkspaceRow } from '../workspaces/row.ts'
 import { lockWorkspace } from '../workspaces/store.ts'
 import { readLiveDraft, type DraftRow } from './store.ts'
 
-/** What a call of a draft's route names. */
 export interface DraftCall {
   who: Principal
   params: TemplatePath
 }
 
-/** The draft of a template. It is its project's: to a key of another one there is none. */
+/** Returns a template's draft. A key of another project does not see it. */
 export async function findDraft(reads: Reader, { who, params }: DraftCall): Promise<DraftRow> {
   const template = await findTemplate(reads, who, params)
   const draft = await readLiveDraft(reads, template.id)
@@ -29,7 +28,7 @@ export interface LockedDraft {
   workspace: WorkspaceRow
 }
 
-/** The draft with its workspace, both as they are until the transaction ends. */
+/** Locks the draft with its workspace. */
 export async function lockDraft(tx: ChangeTx, call: DraftCall): Promise<LockedDraft> {
   const { workspace_id } = await findDraft(readerOf(tx), call)
   const workspace = await lockWorkspace(tx, workspace_id)

@@ -15,7 +15,7 @@ import { readState } from './store.ts'
 
 type InstanceCall = Call<typeof draftTestInstancesCreate> | Call<typeof draftTestInstancesCreateOfOrganization>
 
-/** POST …/draft/test-instances: a session workspace of a state. It is in the draft's project, on the computer that has the state. */
+/** POST …/draft/test-instances: a session workspace of a state, in the draft's project and on the state's host. */
 export async function openDraftInstance(call: InstanceCall, deps: ApiDeps): Promise<Reply> {
   const { body, who } = call
   if (body.key !== undefined) checkKey(body.key)
@@ -29,7 +29,7 @@ export async function openDraftInstance(call: InstanceCall, deps: ApiDeps): Prom
   return answerDraftInstance(call, deps, await change(deps, call, work))
 }
 
-/** Also of a repeat with the same Idempotency-Key: made afresh, with a token of its own. */
+/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export function answerDraftInstance(call: InstanceCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }

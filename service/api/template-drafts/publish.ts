@@ -29,7 +29,7 @@ export async function publishDraft(call: PublishCall, deps: ApiDeps): Promise<Re
   return changeAndAnswer(deps, call, work, startedBody)
 }
 
-/** The order of these lines is the order in which refusals win. */
+/** The order of these lines is the precedence of refusals. */
 async function begin(deps: ApiDeps, tx: ChangeTx, call: PublishCall, { template, draft, workspace }: LockedDraft): Promise<Begun> {
   const { who, params, body, now } = call
   const source = await readSource(readerOf(tx), workspace.id)
@@ -38,7 +38,7 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: PublishCall, { template,
   const settings = draftSettings(source.settings, body)
   refuseCommands(who, draft.organization_id, settings)
   const state = await stateOf(tx, draft, body.state_id)
-  // Whoever publishes a version of the template, or archives it, waits for this, or has done it.
+  // The template's lock serializes this with publishing and archiving.
   refuseAutoPublish(who, body.auto_publish, await lockTemplate(tx, template.id))
   refuseArchived(await findTemplate(readerOf(tx), who, params))
   await refuseDuringBuild(tx, workspace.id)
@@ -62,7 +62,7 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: PublishCall, { template,
   return { ...begun, capture_id }
 }
 
-/** null: what the draft holds now. */
+/** null: the draft's current content. */
 async function stateOf(tx: ChangeTx, draft: DraftRow, id: string | undefined): Promise<StateRow | null> {
   if (id === undefined) return null
   const state = await readState(readerOf(tx), draft.id, id)
@@ -70,7 +70,7 @@ async function stateOf(tx: ChangeTx, draft: DraftRow, id: string | undefined): P
   return state
 }
 
-/** One version at a time is made of a draft: the next one waits until it is told what has come of this one. */
+/** Rejects a second build of a draft before the first has ended. */
 export async function refuseDuringBuild(tx: ChangeTx, workspace_id: string): Promise<void> {
   const [build] = await listOpenBuilds(readerOf(tx), workspace_id)
   if (build === undefined) return

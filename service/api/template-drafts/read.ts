@@ -29,7 +29,7 @@ export async function listDraftStates(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, stateView) }
 }
 
-/** GET …/draft/test-instances: all of a draft are of its project, so a key that sees the draft sees them. */
+/** GET …/draft/test-instances: all belong to the draft's project, so a key that sees the draft sees them. */
 export async function listDraftTestInstances(
   call: Call<typeof draftTestInstancesList> | Call<typeof draftTestInstancesListOfOrganization>,
   deps: ApiDeps,

@@ -26,7 +26,6 @@ import { answerDraftInstance, openDraftInstance } from './instance.ts'
 import { publishDraft } from './publish.ts'
 import { getDraft, listDraftStates, listDraftTestInstances } from './read.ts'
 
-/** Drafts of templates, what is captured of them, and what tries it. */
 export const DRAFT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(draftsGet, getDraft),
   bind(draftsGetOfOrganization, getDraft),
@@ -46,7 +45,7 @@ export const DRAFT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(draftsPublishOfOrganization, publishDraft),
 ]
 
-/** How repeats are answered of those whose answer has a token. */
+/** Handlers that repeat an answer with a token. */
 export const DRAFT_ANSWERS = {
   [draftsCreate.id]: answerDraft,
   [draftsCreateOfOrganization.id]: answerDraft,

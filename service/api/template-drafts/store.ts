@@ -13,15 +13,15 @@ export interface DraftRow {
   workspace_id: string
   base_slug: string
   base_version: number
-  /** The newest version of its template that it knows; null: none. */
+  /** Newest version of the template that the draft includes; null: none. */
   draft_base_version: number | null
-  /** The newest published one; null: none. */
+  /** Newest published version; null: none. */
   latest_version: number | null
   created_at: Date
   discarded_at: Date | null
 }
 
-/** What a draft has published is what it knows: nobody has to take it over. */
+/** A draft includes the versions that it has published itself. */
 const DRAFT = `select d.id, d.organization_id, d.project_id, d.template_id, t.slug as template_slug, d.workspace_id,
   bt.slug as base_slug, bv.version as base_version, d.created_at, d.discarded_at,
   greatest(d.base_version, (select max(v.version) from template_builds b join template_versions v on v.id = b.version_id
@@ -36,7 +36,7 @@ export async function readLiveDraft(reads: Reader, template_id: string): Promise
   return row ?? null
 }
 
-/** Also one that is discarded. */
+/** Also returns a discarded draft. */
 export async function readDraftOf(reads: Reader, workspace_id: string): Promise<DraftRow | null> {
   const [row] = await reads.rows<DraftRow>('drafts.of_workspace', `${DRAFT} where d.workspace_id = $1`, [workspace_id])
   return row ?? null
@@ -59,7 +59,7 @@ export async function insertDraft(tx: ChangeTx, draft: NewDraft): Promise<void> 
     .execute()
 }
 
-/** @returns the draft that a workspace was until now; undefined: none. */
+/** @returns the workspace's draft, discarded by this call; undefined: none. */
 export async function markDiscarded(tx: ChangeTx, workspace_id: string, now: Date): Promise<{ id: string } | undefined> {
   return tx
     .updateTable('template_drafts')
@@ -70,7 +70,7 @@ export async function markDiscarded(tx: ChangeTx, workspace_id: string, now: Dat
     .executeTakeFirst()
 }
 
-/** Builds of a draft that are not over. */
+/** Returns unfinished builds of a draft. */
 export function listOpenBuilds(reads: Reader, workspace_id: string): Promise<{ id: string; operation_id: string }[]> {
   return reads.rows(
     'drafts.open_builds',
@@ -92,7 +92,7 @@ export async function listLiveInstances(reads: Reader, draft_id: string): Promis
   return rows.map(({ id }) => id)
 }
 
-/** Test instances of a draft, newest first; one row more than the page holds. */
+/** Lists test instances of a draft newest first, one row more than the page holds. */
 export function listInstances(reads: Reader, draft_id: string, include_ended: boolean, page: Page): Promise<WorkspaceRow[]> {
   return reads.rows(
     'drafts.instances',
@@ -115,12 +115,12 @@ export interface StateRow {
   created_at: Date
 }
 
-/** What was captured and is kept: one whose operation is not over or has failed is no state. */
+/** A state exists once its capture has succeeded and while its checkpoint is kept. */
 const STATE = `select s.id, s.label, c.id as checkpoint_id, s.operation_id, c.disk_bytes as size_bytes, s.layers, s.created_at
   from template_draft_states s join template_drafts d on d.id = s.draft_id
   join checkpoints c on c.workspace_id = d.workspace_id and c.operation_id = s.operation_id and c.kind = 'layer' and c.deleted_at is null`
 
-/** Newest first; one row more than the page holds. */
+/** Lists newest first, one row more than the page holds. */
 export function listStates(reads: Reader, draft_id: string, page: Page): Promise<StateRow[]> {
   return reads.rows(
     'draft_states.list',
@@ -139,7 +139,7 @@ export async function readState(reads: Reader, draft_id: string, id: string | nu
   return row ?? null
 }
 
-/** Those that are kept, and those that are on their way. */
+/** Counts kept states and running captures. */
 export async function countStates(reads: Reader, draft_id: string): Promise<number> {
   const [row] = await reads.rows<{ states: number }>(
     'draft_states.count',

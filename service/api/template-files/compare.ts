@@ -3,15 +3,15 @@ import { areSame, join, type Overlay, type Place, type Seen } from './overlay.ts
 import { bytesOf } from './position.ts'
 
 export interface Bounds {
-  /** That are looked at in one walk. */
+  /** Directories that one walk may visit. */
   directories: number
-  /** Of a position. */
+  /** Size of an encoded position. */
   position_bytes: number
 }
 
 export type Step =
   | { kind: 'difference'; position: number[]; path: string; before: LayerEntry | null; after: LayerEntry | null }
-  /** So many directories have been looked at: the walk ends, and may go on from here. */
+  /** The directory limit is reached: the walk ends here and can continue here. */
   | { kind: 'bound'; position: number[] }
 
 interface Walk {
@@ -22,8 +22,8 @@ interface Walk {
 }
 
 /**
- * Where two trees differ, after a position, directories before what is in them. Directories that are the same ones of the same layers
- * are not looked into: a comparison costs what the versions have of their own.
+ * Yields the differences of two trees after a position, a directory before its content. Skips directories with identical layers, so the
+ * cost depends only on what the versions change.
  */
 export function differences(before: Overlay, after: Overlay, from: readonly number[], bounds: Bounds): AsyncGenerator<Step> {
   return walk({ before, after, bounds, directories: 0 }, { path: '/', position: [], places: [before.root(), after.root()] }, from)
@@ -32,7 +32,7 @@ export function differences(before: Overlay, after: Overlay, from: readonly numb
 interface Both {
   path: string
   position: number[]
-  /** Of the directory in each tree; none where there is none. */
+  /** The directory's sources in each tree; empty if missing. */
   places: [Place[], Place[]]
 }
 

@@ -9,7 +9,7 @@ import { loader, needLists } from './lists.ts'
 import { join, Overlay, type Place } from './overlay.ts'
 import { fileView } from './view.ts'
 
-/** GET …/versions/{version}/files: a version never changes, so a cursor is a number of rows. */
+/** GET …/versions/{version}/files: versions never change, so a cursor is a row number. */
 export async function listFiles(
   call: Call<typeof templateFilesList> | Call<typeof templateFilesListOfOrganization>,
   deps: ApiDeps,
@@ -31,7 +31,7 @@ export async function listFiles(
   }
 }
 
-/** The places of a directory, or what else is at a path. */
+/** Returns a directory's sources, or another entry at the path. */
 async function find(overlay: Overlay, path: string) {
   let places: Place[] = overlay.root()
   const names = path.split('/').filter((name) => name !== '')

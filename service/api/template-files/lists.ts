@@ -5,7 +5,7 @@ import type { ApiDeps } from '../deps.ts'
 import type { Load, Place } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'
 
-/** Throws until the lists of all these layers are there, and asks for those that are not. */
+/** Requests missing file lists of the layers, and throws until all exist. */
 export async function needLists({ db, reads }: ApiDeps, layers: readonly string[], now: Date): Promise<void> {
   const wanted = [...new Set(layers)]
   const known = new Map((await readLists(reads, wanted)).map((list) => [list.layer, list]))
@@ -22,7 +22,7 @@ export async function needLists({ db, reads }: ApiDeps, layers: readonly string[
   throw fail('conflict', 'file_list_indexing', 'The list of files is being made: ask again in a few seconds')
 }
 
-/** Loads directories, those of one call once. */
+/** Loads directories and caches them for one call. */
 export function loader({ reads }: ApiDeps): Load {
   const loaded = new Map<string, Map<string, LayerEntry> | null>()
   const keyOf = ({ layer, path }: Place) => `${layer}${path}`

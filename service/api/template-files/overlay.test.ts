@@ -7,7 +7,7 @@ import { bytesOf, positionOf } from './position.ts'
 
 const BOUNDS = { directories: 1000, position_bytes: 110 }
 
-/** Layers as texts: a path for each name, `path=text` for a file, `path!` for a whiteout, `path/!` for an opaque directory, `path/>to` for a moved one. */
+/** Layers as text, one path a line: `path=text` a file, `path!` a whiteout, `path/!` an opaque directory, `path/>to` a moved one. */
 function layersOf(layers: Record<string, string[]>): Load {
   const directories = new Map<string, Map<string, LayerEntry>>()
   const add = (layer: string, path: string, more: Partial<LayerEntry> & Pick<LayerEntry, 'type'>) => {
@@ -34,7 +34,7 @@ function layersOf(layers: Record<string, string[]>): Load {
   return async (places) => places.map(({ layer, path }) => directories.get(`${layer} ${path}`) ?? null)
 }
 
-/** Every path that is seen, files with their text. */
+/** Returns every visible path, files with their text. */
 async function seenIn(layers: Record<string, string[]>): Promise<string[]> {
   const overlay = new Overlay(Object.keys(layers), layersOf(layers))
   const all: string[] = []
@@ -48,17 +48,17 @@ async function seenIn(layers: Record<string, string[]>): Promise<string[]> {
   return all
 }
 
-test('upper names win, directories are merged, whiteouts and opaque directories hide what lies below', async () => {
+test('upper names win, directories merge, whiteouts and opaque directories hide lower layers', async () => {
   const base = ['/etc/a=1', '/etc/b=1', '/lib/x=1', '/opt/old=1', '/var/log/z=1']
   const top = ['/etc/a=2', '/etc/b!', '/lib/!', '/lib/y=2', '/opt!', '/var=file']
   assert.deepEqual(await seenIn({ base, top }), ['/etc/', '/etc/a=2', '/lib/', '/lib/y=2', '/var=file'])
 })
 
-test('what a whiteout has hidden comes back only as what a higher layer puts there', async () => {
+test('after a whiteout only content of higher layers is visible', async () => {
   assert.deepEqual(await seenIn({ base: ['/a/x=1'], gone: ['/a!'], again: ['/a/y=3'] }), ['/a/', '/a/y=3'])
 })
 
-test('a renamed directory has what the layers below had under its old name', async () => {
+test('a renamed directory keeps the content that lower layers had under its old name', async () => {
   const base = ['/old/deep/f=1', '/old/g=1']
   assert.deepEqual(await seenIn({ base, top: ['/new/>old', '/new/h=2', '/old!'] }), [
     '/new/',
@@ -69,7 +69,7 @@ test('a renamed directory has what the layers below had under its old name', asy
   ])
 })
 
-test('a directory that was moved elsewhere is followed by its whole path, through every layer below, and moved again', async () => {
+test('a moved directory is followed by its whole path through lower layers, even if moved twice', async () => {
   const base = ['/a/b/c/f=1', '/other/g=1']
   const middle = ['/a/b/c/m=2', '/a/b/c/f!']
   const top = ['/z/moved/>/a/b/c', '/a/b/c!']
@@ -81,7 +81,7 @@ test('a directory that was moved elsewhere is followed by its whole path, throug
   )
 })
 
-test('what stood at the path of a moved directory before a layer hid it is not found through the move', async () => {
+test('a move does not reveal content that a lower layer has hidden', async () => {
   const layers = { base: ['/a/f=1'], hiding: ['/a!'], later: ['/a/g=2'], top: ['/b/>a', '/a!'] }
   assert.deepEqual(await seenIn(layers), ['/b/', '/b/g=2'])
   const opaque = { base: ['/x/a/f=1'], hiding: ['/x/!', '/x/a/g=2'], top: ['/b/>/x/a'] }
@@ -91,7 +91,7 @@ test('what stood at the path of a moved directory before a layer hid it is not f
   )
 })
 
-test('a comparison skips directories that both versions have of the same layers, and goes on from any position', async () => {
+test('a comparison skips directories with identical layers and continues from any position', async () => {
   const load = layersOf({ base: ['/big/one=1', '/etc/a=1', '/etc/b=1'], top: ['/etc/a=2', '/etc/b!', '/etc/c=2'] })
   const asked: string[] = []
   const spy: Load = (places) => {
@@ -116,7 +116,7 @@ test('a comparison skips directories that both versions have of the same layers,
   assert.deepEqual(await steps(bound.position), all)
 })
 
-test('a directory deeper than a position says is one change, and what is in it is not told', async () => {
+test('a directory deeper than a position can encode is one change without its content', async () => {
   const load = layersOf({ one: ['/a/b/c/f=1'], two: ['/a/b/c/f=2'] })
   const told = []
   for await (const step of differences(new Overlay(['one'], load), new Overlay(['two'], load), [], { ...BOUNDS, position_bytes: 2 }))
@@ -127,6 +127,6 @@ test('a directory deeper than a position says is one change, and what is in it i
   )
 })
 
-test('a position is read back as it was written', () => {
+test('a position survives encoding and decoding', () => {
   for (const position of [[], [0], [127, 128, 16_383, 16_384], [2_000_000, 0, 5]]) assert.deepEqual(positionOf(bytesOf(position)), position)
 })

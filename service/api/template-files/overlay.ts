@@ -1,27 +1,26 @@
 import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 
-/** A directory of one layer. */
 export interface Place {
   layer: string
   path: string
 }
 
-/** What is seen at a path. A directory has a place in each layer that has a part in it, the topmost first. */
+/** An entry visible at a path. A directory has one source per contributing layer, topmost first. */
 export interface Seen {
   entry: LayerEntry
   places: Place[]
 }
 
-/** Entries of directories of layers; null where there is none. */
+/** Loads directories of layers; null if a layer has none at that path. */
 export type Load = (places: readonly Place[]) => Promise<(Map<string, LayerEntry> | null)[]>
 
-/** The layers of a version as one tree, as overlayfs shows them: whiteouts, opaque directories and directories that were moved. */
+/** Merges a version's layers into one tree with overlayfs rules: whiteouts, opaque directories and redirects. */
 export class Overlay {
-  /** The topmost first. */
+  /** Topmost first. */
   private readonly layers: readonly string[]
   private readonly load: Load
 
-  /** @param layers of a version: the lowest first. */
+  /** @param layers of a version, lowest first. */
   constructor(layers: readonly string[], load: Load) {
     this.layers = [...layers].reverse()
     this.load = load
@@ -31,7 +30,7 @@ export class Overlay {
     return this.layers.map((layer) => ({ layer, path: '/' }))
   }
 
-  /** What is seen in a directory, by name, in the order of the names. */
+  /** Returns the visible entries of a directory, sorted by name. */
   async children(places: readonly Place[]): Promise<Map<string, Seen>> {
     const loaded = await this.load(places)
     const names = new Set(loaded.flatMap((entries) => [...(entries?.keys() ?? [])]))
@@ -43,7 +42,7 @@ export class Overlay {
     return seen
   }
 
-  /** What is seen under one name of a directory; null: nothing. */
+  /** Returns the visible entry of a name; null: none. */
   async lookUp(places: readonly Place[], name: string): Promise<Seen | null> {
     return this.child(places, await this.load(places), name)
   }
@@ -67,7 +66,7 @@ export class Overlay {
     return seen
   }
 
-  /** The directories that a moved one had below a layer: each layer is asked for the whole path, as overlayfs does. */
+  /** Finds the sources of a moved directory below a layer. Each layer is searched by the whole path, as overlayfs does. */
   private async below(layer: string, moved_from: string): Promise<Place[]> {
     const found: Place[] = []
     let sought = moved_from
@@ -80,7 +79,7 @@ export class Overlay {
     return found
   }
 
-  /** Follows a path in one layer alone. `ends`: what lies below this layer is not seen. `sought` is what the layers below have it under. */
+  /** Follows a path inside one layer. `ends`: lower layers are hidden. `sought`: the path in lower layers. */
   private async walk(layer: string, path: string): Promise<{ is_directory: boolean; ends: boolean; sought: string }> {
     const names = path.split('/').slice(1)
     let [at, sought, ends] = ['/', path, false]
@@ -97,7 +96,7 @@ export class Overlay {
   }
 }
 
-/** A path below layers in which the directory at `depth` has another name, or place. */
+/** Returns the path for lower layers after a redirect of the directory at `depth`. */
 function redirected(path: string, depth: number, length: number, redirect: string): string {
   const names = path.split('/').slice(1)
   const rest = names.slice(names.length - (length - 1 - depth))
@@ -110,7 +109,7 @@ export function join(directory: string, name: string): string {
   return directory === '/' ? `/${name}` : `${directory}/${name}`
 }
 
-/** Whether two directories are made of the same ones of layers: then all that lies in them is the same. */
+/** Returns whether two directories have the same sources, and therefore the same content. */
 export function areSame(one: readonly Place[], other: readonly Place[]): boolean {
   return one.length === other.length && one.every(({ layer, path }, at) => layer === other[at]?.layer && path === other[at].path)
 }

@@ -1,6 +1,6 @@
-// Where a walk through directories is: the number of the entry at each level.
+// Encodes the position of a directory walk: the entry's index at each level.
 
-/** Seven bits a byte, the lowest first. */
+/** Encodes seven bits a byte, lowest first. */
 export function bytesOf(position: readonly number[]): Buffer {
   return Buffer.from(position.flatMap((number) => digits(number)))
 }

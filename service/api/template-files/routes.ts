@@ -12,7 +12,6 @@ import { archiveTemplate } from '../templates/archive.ts'
 import { compareFiles } from './diff.ts'
 import { listFiles } from './list.ts'
 
-/** What versions hold, and how a template ends. */
 export const TEMPLATE_FILE_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(templateFilesList, listFiles),
   bind(templateFilesListOfOrganization, listFiles),

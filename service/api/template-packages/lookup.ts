@@ -12,7 +12,7 @@ import type { ApiDeps } from '../deps.ts'
 import { organizationIds } from '../organizations/view.ts'
 import { cursorAt, whereOf } from '../pages.ts'
 
-/** GET /v1/template-packages: a name that equals the query, then names that begin with it, then names that contain it. */
+/** GET /v1/template-packages: an exact match first, then names with the prefix, then names that contain it. */
 export async function listPackages(call: Call<typeof templatePackagesList>, deps: ApiDeps): Promise<Reply> {
   const { who, query } = call
   const from = whereOf(deps.cursor_keys, call)?.readUInt32BE() ?? 0
@@ -73,7 +73,7 @@ function packagesOf({ packages }: ApiDeps, architecture: Architecture = 'amd64')
 const LOADING_SECONDS = 2
 const ORGANIZATIONS_COUNTED_MAX = 50_000
 
-/** Of each organization; a person's count for the first of theirs. */
+/** Limits look-ups per organization; a person's count for their first one. */
 export function createLookups(clock: Clock): Buckets {
   return createBuckets({ tokens: LIMITS.template_package.lookups_per_minute, seconds: 60, names_max: ORGANIZATIONS_COUNTED_MAX }, clock)
 }

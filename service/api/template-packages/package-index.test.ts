@@ -6,7 +6,7 @@ async function* lines(text: string) {
   for (const line of text.split('\n')) yield await Promise.resolve(line)
 }
 
-test('an index is read by its fields, and what is no package of one is left out', async () => {
+test('an index is parsed by fields, and incomplete entries are skipped', async () => {
   const text = [
     'Package: git',
     'Version: 1:2.39.5',

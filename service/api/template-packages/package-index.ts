@@ -10,14 +10,13 @@ import { parseIndex } from './parse-index.ts'
 
 export type Found =
   | { kind: 'packages'; packages: ReadonlyMap<string, TemplatePackage> }
-  /** It is being read. */
   | { kind: 'loading' }
-  /** The mirror does not answer, or with what is no index. */
+  /** The mirror does not answer, or answers without an index. */
   | { kind: 'unreachable' }
-  /** The mirror has none for this architecture. */
+  /** The mirror has no index for this architecture. */
   | { kind: 'absent' }
 
-/** Indexes of a Debian mirror, read when they are first asked for and again when they are old. */
+/** Cached indexes of a Debian mirror, loaded on first use and reloaded when stale. */
 export interface PackageIndex {
   of(architecture: Architecture): Found
   close(): void
@@ -31,7 +30,7 @@ interface Entry {
 
 const SUITE = 'bookworm'
 const TIMEOUT_MS = 120_000
-/** A mirror that did not answer is asked again after this. */
+/** Pause before an unreachable mirror is tried again. */
 const RETRY_MS = 15_000
 const HOUR_MS = 3600_000
 
@@ -50,7 +49,7 @@ export function createPackageIndex({ mirror, clock, logger }: { mirror: string; 
     close: () => closing.abort(),
   }
 
-  /** What is old is told until there is something newer. */
+  /** Keeps a stale index until a newer one is loaded. */
   async function read(architecture: Architecture, entry: Entry): Promise<void> {
     if (entry.found.kind !== 'packages') entry.found = { kind: 'loading' }
     try {
@@ -77,10 +76,10 @@ async function fetchIndex(mirror: string, architecture: Architecture, closing: A
   return { kind: 'packages', packages: await parseIndex(linesOf(bounded)) }
 }
 
-/** Ends with an error where the stream does: a readline would end as if all were well. */
+/** Throws when the stream fails: readline alone would end without an error. */
 async function* linesOf(stream: Readable): AsyncGenerator<string> {
   const failed = new Promise<never>((_, reject) => stream.on('error', reject))
-  failed.catch(() => undefined) // it is awaited below, or the lines are not wanted any more
+  failed.catch(() => undefined) // awaited below, unless the reader stops early
   const lines = createInterface({ input: stream, crlfDelay: Infinity })[Symbol.asyncIterator]()
   for (;;) {
     const next = await Promise.race([lines.next(), failed])
@@ -90,7 +89,7 @@ async function* linesOf(stream: Readable): AsyncGenerator<string> {
   if (stream.errored) throw stream.errored
 }
 
-/** A mirror is not trusted to end. */
+/** Limits the size, because a mirror may send without end. */
 function bound(bytes_max: number): Transform {
   let bytes = 0
   return new Transform({

@@ -3,8 +3,8 @@ import { digestOfParts, removePart } from './folder.ts'
 import { completeUpload, restartUpload, type UploadRow } from './store.ts'
 
 /**
- * Compares the digest of an upload that has all of its bytes. Safe to repeat, also at the same time: both find the same.
- * @returns null when it is complete; else the digest of what came, which begins again.
+ * Checks the digest of a fully received upload. Safe to repeat, also concurrently.
+ * @returns null if complete; else the wrong digest, after which the upload starts again.
  */
 export async function finishUpload(db: Db, folder: string, { id, sha256, parts }: UploadRow, now: Date): Promise<string | null> {
   const digest = await digestOfParts(folder, id, parts)

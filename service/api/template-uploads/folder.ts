@@ -7,18 +7,17 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { syncFolder } from '../../lib/sync-folder.ts'
 import type { UploadPart } from './store.ts'
 
-// <folder>/<upload id>/<name of a part>. The folder's group is the cell's, which reads what builds need; what is made in it has that group.
+// <folder>/<upload id>/<part name>. The folder has the cell's group, which new entries inherit, so that builds can read them.
 const FOLDER_MODE = 0o2750
 const FILE_MODE = 0o640
 
-/** What came is more than may come. */
 export class TooMuch extends Error {}
 
-/** Keeps a part; it is durable when this answers, and counts when its row says so. @throws TooMuch */
+/** Stores a part durably. It counts only once its row exists. @throws TooMuch */
 export async function writePart(folder: string, id: string, source: AsyncIterable<Buffer>, bytes_max: number): Promise<UploadPart> {
   const directory = join(folder, id)
   const made = await mkdir(directory, { mode: FOLDER_MODE, recursive: true })
-  if (made !== undefined) await syncFolder(folder) // without it a power cut may take the directory of a part that counts
+  if (made !== undefined) await syncFolder(folder) // else a power cut may lose the directory of a counted part
   const name = randomBytes(12).toString('hex')
   const path = join(directory, name)
   const handle = await open(path, 'wx', FILE_MODE)
@@ -57,14 +56,14 @@ export async function removeUpload(folder: string, id: string): Promise<void> {
 const UNUSED_MS = LIMITS.template_upload.unused_hours * 3600 * 1000
 
 /**
- * Ids of folders that no upload would keep for being used by now. A younger one without a row may be an upload that is being begun, or one
- * that a database which was put back does not know, and a later one does.
+ * Returns ids of folders too old for any kept upload. A younger folder without a row may belong to an upload that just begins, or be
+ * unknown to a restored database.
  */
 export async function oldFolders(folder: string, now: Date): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => /^[0-9a-f-]{36}$/.test(name))
   const old: string[] = []
   for (const name of names) {
-    const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Infinity })) // gone meanwhile
+    const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Infinity })) // removed in the meantime
     if (mtimeMs < now.getTime() - UNUSED_MS) old.push(name)
   }
   return old

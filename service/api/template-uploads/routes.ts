@@ -11,7 +11,6 @@ import type { HeldPlace } from '../held-places.ts'
 import { listLanguages, listPackages } from '../template-packages/lookup.ts'
 import { createUpload, getUpload, putPart, removeOneUpload } from './uploads.ts'
 
-/** What recipes are written with: uploads, packages, languages. */
 export const TEMPLATE_SOURCE_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
   bind(templateUploadsCreate, createUpload),
   bind(templateUploadsGet, getUpload),

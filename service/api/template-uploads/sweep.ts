@@ -9,8 +9,8 @@ const FINISHED_MAX = 4 // each may be 5 GiB to read
 const HOUR_MS = 3600_000
 
 /**
- * Removes unused uploads, and bytes that no row names: a process that died while it deleted an upload left them. Finishes uploads whose
- * process died before it had compared the digest. @returns how many uploads went.
+ * Deletes unused uploads and orphan folders left by processes that died. Finishes fully received uploads. @returns the number of uploads
+ * deleted.
  */
 export async function sweepUploads(db: Db, folder: string | null, now: Date): Promise<number> {
   if (folder === null) return 0

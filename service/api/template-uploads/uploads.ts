@@ -58,8 +58,8 @@ export async function getUpload({ who, params }: Call<typeof templateUploadsGet>
 }
 
 /**
- * PUT /v1/template-uploads/{upload_id}: a part is a file of its own before a row counts it. An empty body at the end of an upload finishes
- * it, where the process that received the last part did not come to it.
+ * PUT /v1/template-uploads/{upload_id}: a part is stored as a file before its row counts it. An empty body at the end finishes an upload
+ * whose last part was received by a process that died.
  */
 export async function putPart(call: Call<typeof templateUploadsPart>, deps: ApiDeps): Promise<Reply> {
   const { who, params, query, now } = call
@@ -76,7 +76,7 @@ export async function putPart(call: Call<typeof templateUploadsPart>, deps: ApiD
     (tx) => addPart(tx, upload.id, offset, part, now),
     (added) => (added ? subjectOf(upload) : null),
   )
-  // Before anything else can fail: an upload that was deleted meanwhile has no row by which the part would be found.
+  // Comes first: the part of an upload deleted in the meantime has no row by which it could be found.
   if (!kept) await removePart(folder, upload.id, part)
   const found = await readUpload(deps.reads, upload.id)
   if (found === null) await removeUpload(folder, upload.id)
@@ -86,7 +86,7 @@ export async function putPart(call: Call<typeof templateUploadsPart>, deps: ApiD
   return await finish(call, deps, folder, found)
 }
 
-/** @returns null where nothing was sent and nothing is missing. */
+/** @returns null if the body is empty and nothing is missing. */
 async function receive(
   call: Call<typeof templateUploadsPart>,
   deps: ApiDeps,
@@ -102,7 +102,7 @@ async function receive(
   } catch (error) {
     if (error instanceof TooMuch)
       throw fail('payload_too_large', null, 'The part has more than is left, or than a part may have', { details: { max_bytes: most } })
-    if (isMissing(error)) throw notFound('upload') // it was deleted meanwhile, with its directory
+    if (isMissing(error)) throw notFound('upload') // deleted in the meantime, with its directory
     if (call.body_stream.destroyed) throw fail('bad_request', null, 'The part broke off: nothing of it was kept', { cause: error })
     throw error
   }
@@ -148,7 +148,7 @@ function subjectOf({ id, organization_id, project_id }: Pick<UploadRow, 'id' | '
   return { kind: 'template_upload', id, organization_id, project_id, details: {} }
 }
 
-/** The upload that a caller means. @throws 404 */
+/** Returns the caller's upload. @throws 404 */
 async function findIn(reads: Reader, who: Principal, id: string): Promise<UploadRow> {
   const row = await readUpload(reads, id)
   if (row === null || !maySee(who, row)) throw notFound('upload')

@@ -8,7 +8,7 @@ import { findTemplate, refusePlatform } from './find.ts'
 import { lockTemplate, markArchived, type TemplateRow } from './store.ts'
 import { templateView } from './view.ts'
 
-/** POST …/templates/{slug}/archive: what is made of it already goes on, and nothing new is. */
+/** POST …/templates/{slug}/archive: existing workspaces continue, and new ones are refused. */
 export async function archiveTemplate(
   call: Call<typeof templatesArchive> | Call<typeof templatesArchiveOfOrganization>,
   deps: ApiDeps,

@@ -5,15 +5,14 @@ import { maySeeOrganization, notFound } from '../auth/scope.ts'
 import { organizationIds } from '../organizations/view.ts'
 import { findTemplates, readVersion, type TemplateRow, type VersionRow } from './store.ts'
 
-/** What a path says of a template. */
 export interface TemplatePath {
   slug: string
   organization_id?: string
 }
 
 /**
- * The template that a slug means to the caller: that of the organization that the path names, or of their own; else the platform's. Throws
- * where a person's organizations have several of that name.
+ * Resolves a slug: in the named organization or the caller's own, else on the platform. Throws if several of a person's organizations have
+ * it.
  */
 export async function findTemplate(reads: Reader, who: Principal, { slug, organization_id }: TemplatePath): Promise<TemplateRow> {
   if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
@@ -35,12 +34,12 @@ export async function findVersion(reads: Reader, template: TemplateRow, version:
   return row
 }
 
-/** Nothing new is made of it any more. */
+/** Rejects new uses of an archived template. */
 export function refuseArchived({ archived_at }: TemplateRow): void {
   if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
 }
 
-/** What is the platform's is its operators' to change. */
+/** Rejects changes of a platform template; only its operators change it. */
 export function refusePlatform(template: TemplateRow): TemplateRow {
   if (template.organization_id !== null) return template
   throw fail(

@@ -18,7 +18,7 @@ import { versionView } from './view.ts'
 type PublishCall = Call<typeof templateVersionsPublish> | Call<typeof templateVersionsPublishOfOrganization>
 type ArchiveCall = Call<typeof templateVersionsArchive> | Call<typeof templateVersionsArchiveOfOrganization>
 
-/** POST …/versions/{version}/publish: from the commit on the next open of a new key may use it. */
+/** POST …/versions/{version}/publish: opens of new keys may use it from the commit on. */
 export function publishVersion(call: PublishCall, deps: ApiDeps): Promise<Reply> {
   return mark(call, deps, 'published_at', (template, version) => {
     if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
@@ -31,7 +31,7 @@ export function archiveVersion(call: ArchiveCall, deps: ApiDeps): Promise<Reply>
   return mark(call, deps, 'archived_at', () => undefined)
 }
 
-/** Two at once wait for each other: the second finds what the first has done. */
+/** The template's lock serializes calls, so that the second sees the first's change. */
 async function mark(
   call: PublishCall | ArchiveCall,
   deps: ApiDeps,

@@ -30,7 +30,7 @@ export interface VersionRow {
   egress: EgressPolicy | null
   description: string | null
   scan_findings: ScanFinding[]
-  /** Of its captures on all computers; none where it is not warm. */
+  /** Captures on all hosts; empty if the version is not warm. */
   captures: { state: 'wanted' | 'making' | 'ready' | 'failed'; error: WarmVersion['error'] }[]
   created_at: Date
   published_at: Date | null
@@ -42,8 +42,8 @@ const TEMPLATE = `t.id, t.slug, t.organization_id, t.display_name, t.description
    order by v.version desc limit 1) as latest_version`
 
 /**
- * Of these organizations and, where it is asked for, of the platform, newest first; one row more than the page holds. All of an organization's
- * are found by their owner first: they are few, and others' are many.
+ * Lists templates of these organizations, and of the platform if asked, newest first, one row more than the page holds. Filters by owner
+ * first, because an organization has few templates and others have many.
  */
 export function listTemplates(reads: Reader, organizations: string[], platform: boolean, page: Page): Promise<TemplateRow[]> {
   return reads.rows(
@@ -58,7 +58,7 @@ export function listTemplates(reads: Reader, organizations: string[], platform: 
   )
 }
 
-/** By its slug: of these organizations, and of the platform where none of them has one. */
+/** Finds templates by slug in these organizations and on the platform; the platform's comes last. */
 export function findTemplates(reads: Reader, organizations: string[], slug: string): Promise<TemplateRow[]> {
   return reads.rows(
     'templates.by_slug',
@@ -92,7 +92,7 @@ export async function readVersion(reads: Reader, template_id: string, version: n
   return row ?? null
 }
 
-/** Whoever publishes or archives a version of it waits for whoever does so already. */
+/** Serializes publishing and archiving of a template's versions. */
 export async function lockTemplate(tx: ChangeTx, template_id: string): Promise<{ project_id: string | null }> {
   const { rows } = await sql<{
     project_id: string | null

@@ -28,7 +28,7 @@ import type { VersionRow } from './store.ts'
 
 export type TestCall = Call<typeof testInstancesCreate> | Call<typeof testInstancesCreateOfOrganization>
 
-/** POST …/versions/{version}/test-instances: a session workspace of a version, also of one that nobody has published. */
+/** POST …/versions/{version}/test-instances: a session workspace of a version, published or not. */
 export async function openTestInstance(call: TestCall, deps: ApiDeps): Promise<Reply> {
   const { body, who, params } = call
   if (body.key !== undefined) checkKey(body.key)
@@ -49,30 +49,30 @@ export async function openTestInstance(call: TestCall, deps: ApiDeps): Promise<R
   return answerTestInstance(call, deps, await change(deps, call, (tx) => tryOut(deps, tx, call, tried)))
 }
 
-/** Also of a repeat with the same Idempotency-Key: made afresh, with a token of its own. */
+/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export function answerTestInstance(call: TestCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 
-/** What a test instance is of. */
+/** Subject of a test instance. */
 export interface Tried {
   project: Owned
-  /** Of the template that is tried. */
+  /** Slug of the tested template. */
   slug: string
   version: Pick<VersionRow, 'id' | 'layered' | 'settings'>
   origin: Origin
-  /** Of a draft: what it begins with, and where that lies. */
+  /** For a draft: its state, and the host that has it. */
   state?: Pick<Creation, 'draft_state_id' | 'state_layers' | 'cell_id'>
 }
 
-/** What a call says of a workspace for work on a template. The service names the workspace where the call has no key. */
+/** Request for a workspace for work on a template. Without a key the service makes one. */
 export interface OwnCall {
   who: Principal
   now: Date
   body: { key?: string; caps?: Creation['caps']; inputs?: Record<string, unknown> }
 }
 
-/** The test instance of the call's key, or a new one. */
+/** Returns the test instance of the call's key, or creates one. */
 export async function tryOut(deps: ApiDeps, tx: ChangeTx, call: OwnCall, tried: Tried): Promise<WorkedOn> {
   const { body, who } = call
   const { project, slug, version, origin, state } = tried
@@ -88,14 +88,14 @@ export async function tryOut(deps: ApiDeps, tx: ChangeTx, call: OwnCall, tried: 
   return reopen(deps, tx, call, row)
 }
 
-/** Of what nobody has named: keys that no caller can open. */
+/** Makes a key with a reserved prefix, which no caller can open. */
 export function ownKey(kind: 'draft' | 'test', slug: string): string {
   return `sf:${kind}:${slug}:${randomBytes(4).toString('hex')}`
 }
 
 type Own = Pick<Creation, 'key' | 'freed' | 'lifetime' | 'purpose' | 'origin' | 'draft_state_id' | 'state_layers' | 'cell_id'>
 
-/** A workspace for work on a template. */
+/** Creates a workspace for work on a template. */
 export async function createOwn(
   deps: ApiDeps,
   tx: ChangeTx,
@@ -120,7 +120,7 @@ export async function createOwn(
   return { ...workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
-/** Answers for a workspace that is there already as an open does, and names what it does not apply. */
+/** Answers for an existing workspace like an open, with the properties that it ignores. */
 export async function reopen(
   deps: ApiDeps,
   tx: ChangeTx,
@@ -134,7 +134,7 @@ export async function reopen(
   return { ...(await startedAgain(deps, tx, call, row)), ignored: ignoredBy(row, asked) }
 }
 
-/** It may begin an operation, or join one. */
+/** Begins an operation, joins one, or finds the workspace running. */
 async function startedAgain(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkedOn> {
   const decision = allowed(row, 'open')
   switch (decision.kind) {

@@ -16,7 +16,7 @@ export function versionView({ layered, captures, created_at, published_at, archi
   }
 }
 
-/** The best state that the version's captures have on any computer. */
+/** Returns the best state of the version's captures on any host. */
 function warmOf(captures: VersionRow['captures']): WarmVersion {
   const has = (...states: string[]) => captures.some(({ state }) => states.includes(state))
   if (has('ready')) return { state: 'ready', error: null }

@@ -12,7 +12,7 @@ const who: TokenWish['who'] = { type: 'api_key', id: key, key_id: 'k', organizat
 const wish: TokenWish = { who, now: new Date(0), agent_label: undefined, tools: ['exec'] }
 const by = { actor: { kind: 'api_key', id: key }, request_id: 'r', source_address: null, ids, now: new Date(0) } as const
 
-/** @param session that the count finds; undefined: the budget is used up. */
+/** @param session that the count returns; undefined: the budget is exhausted. */
 function mint(signs: boolean, session?: string) {
   const seen: string[] = []
   const deps: MintDeps = {
@@ -24,7 +24,7 @@ function mint(signs: boolean, session?: string) {
       rows: async <Row>(name: string) => {
         seen.push(name)
         const rows: unknown[] = name === 'tool_tokens.count' && session !== undefined ? [{ id: session }] : []
-        return rows as Row[] // of the statement that this stands for
+        return rows as Row[] // the rows of the faked statement
       },
     },
     signer: {
@@ -39,20 +39,20 @@ function mint(signs: boolean, session?: string) {
   return { deps, seen }
 }
 
-test('a token that cannot be signed is not counted', async () => {
+test('a token whose signing fails is not counted', async () => {
   const { deps, seen } = mint(false)
   await assert.rejects(mintToken(deps, workspace, wish, by), { code: 'dependency_unavailable', reason: 'signing_failed' })
   assert.equal(await mintTokenOrNull(deps, workspace, wish, by), null)
   assert.deepEqual(seen, ['signed', 'signed'])
 })
 
-test('one over the budget is refused with how long it takes', async () => {
+test('a token over the budget is refused with the time until it refills', async () => {
   const { deps, seen } = mint(true)
   await assert.rejects(mintToken(deps, workspace, wish, by), { code: 'rate_limited' })
   assert.deepEqual(seen, ['signed', 'tool_tokens.count', 'tool_tokens.budget'])
 })
 
-test('a token of a session that was there is of that session', async () => {
+test('a token for an existing session carries that session', async () => {
   const session = ids.next()
   const { deps, seen } = mint(true, session)
   assert.equal((await mintToken(deps, workspace, wish, by)).agent_session_id, session)

@@ -24,7 +24,7 @@ export interface TokenWish {
 
 const DEFAULT_LABEL = 'default'
 
-/** A tool token for a workspace that has a place. Refuses over the budget, and when it cannot be signed. */
+/** Issues a tool token for a workspace with a cell. Throws if the budget is exhausted or signing fails. */
 export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: TokenWish, by: By): Promise<ToolToken> {
   const session = newSession(deps, workspace, wish)
   const token = await countedToken(deps, workspace, wish, session, tokenEvent(by, workspace, session, wish))
@@ -34,11 +34,11 @@ export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: Toke
 }
 
 /**
- * The token of an open or resume: null where none can be issued, since the workspace is what was asked for.
- * @param by null where the call has left its record already: a token that comes with a change is told by that.
+ * Issues the token of an open or resume; null if it cannot be issued, because the caller still gets the workspace.
+ * @param by null if the call has written its audit record already, which covers the token.
  */
 export async function mintTokenOrNull(deps: MintDeps, workspace: MintedFor, wish: TokenWish, by: By | null): Promise<ToolToken | null> {
-  // A repeat of an earlier call may ask for what its caller has lost meanwhile.
+  // The caller of a repeat may have lost permissions since the first call.
   const permitted = permittedTools(wish.who, workspace.organization_id)
   if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
   if (workspace.cell_endpoint === null) return null
@@ -52,9 +52,9 @@ export async function mintTokenOrNull(deps: MintDeps, workspace: MintedFor, wish
 }
 
 /**
- * Signed before it is counted: where it cannot be, nothing is used up and no record tells of a token that nobody has. Of which session it is
- * says the count alone, so a token of a session that was there is signed again; a query for it beforehand would cost more.
- * @returns null where the budget is used up.
+ * Signs before counting, so that a signing failure uses no budget and leaves no record. Only the count reveals an existing session, so a
+ * token for one is signed again; a query beforehand would cost more.
+ * @returns null if the budget is exhausted.
  */
 async function countedToken(
   deps: MintDeps,
@@ -92,7 +92,7 @@ function newSession(deps: MintDeps, workspace: MintedFor, { who, now, agent_labe
   }
 }
 
-/** A person's names the session that it was made in, with which it ends. */
+/** A person's token id names their session, so that the token ends with it. */
 function tokenId(who: Principal, id: string): string {
   return who.type === 'user' ? `${who.session.id}.${id}` : id
 }
@@ -100,7 +100,7 @@ function tokenId(who: Principal, id: string): string {
 async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenWish, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
-  // Of the moment of signing: a call may have been held since it came.
+  // Uses the time of signing, because the call may have waited.
   const iat = Math.floor(deps.clock.now().getTime() / 1000)
   const exp = iat + LIMITS.credential.tool_token_seconds
   const claims = {

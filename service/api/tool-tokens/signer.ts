@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { readOrCreate, replaceFile } from '../../core/key-ring/key-files.ts'
 import { isRetired, publishKey } from './store.ts'
 
-/** Signs tool tokens. Its private key never leaves this process and its file. */
+/** Signs tool tokens. The private key stays in this process and its file. */
 export interface Signer {
   sign(claims: ToolTokenClaims): Promise<{ token: string; kid: string }>
   close(): void
@@ -27,11 +27,11 @@ interface SigningKey {
 }
 
 const FIRST_FILE = 'tool-token-key.json'
-/** A rotation a day for a century. */
+/** Enough for one rotation a day for a century. */
 const KEYS_MAX = 40_000
 const RETRY_MS = 1000
 
-/** Takes the signing key from the folder, makes one where there is none that may sign, and another whenever it is retired. */
+/** Opens the signing key, makes one if none may sign, and replaces it when it is retired. */
 export async function openSigner(deps: SignerDeps): Promise<Signer> {
   let current = await currentKey(deps)
   let renewal: Promise<void> = Promise.resolve()
@@ -47,7 +47,7 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
     })
   }
   const unsubscribe = deps.listener.on('berth_signing_key', renew)
-  renew() // it may have been retired between the read and the subscription
+  renew() // it may have been retired between read and subscription
   const encoder = new TextEncoder()
   return {
     async sign(claims) {
@@ -63,8 +63,8 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
 }
 
 /**
- * The key that signs. The file of a retired key gives up its private half and leads to its successor by name, so that two
- * processes that share the folder come to the same key.
+ * Returns the current signing key. A retired key's file loses its private half and names its successor, so that processes with the same
+ * folder agree on one key.
  */
 async function currentKey({ directory, db, clock }: SignerDeps): Promise<SigningKey> {
   let file = FIRST_FILE

@@ -29,8 +29,9 @@ export interface NewAgentSession {
 }
 
 /**
- * Counts one token against the principal's hourly budget, finds or makes its agent session and records the event, in one statement.
- * The budget is filled up an hour after its first use. @returns null when it is used up.
+ * Counts one token in the hourly budget, finds or makes the agent session, and writes the audit record, in one statement. The budget
+ * refills an hour after its first use.
+ * @returns null if it is exhausted.
  */
 export async function countToken(
   reads: Reader,
@@ -69,7 +70,7 @@ export async function countToken(
   return row ? { agent_session_id: row.id } : null
 }
 
-/** Of the sessions of a workspace the ones that were used longest ago go. */
+/** Deletes the workspace's least recently used sessions beyond the limit. */
 export async function dropOldSessions(reads: Reader, workspace_id: string): Promise<void> {
   await reads.rows(
     'tool_tokens.drop_sessions',
@@ -78,12 +79,12 @@ export async function dropOldSessions(reads: Reader, workspace_id: string): Prom
   )
 }
 
-/** Budgets that are filled up since then: a principal without one begins with a full one. */
+/** Deletes refilled budgets: a principal without a row has a full one. */
 export async function forgetBudgets(db: Db, used_before: Date): Promise<number> {
   return deleteOld(db, 'rate_buckets', sql`updated_at < ${used_before}`)
 }
 
-/** Seconds until the principal's budget is filled up again. */
+/** Returns the seconds until the budget refills. */
 export async function budgetSeconds(reads: Reader, session: NewAgentSession): Promise<number> {
   const [row] = await reads.rows<{ updated_at: Date }>('tool_tokens.budget', 'select updated_at from rate_buckets where name = $1', [
     budgetName(session),
@@ -96,7 +97,7 @@ function budgetName(session: NewAgentSession): string {
   return `tool_tokens:${session.principal_type}:${session.principal_id}`
 }
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listAgentSessions(reads: Reader, workspace_id: string, page: Page): Promise<AgentSessionRow[]> {
   const { below, limit } = page
   return reads.rows(
@@ -107,7 +108,7 @@ export function listAgentSessions(reads: Reader, workspace_id: string, page: Pag
   )
 }
 
-/** Keys that sign, and those whose last token may still live. */
+/** Returns keys that sign, and retired keys whose last token may still be valid. */
 export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys['keys']> {
   const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
     'tool_tokens.keys',
@@ -117,7 +118,7 @@ export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys[
   return rows.map((row) => row.public_jwk)
 }
 
-/** The gateways read it from here. */
+/** Publishes a public key for the gateways. */
 export async function publishKey(db: Db, kid: string, public_jwk: object, now: Date): Promise<void> {
   await db
     .insertInto('signing_keys')
@@ -126,7 +127,7 @@ export async function publishKey(db: Db, kid: string, public_jwk: object, now: D
     .execute()
 }
 
-/** A key that was never published is not retired. */
+/** Returns whether the key is retired; an unpublished key is not. */
 export async function isRetired(db: Db, kid: string): Promise<boolean> {
   const row = await db.selectFrom('signing_keys').select('retired_at').where('kid', '=', kid).executeTakeFirst()
   return row !== undefined && row.retired_at !== null

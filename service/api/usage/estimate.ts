@@ -21,7 +21,7 @@ export async function getUsageEstimate({ who, params, query, now }: Call<typeof 
   return { status: 200, body: { organization_id, ...estimateOf(facts, query, now) } satisfies UsageEstimate }
 }
 
-/** What the period comes to when its rest is as what is over of it, and one more workspace runs where one is asked about. Pure. */
+/** Extrapolates the period from its average so far, plus one more workspace if asked. Pure. */
 export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<UsageEstimate, 'organization_id'> {
   const { prices, granted, period } = facts
   const more = unitsOf(asked, (period.ends_at.getTime() - now.getTime()) / HOUR_MS)
@@ -51,7 +51,7 @@ export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<Usa
   }
 }
 
-/** Meter units that the workspace would add to each allowance. */
+/** Returns the meter units that the workspace would add to each allowance. */
 function unitsOf(
   { cpu_millis = 0, memory_mib = 0, hours = Infinity }: Asked,
   hours_left: number,

@@ -6,7 +6,7 @@ import type { ApiDeps } from '../deps.ts'
 
 const HOUR_MS = 3600_000
 
-/** How far the counters of an organization were read, and which hours do not change any more. */
+/** Returns the time up to which counters were read, and up to which hours are final. */
 export async function measurementOf(
   { reads }: Pick<ApiDeps, 'reads'>,
   organization_id: string,

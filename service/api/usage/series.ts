@@ -23,7 +23,7 @@ interface Asked {
   meter?: Meter
 }
 
-/** GET /v1/organizations/{organization_id}/usage: an API key reads its own project. */
+/** GET /v1/organizations/{organization_id}/usage: an API key reads only its own project. */
 export async function getUsageOfOrganization(call: Call<typeof usageSeries>, deps: ApiDeps): Promise<Reply> {
   const { who, query } = call
   const { organization_id } = call.params
@@ -64,7 +64,7 @@ async function answer(deps: ApiDeps, now: Date, scope: UsageScope, asked: Asked)
   return { status: 200, body }
 }
 
-/** Beginnings of the first and of the last hour or day. Both bounds belong to the series. */
+/** Returns the starts of the first and the last step, both included. */
 function rangeOf(asked: Asked, granularity: Granularity, now: Date): UsageRange {
   const to = asked.to === undefined ? now : new Date(asked.to)
   const from = asked.from === undefined ? periodOf(to).starts_at : new Date(asked.from)

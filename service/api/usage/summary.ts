@@ -13,7 +13,7 @@ import type { ApiDeps } from '../deps.ts'
 import { periodView, readSpendFacts } from '../spend/facts.ts'
 import { measurementOf } from './measurement.ts'
 
-/** GET /v1/organizations/{organization_id}/usage/summary: an API key is told its own project's usage, and the organization's allowances. */
+/** GET /v1/organizations/{organization_id}/usage/summary: an API key gets its project's usage and the organization's allowances. */
 export async function getUsageSummary(call: Call<typeof usageSummary>, deps: ApiDeps): Promise<Reply> {
   const { who, now } = call
   const { organization_id } = call.params

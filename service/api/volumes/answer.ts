@@ -6,7 +6,7 @@ import { operationView } from '../operations/view.ts'
 import { readVolume } from './store.ts'
 import { volumeView } from './view.ts'
 
-/** What came of a command on a volume. */
+/** Result of a command on a volume. */
 export interface WorkedOnVolume extends Worked {
   volume_id: string
   operation_id: string
@@ -22,7 +22,6 @@ export function workedOnVolume(
   return { status: 202, scope, workspace_id: null, operation_id, volume_id: id, changed: subject }
 }
 
-/** The volume and its operation. */
 export function volumeAndOperationBody(who: Principal) {
   return async (reads: Reader, { volume_id, operation_id }: WorkedOnVolume) => {
     const [volume, operation] = await Promise.all([readVolume(reads, volume_id), readOperation(reads, operation_id)])

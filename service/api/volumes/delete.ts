@@ -23,7 +23,7 @@ export async function deleteVolume(call: DeleteCall, deps: ApiDeps): Promise<Rep
   const work = async (tx: ChangeTx) => {
     if (call.query.force === true) await cancelCreation(tx, params.volume_id, now)
     const row = await lockVolume(tx, params.volume_id)
-    // One that another project shares is that one's to delete.
+    // A shared volume can only be deleted in its own project.
     if (row?.project_id !== project.project_id) throw notFound('volume')
     if (row.deleted_at !== null) {
       const earlier = await lastVolumeOperation(readerOf(tx), row.id, 'volume_delete')
@@ -40,7 +40,7 @@ export async function deleteVolume(call: DeleteCall, deps: ApiDeps): Promise<Rep
   return changeAndAnswer(deps, call, work, volumeAndOperationBody(who))
 }
 
-/** App, "Volumes": deleting an attached volume is refused unless it is forced. */
+/** App, "Volumes": an attached volume is deleted only by force. */
 function refuse({ query, who }: DeleteCall, row: VolumeRow): void {
   const { force = false, confirm_name } = query
   if ((force || confirm_name !== undefined) && confirm_name !== row.name) {

@@ -1,9 +1,9 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Nothing is mounted at or below these: they are the machine's own, or its memory. */
+/** Mounts at or below these are refused: they are the machine's own, or its memory. */
 const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
-/** Nothing is mounted in their place: a machine without them is none. Below them anything may be. */
+/** Mounts exactly at these are refused, because a machine needs them. Mounts below them are allowed. */
 const NEEDED = [
   '/',
   '/bin',
@@ -21,7 +21,7 @@ const NEEDED = [
   '/root',
 ]
 
-/** Refuses what is no place for a volume (docs/decisions/0143). The machine's own kernel finds the place, and follows no link on the way. */
+/** Rejects invalid mount paths (docs/decisions/0143). The guest's kernel resolves the path without following links. */
 export function checkMountPath(path: string): void {
   const why = wrongWith(path)
   if (why === null) return
@@ -41,7 +41,7 @@ function wrongWith(path: string): string | null {
 
 const NAME_BYTES_MAX = 255
 
-/** Whether one of two volumes would be inside the other. */
+/** Returns whether one path is at or below the other. */
 export function conflicts(a: string, b: string): boolean {
   return isAtOrBelow(a, b) || isAtOrBelow(b, a)
 }

@@ -21,7 +21,7 @@ export interface VolumeRow {
   attachments: AttachedRow[]
 }
 
-/** An attachment as a volume's row has it: the times are text, since it comes as JSON. */
+/** An attachment inside a volume's row; times are text, because the row holds JSON. */
 export interface AttachedRow {
   workspace_id: string
   project_id: string
@@ -42,7 +42,7 @@ export async function readVolume(reads: Reader, id: string): Promise<VolumeRow |
   return row ?? null
 }
 
-/** As it is, kept so until the transaction ends: who attaches it and who deletes it come one after the other. */
+/** Locks the volume, which serializes attaching and deleting. */
 export async function lockVolume(tx: Tx, id: string): Promise<VolumeRow | null> {
   await sql`select 1 from volumes where id = ${id} for no key update`.execute(tx)
   return readVolume(readerOf(tx), id)
@@ -55,7 +55,7 @@ export interface ListedVolumes {
   include_deleted: boolean
 }
 
-/** One row more than the page holds, newest first. */
+/** Lists newest first, one row more than the page holds. */
 export function listVolumes(reads: Reader, of: ListedVolumes, { below, limit }: Page): Promise<VolumeRow[]> {
   const { project_id, organization_id, include_org_shared, include_deleted } = of
   const where = [
@@ -68,7 +68,7 @@ export function listVolumes(reads: Reader, of: ListedVolumes, { below, limit }: 
   return reads.rows(name, text, [project_id, organization_id, limit + 1, ...(below === null ? [] : [below])])
 }
 
-/** Lets volumes of an organization be made one at a time: two calls that count at once would both find room for the last one. */
+/** Serializes creation of an organization's volumes, because concurrent counts would exceed the limit. */
 export async function lockVolumesOf(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`volumes:${organization_id}`}, 0))`.execute(tx)
 }
@@ -110,7 +110,7 @@ export async function insertVolume(tx: ChangeTx, { now, ...columns }: NewVolume)
     .execute()
 }
 
-/** Nobody attaches it from here on, and nobody has it: those who had it lose it with its data. */
+/** Marks the volume deleted, so that it cannot be attached, and detaches it everywhere. */
 export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('volumes').set({ state: 'deleting', updated_at: now, deleted_at: now }).where('id', '=', id).execute()
   await tx
@@ -122,8 +122,8 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
 }
 
 /**
- * Ends a creation that is under way, for a deletion that does not wait for it: a computer that is gone would keep the name for ever. Called
- * before the volume is locked, because an ending operation locks that row first.
+ * Cancels a running creation for a forced deletion: on a lost host it would keep the name forever. Called before the volume is locked,
+ * because an ending operation locks that row first.
  */
 export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
   const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')
@@ -132,7 +132,7 @@ export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date)
   await cancelOperation(tx, creation, now, 'The volume was deleted')
 }
 
-/** The operation that was last asked of a volume. */
+/** Returns the volume's latest operation of that kind. */
 export async function lastVolumeOperation(
   reads: Reader,
   volume_id: string,

@@ -6,7 +6,7 @@ import { operationView } from '../operations/view.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 
-/** What a change of a workspace is recorded of. */
+/** Audit target of a change of a workspace. */
 export function workspaceSubject(
   { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   details: NonNullable<Subject['details']> = {},
@@ -14,12 +14,12 @@ export function workspaceSubject(
   return { kind: 'workspace', id, organization_id, project_id, details }
 }
 
-/** What came of a command on a workspace. */
+/** Result of a command on a workspace. */
 export interface WorkedOn extends Worked {
   workspace_id: string
 }
 
-/** @param came to what it came; `changed` is false where it found an operation that is there already. */
+/** @param came result of the command; `changed` is false if it joined an existing operation. */
 export function workedOn(
   { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   came: { status: number; operation_id: string | null; changed: boolean },
@@ -29,14 +29,12 @@ export function workedOn(
   return { status, scope, workspace_id: id, operation_id, changed: changed ? { kind: 'workspace', id } : null }
 }
 
-/** The operation itself. */
 export async function operationBody(reads: Reader, { operation_id }: WorkedOn) {
   const row = operation_id === null ? null : await readOperation(reads, operation_id)
   if (row === null) throw new Error('an operation is gone that a change has just named')
   return operationView(row)
 }
 
-/** The operation and its workspace. */
 export async function operationAndWorkspaceBody(reads: Reader, worked: WorkedOn) {
   return { operation: await operationBody(reads, worked), workspace: await workspaceBody(reads, worked) }
 }

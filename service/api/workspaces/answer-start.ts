@@ -39,15 +39,15 @@ export interface Started {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
-  /** Of an open. */
+  /** For an open only. */
   ignored?: Ignorable[]
 }
 
 /**
- * Answers an open or a resume: 200 with a token when the workspace is ready, else 202 with the operation, after waiting for it
- * as long as the caller asked (App, "Open rules" 4). A resume asks for a running workspace alone: one whose start-up failed serves tools.
- * A repeat of what was answered 200 is 200 while that holds. Later it is 202: after a 200 the caller goes on to call tools.
- * @param beside what an answer says of its own.
+ * Answers an open or a resume: 200 with a token if the workspace is ready, else 202 with the operation, after waiting for it as long as the
+ * caller asked (App, "Open rules" 4). A resume needs only a running workspace, because one with a failed start-up still serves tools.
+ * A repeat of a 200 is 200 while the workspace is still ready, later 202: after a 200 the caller calls tools.
+ * @param beside further fields of the body.
  */
 export async function answerStart(
   call: StartCall,

@@ -5,16 +5,16 @@ import { leastUsedCell, listCells } from './store.ts'
 const CELL_ALIVE_MS = 60_000
 const KNOWN_MS = 1000
 
-/** Chooses the computer of a new workspace. */
+/** Chooses the cell of a new workspace. */
 export interface Cells {
   /**
-   * null when no cell is there at the moment: the first to come takes what has no place.
-   * Reads with the caller's connection: a transaction that waited for a second one could wait for itself.
+   * null if no cell is alive: the first one to come takes unplaced workspaces. Uses the caller's connection, because a transaction that
+   * waits for a second one could deadlock.
    */
   choose(reads: Reader): Promise<string | null>
 }
 
-/** The least used of the cells that are alive. Who is alive is looked up at most once a second. */
+/** Chooses the least used live cell. The list of live cells is cached for a second. */
 export function openCells(clock: Clock): Cells {
   let alive: { ids: string[]; read_ms: number } | null = null
   const list = async (reads: Reader) => {

@@ -25,28 +25,28 @@ type Given =
   | 'draft_state_id'
   | 'state_layers'
 
-/** A workspace that is to be, of whatever asks for it. */
+/** A workspace to be created by any route. */
 export interface Creation extends Pick<NewWorkspace, Given> {
   project: Owned
   version: TemplateVersion
-  /** The ended workspace that had the key before. */
+  /** Ended workspace that had the key before. */
   freed: string | null
-  /** Where what it begins with lies; else any. */
+  /** Cell that has its initial state; absent: any. */
   cell_id?: string
   now: Date
 }
 
-/** What was asked for a new workspace, and it does not have: caps are cut to its ceiling (App, "Open body"). */
+/** Properties that the new workspace does not have: caps are cut to its ceiling (App, "Open body"). */
 type Cut = { ignored: Ignorable[] }
 
-/** Workspace, key, operation and hold of a first open. Throws Again where the key is taken meanwhile. */
+/** Inserts workspace, key, operation and workspace lock of a first open. Throws Again if the key was taken in the meantime. */
 export async function createWorkspace(
   deps: ApiDeps,
   tx: ChangeTx,
   { project, version, freed, cell_id: at, ...given }: Creation,
 ): Promise<Cut & { workspace_id: string; operation_id: string }> {
   const id = deps.ids.next()
-  // Whoever opens the same key waits here for this transaction, and finds its workspace when it is through.
+  // A concurrent open of the key waits here for this transaction and then finds its workspace.
   if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
   const plan = await admitStart(tx, project.organization_id, id)
   const cell_id = at ?? (await deps.cells.choose(readerOf(tx)))
@@ -61,7 +61,7 @@ export async function createWorkspace(
     observed_state: 'creating',
     mode: 'processful',
     startup: hasStartup(version.settings) ? { state: 'pending' } : null,
-    // App, "Open rules" 9. Without layers a draft could not be captured, nor a test instance be.
+    // App, "Open rules" 9. Drafts and test instances need layers to be captured or started.
     disk_layout: version.layered && (deps.layered_opens || given.purpose !== 'standard') ? 'layered' : 'legacy',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,
@@ -72,7 +72,7 @@ export async function createWorkspace(
   return { workspace_id: id, operation_id, ignored: cut(workspace) }
 }
 
-/** A file-first workspace, which is there at once: no machine is started, and no operation. Throws Again as createWorkspace does. */
+/** Creates a file-first workspace, which needs neither machine nor operation. Throws Again like createWorkspace. */
 export async function createTreeWorkspace(
   deps: ApiDeps,
   tx: ChangeTx,
@@ -83,7 +83,7 @@ export async function createTreeWorkspace(
   const { organization_id, project_id } = project
   const plan = await admitTree(tx, organization_id)
   const cell_id = await deps.cells.choose(readerOf(tx))
-  // No operation would wait for one: its files need a place from the first call on.
+  // No operation would wait for a cell, and its files need one from the first call on.
   if (cell_id === null) throw fail('dependency_unavailable', null, 'No computer is there to keep its files', { retry_after_seconds: 5 })
   const workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' } = {
     ...given,

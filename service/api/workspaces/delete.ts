@@ -27,7 +27,7 @@ export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps:
   return answerEnding(call, deps, outcome)
 }
 
-/** Of a draft, and of whatever was to try it. */
+/** Ending of a draft and of its test instances. */
 export const DRAFT_DISCARDED: Ending = { ended_reason: 'draft_discarded', input: { reason: 'draft_discarded' } }
 
 /** POST /v1/workspaces/{workspace_id}/close */
@@ -38,8 +38,8 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
 }
 
 /**
- * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell shuts its gate before it takes the operation, so the answer
- * waits until it is taken; where no cell is there to take it, none serves calls either.
+ * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell closes admission before it starts the
+ * operation, so the answer waits for the start. If no cell takes the operation, none serves calls either.
  */
 export async function answerEnding(call: Pick<EndingCall, 'signal'>, deps: ApiDeps, outcome: Changed): Promise<Reply> {
   const { operation_id } = outcome
@@ -47,7 +47,7 @@ export async function answerEnding(call: Pick<EndingCall, 'signal'>, deps: ApiDe
   return answerKept(outcome)
 }
 
-/** A workspace with whatever is under way of it, by whoever may. */
+/** Ends a workspace with its active operation, by any caller that may. */
 export async function endForGood(
   deps: Pick<ApiDeps, 'ids'>,
   tx: ChangeTx,
@@ -72,16 +72,16 @@ export async function endForGood(
   return workedOn(row, { status: 202, operation_id, changed: true })
 }
 
-/** Ends what is under way of the workspace. Of a source of forks that is all of them: none has captured it while one of them holds it. */
+/** Cancels the active operation. For a source of forks it cancels all joined forks: none has captured while one of them holds it. */
 async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
-  // The adoption finds it gone, and fails or has what it needs.
+  // The adoption sees that the workspace is gone, and fails unless it has what it needs.
   if (active.kind === 'adopt' && active.workspace_id !== row.id) return letGoOf(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
-  // Those that wait come first: a holder that goes hands its source to the next.
+  // Cancels waiting forks first, because an ended holder hands the source to the next one.
   const waiting = (await readJoined(tx, row.id)).filter(({ id }) => id !== active.id)
   for (const { id, workspace_id } of [...waiting, active]) {
     await cancelOperation(tx, id, now)
-    // Nothing is there to open, so its key is free again.
+    // Nothing was created, so the key becomes free.
     if (workspace_id !== null) await endWorkspace(deps, tx, workspace_id, { ended_reason: 'fork_failed', input: {}, frees_key: true }, now)
   }
 }
@@ -89,7 +89,7 @@ async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: Works
 async function deleteOperationOf(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
-  // A fork that captured nothing was taken back by its own operation: there was no delete so far to answer with.
+  // A fork that captured nothing was removed by its own operation, so no delete operation exists yet.
   const id = deps.ids.next()
   await insertFinishedDelete(tx, { ...aboutWorkspace(row), id, now })
   return id

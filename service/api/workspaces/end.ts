@@ -7,11 +7,11 @@ import { freeKey } from './write-store.ts'
 
 export interface Ending {
   ended_reason: string | null
-  /** Of the delete operation. */
+  /** Input of the delete operation. */
   input: Record<string, unknown>
 }
 
-/** Marks a workspace deleted, takes its tools away at once and leaves the rest to a delete operation. @returns the operation's id. */
+/** Marks a workspace deleted, stops its tools at once, and leaves the rest to a delete operation. @returns the operation's id. */
 export async function endWorkspace(
   deps: Pick<ApiDeps, 'ids'>,
   tx: ChangeTx,

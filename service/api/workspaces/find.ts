@@ -13,19 +13,19 @@ interface WorkspaceCall {
   params: { workspace_id: string }
 }
 
-/** The workspace that a call names, if its principal may know of it. */
+/** Returns the call's workspace if its principal may know of it. */
 export async function findWorkspace(deps: ApiDeps, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await readWorkspace(deps.reads, call.params.workspace_id))
 }
 
-/** The same, to be changed in this transaction. Who may change it is said by the route, and was judged by the pipeline. */
+/** The same, locked for a change. The pipeline has already checked the route's permission. */
 export async function lockForChange(tx: Tx, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await lockWorkspace(tx, call.params.workspace_id))
 }
 
 /**
- * The same, with the operation that holds it: that one neither ends nor gets on before this transaction is over. Operation first,
- * workspace second: the order of locks (cell/operations/store.ts).
+ * The same, with its active operation locked first, so that the operation cannot progress before this transaction ends. Lock order:
+ * operation, then workspace (cell/operations/store.ts).
  */
 export async function lockWithOperation(tx: ChangeTx, call: WorkspaceCall): Promise<WorkspaceRow> {
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))

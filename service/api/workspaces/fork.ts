@@ -40,7 +40,7 @@ export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Repl
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
-/** A holder that is over captures nothing any more, and what it holds is about to be released. */
+/** Rejects a source whose holder has ended: it captures nothing any more, and the lock is about to be released. */
 function refuseStale(source: WorkspaceRow): void {
   const active = activeOperation(source)
   if (active !== null && active.completed_at !== null) throw inProgress(source)
@@ -68,12 +68,12 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     caps: { ...source.caps, ...body.caps },
     ceilings: forkCeilings(ceilings(source), body.caps ?? {}, version.settings.ceiling, plan),
     inputs: source.inputs,
-    startup: source.startup, // what its memory holds of it
+    startup: source.startup, // the start-up state in its memory
     cell_id: source.cell_id, // its memory and disk are there
     idle_policy: null,
     state_layers: source.state_layers,
     family_id: familyOf(source),
-    background_seconds: source.background_seconds, // what works in the background is in its memory
+    background_seconds: source.background_seconds, // background work continues in its memory
     now,
   }
   const names = await boundNames(readerOf(tx), source.id)
@@ -84,7 +84,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     id: operation_id,
     kind: 'fork',
     source_workspace_id: source.id,
-    joins: activeOperation(source) !== null, // another fork, which is locked: its capture will see this one
+    joins: activeOperation(source) !== null, // another fork, which is locked: its capture includes this one
     cell_id: source.cell_id,
     input,
     now,
@@ -98,7 +98,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
   return workedOn(workspace, { status: 202, operation_id, changed: true })
 }
 
-/** What the source's owner has forbidden it, its memory and files may not do in the fork either: decision 136. */
+/** Copies the source's egress override: its memory and files must not reach more in the fork (decision 136). */
 export async function copyOverride(
   deps: ApiDeps,
   tx: ChangeTx,
@@ -116,7 +116,7 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** Refuses a key that is in use, or ever was, unless its fork has given it back. @returns who had it. */
+/** Rejects a used key, unless a failed fork has freed it. @returns the workspace that had it. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null

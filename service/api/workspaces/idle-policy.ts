@@ -10,7 +10,7 @@ import { allowed } from './refusals.ts'
 import { workspaceView } from './view.ts'
 import { writeIdlePolicy } from './write-store.ts'
 
-/** PUT /v1/workspaces/{workspace_id}/idle-policy: null clears it, so that the template's default applies. */
+/** PUT /v1/workspaces/{workspace_id}/idle-policy: null restores the template's default. */
 export async function setIdlePolicy(call: Call<typeof workspacesIdlePolicy>, deps: ApiDeps): Promise<Reply> {
   const { idle_policy } = call.body
   checkIdlePolicy(idle_policy)

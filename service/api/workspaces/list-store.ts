@@ -9,7 +9,7 @@ import { WORKSPACE_TEXT } from './store.ts'
 
 type Filters = Omit<WorkspaceQuery, 'limit' | 'cursor'>
 
-/** More rows than the page holds where there are more, newest first. */
+/** Lists newest first, with at least one row beyond the page if more exist. */
 export async function findWorkspaces(reads: Reader, who: Principal, filters: Filters, page: Page): Promise<WorkspaceRow[]> {
   let rows: WorkspaceRow[] = []
   for (const { name, text, values } of listStatements(who, filters, page)) {
@@ -26,8 +26,8 @@ interface Statement {
 }
 
 /**
- * What is asked, one after the other, until the page is full; the last answers in any case. A prefix of keys is first looked for among
- * the newest workspaces, where one that is common fills the page. One that is rare is read by its index, which has them in another order.
+ * Returns statements to run in order until the page is full; the last one is always complete. A key prefix is first searched in the newest
+ * workspaces, where a common prefix fills the page. A rare one needs its index, which has another order.
  */
 function listStatements(who: Principal, filters: Filters, page: Page): Statement[] {
   const scope = scopeOf(who, filters)
@@ -44,11 +44,11 @@ interface Asked {
 }
 
 /**
- * How many rows a statement reads. Written out, and few: for a parameter PostgreSQL reckons with a tenth of all rows, finds its kept
- * plan dear among many, and plans anew at every call (0.5 ms, more than it then takes to read the page).
+ * Row limits as literals, and few: for a parameter PostgreSQL assumes a tenth of all rows, rejects its cached plan as too costly, and plans
+ * at every call (0.5 ms, longer than reading the page).
  */
 const ROWS_MAX = [11, LIMITS.page.size_default + 1, LIMITS.page.size_max + 1]
-/** Among so many of the newest a prefix is looked for before its index is read. */
+/** Newest workspaces that are searched for a prefix before its index is used. */
 const NEWEST_LOOKED_AT = 1000
 
 function newest(asked: Asked): Statement {
@@ -75,7 +75,7 @@ function allWithPrefix(asked: Asked, prefix: string): Statement {
   return statementOf(asked, end === null ? 'e' : 'r', ids, values)
 }
 
-/** The newest of each project and each combination that is meant. An index has them in order (migration 0010), so no other row is read. */
+/** Reads the newest per project and filter combination. An index has that order (migration 0010), so no other row is read. */
 function branches(asked: Asked, values: Values, rows_max: number): string {
   const { desired_states, lifetimes, purposes } = meant(asked.filters)
   return `(select id from projects p where ${asked.scope.text(values)}) p
@@ -95,7 +95,7 @@ function parameters({ filters, page }: Asked, values: Values): string {
   return page.below === null ? state : `${state} and uuid_send(w.id) < uuid_send(${values.next(page.below)}::uuid)`
 }
 
-/** Each combination of filters is a statement of its own, so that each has its plan. The name is short: PostgreSQL keeps 63 characters. */
+/** Names a statement per filter combination, so that each has its own plan. The name is short: PostgreSQL keeps 63 characters. */
 function statementOf({ scope, filters, page, rows_max }: Asked, kind: string, ids: string, values: Values, more = ''): Statement {
   const { desired_states, lifetimes, purposes } = meant(filters)
   const initials = [desired_states, lifetimes, purposes].map((all) => all.map((each) => each.replace('template_', '').charAt(0)).join(''))
@@ -104,7 +104,6 @@ function statementOf({ scope, filters, page, rows_max }: Asked, kind: string, id
   return { name: `workspaces.list:${name}`, text, values: values.all }
 }
 
-/** The parameters of a statement, numbered as they come. */
 class Values {
   readonly all: unknown[] = []
 
@@ -115,11 +114,11 @@ class Values {
 
 interface Scope {
   name: string
-  /** What holds of `p`, a project. */
+  /** Condition on `p`, a project. */
   text(values: Values): string
 }
 
-/** The projects that are listed; null: none. */
+/** Returns the listed projects; null: none. */
 function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scope | null {
   const organizations = organizationIds(who).filter((id) => organization_id === undefined || id === organization_id)
   if (organizations.length === 0) return null
@@ -132,19 +131,19 @@ function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scop
   return { name: 'gp', text: (values) => `${of_them(values)} and p.id = ${values.next(project_id)}` }
 }
 
-/** The values of the contract that a list means. They are written into its statement, so PostgreSQL knows how many they are. */
+/** Returns the filter values. They are literals in the statement, so that PostgreSQL knows their number. */
 function meant(filters: Filters) {
   const { desired_state, lifetime = 'persistent', purpose = 'standard' } = filters
   const states = desired_state === undefined ? DESIRED_STATES : [desired_state]
   return {
-    // A workspace is deleted exactly when it is desired to be.
+    // A workspace is deleted exactly when its desired state is deleted.
     desired_states: showsDeleted(filters) ? states : states.filter((state) => state !== 'deleted'),
     lifetimes: lifetime === 'any' ? LIFETIMES : [lifetime],
     purposes: purpose === 'any' ? PURPOSES : [purpose],
   }
 }
 
-/** Asking for a state that only deleted ones have means them. */
+/** A filter for a state of deleted workspaces includes them. */
 function showsDeleted({ include_deleted, state, desired_state }: Filters): boolean {
   const of_the_deleted = new Set<string | undefined>(['deleting', 'deleted'])
   return include_deleted === true || of_the_deleted.has(state) || of_the_deleted.has(desired_state)
@@ -161,7 +160,7 @@ function listed(values: readonly string[]): string {
 const SURROGATES = { first: 0xd800, after: 0xe000 }
 const CODE_POINT_MAX = 0x10ffff
 
-/** The first text behind all that start with the prefix, in the order of code points, which is that of their UTF-8; null: there is none. */
+/** Returns the first text after all texts with the prefix, in code point order, which equals UTF-8 order; null: none. */
 export function endOfPrefix(prefix: string): string | null {
   const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0)
   while (points.at(-1) === CODE_POINT_MAX) points.pop()

@@ -24,7 +24,7 @@ export function checkIdlePolicy(policy: string | null | undefined): void {
   throw fail('validation_failed', null, 'The request is not valid', { details: { issues } })
 }
 
-/** What is wrong with an open whatever the key names. */
+/** Checks an open independently of the key's workspace. */
 export function checkOpenBody(body: OpenRequest): void {
   checkKey(body.key)
   checkIdlePolicy(body.idle_policy)
@@ -47,7 +47,7 @@ function notOfFileFirst(field: keyof typeof NOT_OF_FILE_FIRST) {
   })
 }
 
-/** What an open may not ask of a workspace that exists: App, "Open rules" 7, and Berth’s own. */
+/** Rejects an open that an existing workspace cannot satisfy: App, "Open rules" 7, and our own rules. */
 export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseDeleted(row, 'open')
   if (body.mode !== undefined && body.mode !== row.mode) {
@@ -62,12 +62,12 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseSessionIdlePolicy(row.lifetime, body)
 }
 
-/** What a call asks of a workspace that it finds. Inputs are here where the call does not apply them. */
+/** Properties that a call asks of an existing workspace. Inputs are included if the call does not apply them. */
 export type AskedOfFound = {
   [Name in 'template' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds']?: OpenRequest[Name] | undefined
 } & { base?: { slug: string; version: number | null } | undefined }
 
-/** What a call may ask of a workspace that exists, and the workspace does not have: nothing of it is applied. */
+/** Returns requested properties that the existing workspace does not have; none of them is applied. */
 export function ignoredBy(row: WorkspaceRow, asked: AskedOfFound): Ignorable[] {
   const { template, base, caps, inputs, idle_policy, background_seconds } = asked
   const differs: Record<Ignorable, boolean> = {
@@ -87,7 +87,7 @@ interface Named {
   version: number | null
 }
 
-/** A template as an open names it: a slug, or slug@version. */
+/** Parses a template of an open: slug, or slug@version. */
 export function templateNamed(template: string): Named {
   return parseBase(template) ?? { slug: template, version: null }
 }
@@ -101,7 +101,7 @@ export interface NewWorkspaceTerms {
   lifetime: 'persistent' | 'session'
 }
 
-/** What an open of a new key is made from. */
+/** Returns the terms of a new workspace. */
 export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_first }: { file_first: boolean }): NewWorkspaceTerms {
   if (found === null) throw fail('not_found', null, `There is no such template: ${body.template}`)
   if (found.archived_at) throw fail('conflict', 'template_archived', 'The template is archived')
@@ -115,14 +115,13 @@ export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_
   return { version: found.version, lifetime }
 }
 
-/** A version is opened while it is published and not archived. */
+/** A version can be opened while it is published and not archived. */
 function noVersion({ latest_version }: FoundTemplate, { slug, version }: Named) {
   if (latest_version === null) return fail('not_found', null, `There is no such template: ${slug} has no published version`)
   const message = `There is no published version ${version} of ${slug}: the latest is ${latest_version}`
   return fail('not_found', 'version_not_found', message, { details: { latest_version } })
 }
 
-/** App, "Open rules" 8. */
 function checkFileFirst({ layered }: TemplateVersion, is_available: boolean): void {
   if (!is_available) {
     throw fail('validation_failed', 'mode_not_available', 'File-first workspaces are not available here', { details: { field: 'mode' } })

@@ -45,14 +45,14 @@ export async function openWorkspace(call: OpenCall, deps: ApiDeps): Promise<Repl
   return answerOpen(call, deps, outcome)
 }
 
-/** The workspace when it runs and nothing is to be written: the common reopen costs one read. */
+/** Returns the workspace if it is ready and nothing is to be written: the common reopen costs one read. */
 async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
   if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
   const row = await readByKey(deps.reads, project.organization_id, body.key)
   if (row === null || row.deleted_at !== null) return null
   checkExisting(row, call, project)
-  if (row.mode === 'file_first') return null // each open is admitted
+  if (row.mode === 'file_first') return null // each open needs admission
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
@@ -66,12 +66,12 @@ async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, pr
   const is_freed = key.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)
   if (is_freed) return create(key.workspace_id)
   if (row !== null) return reopen(deps, tx, call, row, project)
-  // The tombstone is gone, the key stays used .
+  // The deleted workspace's row is gone, but its key stays used.
   throw key.project_id === project.project_id ? deleted() : notFound('workspace')
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {
-  // A key is unique in the organization; of another project it is not there.
+  // A key is unique in the organization, but other projects must not learn of it.
   if (!maySee(call.who, row) || row.project_id !== project.project_id) throw notFound('workspace')
   checkReopen(row, call.body)
 }
@@ -102,7 +102,7 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
   }
 }
 
-/** App, "Open rules" 3: a running workspace whose start-up failed is not ready. Its tools are served meanwhile. */
+/** App, "Open rules" 3: a running workspace with a failed start-up is not ready, but serves tools during the retry. */
 export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRow, now: Date) {
   if (row.op_id !== null) throw inProgress(row)
   const id = deps.ids.next()
@@ -112,7 +112,7 @@ export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRo
   return { status: 202, operation_id: id, changed: true }
 }
 
-/** Reopening changes nothing (App, "Open rules" 1): what was asked for in vain is named. */
+/** Reopening changes nothing (App, "Open rules" 1); the answer lists ignored properties. */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workedOn>[1]): WorkedOn {
   const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are applied
   return { ...workedOn(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
@@ -122,7 +122,7 @@ async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSetti
   return replaceBinding(tx, row, settings, await withSecretInputs(tx, { ...row, workspace_id: row.id }, settings, given))
 }
 
-/** Of a key that names nothing, or whose ended workspace gave it back. */
+/** Creates a workspace for a new or freed key. */
 async function createFor(
   deps: ApiDeps,
   tx: ChangeTx,
@@ -159,7 +159,7 @@ async function createFor(
   return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
-/** Also of a repeat with the same Idempotency-Key: made afresh from what is there, with a token of its own. */
+/** Also answers a repeat with the same Idempotency-Key, from the current state and with a new token. */
 export async function answerOpen(call: OpenCall, deps: ApiDeps, outcome: Changed, known?: WorkspaceRow): Promise<Reply> {
   return answerStart(call, deps, outcome, known, (started) => started)
 }

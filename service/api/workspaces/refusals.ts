@@ -19,14 +19,14 @@ const MESSAGES: Record<RefusalReason, string> = {
 
 export type Allowed = Exclude<Decision, { kind: 'refuse' }>
 
-/** What comes of a command on this workspace. Throws what its tables refuse. */
+/** Returns the decision on a command. Throws if the state tables refuse it. */
 export function allowed(row: WorkspaceRow, command: Command): Allowed {
   const decision = decide(seen(row), command)
   if (decision.kind === 'refuse') throw refusalOf(decision.reason, row, command)
   return decision
 }
 
-/** The operation that a command begins, where it never joins another. */
+/** Returns the operation of a command that never joins another. */
 export function operateOn(
   row: WorkspaceRow,
   command: 'snapshot' | 'save_as_template' | 'restore' | 'adopt' | 'reset' | 'attach_volume' | 'detach_volume',
@@ -43,24 +43,24 @@ const OF_FORKS: Partial<Record<RefusalReason, string>> = {
   not_forkable: 'Only a fork that is running or suspended can be adopted',
 }
 
-/** That this relative of another workspace can be adopted by it. Throws what its tables refuse. */
+/** Throws unless the state tables allow this workspace to be adopted. */
 export function allowedAsFork(fork: WorkspaceRow): void {
   const decision = decide(seen(fork), 'adopted')
   if (decision.kind === 'refuse') throw refusalOf(decision.reason, fork, 'adopted', OF_FORKS)
 }
 
-/** Throws what no state of this workspace allows. */
+/** Throws if no state of this workspace allows the command. */
 export function refuseAlways(row: WorkspaceRow, command: Command): void {
   const reason = refusedAlways(seen(row), command)
   if (reason !== null) throw refusalOf(reason, row, command)
 }
 
-/** Throws when a workspace is deleted: that wins over what is wrong with the rest of the request. */
+/** Throws if the workspace is deleted, before other problems of the request. */
 export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }
 
-/** Also of a workspace whose tombstone is gone: only its key is left. */
+/** Also for a workspace whose row is gone and only its key remains. */
 export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
@@ -77,7 +77,7 @@ function refusalOf(
     return fail('conflict', reason, message, { details: { mode: row.mode, operation } })
   }
   const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
-  // App, "Reasons": it is retryable while an operation is on its way. A suspended workspace runs after a resume alone.
+  // App, "Reasons": retryable while an operation runs. A suspended workspace runs only after a resume.
   if (active === null) return fail('conflict', reason, message, reason === 'workspace_not_running' ? { retryable: false } : {})
   return fail('conflict', reason, message, {
     operation_id: active.id,
@@ -85,12 +85,12 @@ function refusalOf(
   })
 }
 
-/** What it does at the moment refuses everything that would be an operation. */
+/** Refuses an operation while another one runs. */
 export function inProgress(row: WorkspaceRow): Failure {
   return refusalOf('operation_in_progress', row, 'open')
 }
 
-/** The operation that a joining command answers with. */
+/** Returns the operation that a joining command answers with. */
 export function joined(row: WorkspaceRow): string {
   if (row.op_id === null) throw new Error('only an operation in progress is joined')
   return row.op_id

@@ -23,7 +23,7 @@ export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<
     const decision = allowed(row, call.wait_seconds > 0 ? 'resume_and_wait' : 'resume')
     switch (decision.kind) {
       case 'proceed':
-        // App, "Suspend when idle": a resume cancels it, also one that finds the workspace running.
+        // App, "Suspend when idle": every resume cancels the request, even if the workspace runs.
         if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)
         return workedOn(row, { status: 200, operation_id: null, changed: row.suspend_requested_at !== null })
       case 'join':

@@ -44,18 +44,17 @@ export interface WorkspaceRow extends IdleFacts {
   template_version: number
   template_defaults: TemplateSettings['defaults']
   cell_endpoint: string | null
-  /** The operation that holds it; the columns of it are null together. */
+  /** Operation that holds the workspace. All its columns are null together. */
   op_id: string | null
 }
 
-/** The operation that holds the workspace. */
 export function activeOperation(row: WorkspaceRow): OperationRow | null {
   if (row.op_id === null) return null
   const columns = row as unknown as Record<string, unknown>
   return Object.fromEntries(OPERATION_COLUMNS.map((name) => [name, columns[`op_${name}`]])) as unknown as OperationRow
 }
 
-/** What the tables of commands look at. */
+/** Returns the facts that the state tables use. */
 export function seen(row: WorkspaceRow): Seen {
   return {
     observed_state: row.observed_state,
@@ -74,20 +73,17 @@ function heldBy(row: WorkspaceRow): HeldBy | null {
   return active.kind
 }
 
-/**
- * A machine runs a little before the operation that started it has ended: until then all else that is asked of the workspace is refused, and
- * an open would join.
- */
+/** Returns whether the machine runs and its operation has ended. Until then other commands are refused and an open would join. */
 export function isRunning(row: WorkspaceRow): boolean {
   return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
 }
 
-/** App, "Workspace (view)"; the start-up counts too. */
+/** App, "Workspace (view)"; includes the start-up. */
 export function isReady(row: WorkspaceRow): boolean {
   return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
 }
 
-/** The workspace that it goes back to by forks, or itself: what relatives have in common. */
+/** Returns the root workspace of its forks, or itself; relatives share it. */
 export function familyOf({ id, family_id }: Pick<WorkspaceRow, 'id' | 'family_id'>): string {
   return family_id ?? id
 }

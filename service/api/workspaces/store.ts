@@ -51,7 +51,7 @@ const WORKSPACE_COLUMNS = [
   'deleted_at',
 ] as const
 
-/** A workspace with everything that its view and the rules look at, in one row. */
+/** Reads a workspace with everything for its view and the rules in one row. */
 export const WORKSPACE_TEXT = `select ${WORKSPACE_COLUMNS.map((name) => `w.${name}`).join(', ')},
   t.slug as template_slug, v.version as template_version, v.settings -> 'defaults' as template_defaults,
   c.endpoint as cell_endpoint, ${OPERATION_COLUMNS.map((name) => `o.${name} as op_${name}`).join(', ')}
@@ -74,7 +74,7 @@ export interface KeyRow {
   reusable: boolean
 }
 
-/** Which workspace a key names; it outlives the workspace's row. */
+/** Returns the workspace of a key. The key outlives the workspace's row. */
 export async function readKey(reads: Reader, organization_id: string, key: string): Promise<KeyRow | null> {
   const text = 'select organization_id, project_id, workspace_id, reusable from workspace_keys where organization_id = $1 and key = $2'
   const [row] = await reads.rows<KeyRow>('workspaces.key', text, [organization_id, key])
@@ -88,11 +88,11 @@ export async function readByKey(reads: Reader, organization_id: string, key: str
 }
 
 /**
- * The workspace as it is, kept so until the transaction ends. Locked first and read then, in two statements: one that waits for a
- * lock sees the rows that it joins as they were before.
+ * Locks the workspace until the transaction ends. Locks and reads in two statements: a single statement that waits would see joined rows as
+ * they were before.
  */
 export async function lockWorkspace(tx: Tx, id: string): Promise<WorkspaceRow | null> {
-  // No lock of its key: operations that refer to the row must not wait for it.
+  // Does not lock the key, so that operations referring to the row need not wait.
   await sql`select 1 from workspaces where id = ${id} for no key update`.execute(tx)
   return readWorkspace(readerOf(tx), id)
 }
@@ -105,15 +105,15 @@ export interface TemplateVersion {
 
 export interface FoundTemplate {
   archived_at: Date | null
-  /** The newest that is published and not archived. */
+  /** Newest published version that is not archived. */
   latest_version: number | null
   version: TemplateVersion | null
 }
 
-/** What an open looks at first: who has the key, and what its template is. In one statement, since a caller waits. */
+/** Owner of the key and template of an open, in one statement to save a round trip. */
 export interface Opening {
   key: KeyRow | null
-  /** Of the slug: the organization's own before the platform's; with the published version that is asked for. */
+  /** Prefers the organization's own template over the platform's; includes the requested published version. */
   template: FoundTemplate | null
 }
 
@@ -125,7 +125,7 @@ interface OpeningRow extends KeyRow, TemplateVersion {
   latest_version: number | null
 }
 
-/** @param named version null: the latest that is published. */
+/** @param named version null: the latest published one. */
 export async function readOpening(
   reads: Reader,
   organization_id: string,
@@ -165,13 +165,13 @@ export async function readTemplateVersion(reads: Reader, id: string): Promise<Te
   return row
 }
 
-/** Cells that have been seen since then. */
+/** Returns cells seen since then. */
 export async function listCells(reads: Reader, since: Date): Promise<string[]> {
   const rows = await reads.rows<{ id: string }>('cells.alive', 'select id from cells where seen_at > $1 order by id', [since])
   return rows.map((row) => row.id)
 }
 
-/** The cell with the fewest running workspaces for its memory. */
+/** Returns the cell with the fewest running workspaces for its memory. */
 export async function leastUsedCell(reads: Reader, ids: string[]): Promise<string | null> {
   const [row] = await reads.rows<{ id: string }>(
     'cells.least_used',

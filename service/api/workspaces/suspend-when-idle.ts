@@ -11,7 +11,7 @@ import { allowed, joined } from './refusals.ts'
 import { suspendRequestView, workspaceView } from './view.ts'
 import { writeSuspendRequest } from './write-store.ts'
 
-/** POST /v1/workspaces/{workspace_id}/suspend-when-idle: no operation; the cell's idle clock acts on it. */
+/** POST /v1/workspaces/{workspace_id}/suspend-when-idle: starts no operation; the cell's idle clock acts on the request. */
 export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspendWhenIdle>, deps: ApiDeps): Promise<Reply> {
   const { now, body } = call
   const work = async (tx: ChangeTx): Promise<Requested> => {
@@ -36,7 +36,7 @@ async function requestBody(reads: Reader, worked: Requested) {
   return { workspace: await workspaceBody(reads, worked), operation, suspend_request: worked.suspend_request }
 }
 
-/** DELETE …/suspend-when-idle: in any state, as often as one likes. */
+/** DELETE …/suspend-when-idle: idempotent, in any state. */
 export async function cancelSuspendWhenIdle(call: Call<typeof workspacesCancelSuspendWhenIdle>, deps: ApiDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)

@@ -3,7 +3,6 @@ import { idleRule, nextIdleEnd, pendingSuspend, type PendingSuspend, type IdleRu
 import { operationView } from '../operations/view.ts'
 import { activeOperation, ceilings, isReady, type WorkspaceRow } from './row.ts'
 
-/** Row to wire. */
 export function workspaceView(row: WorkspaceRow): Workspace {
   const active = activeOperation(row)
   return {
@@ -38,7 +37,7 @@ export function workspaceView(row: WorkspaceRow): Workspace {
   }
 }
 
-/** When it would be suspended, and on what that rests. */
+/** Returns the time of the next idle suspend, and its basis. */
 function idleView(row: WorkspaceRow): Workspace['idle'] {
   const is_running = row.observed_state === 'running'
   const asked = is_running ? pendingSuspend(row) : null
@@ -59,7 +58,7 @@ function idleView(row: WorkspaceRow): Workspace['idle'] {
   }
 }
 
-/** A file-first workspace is never suspended, whatever its template says of idleness. */
+/** A file-first workspace is never suspended, whatever its template says. */
 function ruleOf(row: WorkspaceRow): IdleRule {
   return row.mode === 'file_first' ? { policy: 'never', timeout_seconds: null, basis: 'never' } : idleRule(row)
 }

@@ -13,7 +13,7 @@ export async function writeIdlePolicy(tx: ChangeTx, id: string, idle_policy: str
   await tx.updateTable('workspaces').set({ idle_policy, updated_at: now }).where('id', '=', id).execute()
 }
 
-/** null takes the request back. */
+/** null cancels the request. */
 export async function writeSuspendRequest(tx: ChangeTx, id: string, asked: PendingSuspend | null, now: Date): Promise<void> {
   await tx
     .updateTable('workspaces')
@@ -27,7 +27,7 @@ export async function writeSuspendRequest(tx: ChangeTx, id: string, asked: Pendi
     .execute()
 }
 
-/** The workspace has ended in a way that lets its key name another one. */
+/** Makes the key of an ended workspace reusable. */
 export async function freeKey(tx: ChangeTx, workspace_id: string): Promise<void> {
   await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', workspace_id).execute()
 }
