@@ -120,7 +120,7 @@ test('an operator makes an organization, a project and a key, narrows the key an
   assert.deepEqual([listed?.['key_id'], listed?.['organization'], listed?.['project']], [key_id, 'acme', 'web'])
 })
 
-test('plans limit and refuse, and an organization is put on one', async () => {
+test('plans limit and refuse starts, and an organization gets a plan', async () => {
   await using database = await freshDatabase()
   const { url } = database
   await admin(url, 'organization', 'create', 'acme')
@@ -356,7 +356,6 @@ test('two spellings of an address are one person', async () => {
   await assert.rejects(insert('A@Example.com', '01900000-0000-7000-8000-000000000002'), { code: '23505' })
 })
 
-/** Creates an open invoice for one month. */
 async function invoiceOf(db: Db, { clock, ids }: Pick<Context, 'clock' | 'ids'>, month: number): Promise<string> {
   const { organization_id } = await db
     .selectFrom('organizations')

@@ -6,7 +6,6 @@ import { AdminError, type Command, type Context, idOf, organizationOf, show, sub
 import { byOperator } from './operator.ts'
 import { setPlan } from './organizations.ts'
 
-/** Commands for subscriptions and invoices. The operator records payments by hand. */
 export const BILLING_COMMANDS: Record<string, Command> = {
   'subscription list': { synopsis: '[--json]', run: showSubscriptions },
   'subscription set': { synopsis: 'ORGANIZATION PLAN', run: setPlan },

@@ -133,7 +133,6 @@ export async function unlessTaken(what: string, insert: () => Promise<unknown>):
   }
 }
 
-/** Prints rows as JSON or as a table. */
 export function show(output: Output, rows: Record<string, unknown>[], as_json: boolean | undefined): void {
   if (as_json === true) return output.line(JSON.stringify(rows, null, 2))
   const [first] = rows

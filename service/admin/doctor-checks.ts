@@ -25,7 +25,6 @@ const OPERATION_SECONDS_NOTICE = 60
 const OPERATION_SECONDS_MAX = 20 * 60 // 15 minutes of waiting for capacity, and a slow start
 const ATTEMPTS_NOTICE = 3
 
-/** Turns facts into findings. Pure. */
 export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
   return [
     ...ofKernel(facts),
@@ -220,7 +219,7 @@ function ofOperations({ operations }: StoredFacts): Finding[] {
   return [finding('operations', 'ok', `${operations.length} under way, none is slow`)]
 }
 
-/** Operations that wait for capacity, and the resources that are short. */
+/** Counts operations that wait for capacity, per missing resource. */
 export function ofCapacity({ operations }: Pick<StoredFacts, 'operations'>): Finding {
   const waiting = operations.filter(({ state }) => state === 'capacity_pending')
   if (waiting.length === 0) return finding('capacity', 'ok', 'No operation waits for capacity')

@@ -4,7 +4,7 @@ import { ofCapacity, ofDisk } from './doctor-checks.ts'
 
 const GIB = 2 ** 30
 
-test('the doctor says how near the disk of the database is to its reserve', () => {
+test('the doctor compares free disk space with the reserve', () => {
   const level = (free_gib: number) =>
     ofDisk({ data_reserve_bytes: 10 * GIB }, { data_free_bytes: free_gib * GIB, data_bytes: 200 * GIB, host: null }).map(
       ({ check, level }) => `${check} ${level}`,

@@ -12,7 +12,6 @@ export interface CountersRow {
 
 const ROWS_MAX = 50_000
 
-/** Returns the latest counter readings of machines. */
 export async function readCounters(db: Db, since: Date): Promise<CountersRow[]> {
   const { rows } = await sql<CountersRow>`
     select workspace_id, fence, cpu_usec, rx_bytes as received_bytes, tx_bytes as sent_bytes, read_at from usage_counters

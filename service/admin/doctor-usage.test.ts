@@ -31,7 +31,7 @@ test('the doctor confirms that ledger, samples and counters agree, and names the
   assert.deepEqual(await said(), [`wrong entries of ${id}: cpu_seconds is 10 and should be 9 and 1 more${more}`])
 })
 
-test('the doctor says that samples of the day before wait for a cell', async () => {
+test('the doctor reports old samples that no cell has closed', async () => {
   await using world = await createWorld()
   const { workspace_id } = await world.open()
   const stats = { workspace_id, epoch: 1, fence: 7, cpu_usec: 9e6, memory_bytes: 0, disk_bytes: 0, received_bytes: 5, sent_bytes: 6 }

@@ -19,7 +19,6 @@ export interface HostCounters {
 }
 
 export interface UsageFacts extends Reconciled {
-  /** Latest reading of each machine. */
   counters: CountersRow[]
 }
 

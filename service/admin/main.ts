@@ -112,7 +112,6 @@ function run(
   return command.run(argv, { db, output, change, ...at })
 }
 
-/** Finds the command of the first two words; every name has two. */
 function find(argv: string[]): { command: Command; rest: string[] } | undefined {
   const command = COMMANDS[argv.slice(0, 2).join(' ')]
   return command === undefined ? undefined : { command, rest: argv.slice(2) }

@@ -97,7 +97,6 @@ async function showPlans(argv: string[], { db, output }: Context): Promise<void>
   show(output, await listPlans(db), values.json)
 }
 
-/** All limits that a plan may have. */
 const ALL_LIMIT_NAMES = [
   ...LIMIT_NAMES,
   ...VOLUME_LIMIT_NAMES,

@@ -24,7 +24,6 @@ const REFUSALS = [
 const EXHAUSTIONS = [...APP_REASONS.allowance_exhausted, 'none'] as const
 const NAMES = Object.keys(ALLOWANCES) as Allowance[]
 
-/** Commands by which an operator allows or refuses an organization's starts. */
 export const STANDING_COMMANDS: Record<string, Command> = {
   'organization starts': { synopsis: `SLUG ${REFUSALS.join('|')} [--grace-until TIME]`, run: setStarts },
   'organization allowance': {
@@ -97,7 +96,6 @@ function spendCapOf({ 'spend-cap': cap, charges, currency }: SpendCapValues): Al
   return { cap_minor, effective_cap_minor: cap_minor, charges_minor, currency: required(currency, '--currency') }
 }
 
-/** Default end of the billing period. */
 function nextMonth(now: Date): Date {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1))
 }

@@ -5,7 +5,6 @@ import { checkSettings } from './template-settings.ts'
 import { writeTemplateFile } from './template-files/export.ts'
 import { readTemplateFile } from './template-files/import.ts'
 
-/** Commands that move templates between installations as files. */
 export const TEMPLATE_FILE_COMMANDS: Record<string, Command> = {
   'template export': { synopsis: '--slug SLUG --output FILE [--version N] [--organization SLUG]', run: exportVersion },
   'template import': { synopsis: '--input FILE [--slug SLUG] [--organization SLUG]', run: importVersion },

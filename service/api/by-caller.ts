@@ -4,7 +4,6 @@ import type { ApiDeps } from './deps.ts'
 
 export type Changing = Pick<Call, 'who' | 'now' | 'request_id' | 'address'>
 
-/** Returns the caller as actor of an audit record. */
 export function byCaller({ ids }: Pick<ApiDeps, 'ids'>, { who, now, request_id, address }: Changing): By {
   return { actor: { kind: who.type, id: who.id }, ids, now, request_id, source_address: address === '' ? null : address }
 }

@@ -18,7 +18,6 @@ import type { Revocations } from '../core/revocations/revocations.ts'
 import type { PartPlaces } from './template-uploads/places.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
-/** Dependencies of every handler. */
 export interface ApiDeps {
   db: Db
   /** Prepared statements, outside any transaction. */
@@ -34,7 +33,7 @@ export interface ApiDeps {
   /** Whether new workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
   layered_opens: boolean
   file_first: boolean
-  /** Seconds that the answer to a delete waits for the gateway's confirmation. */
+  /** Longest wait of a delete's answer for the cell, in seconds. */
   delete_told_seconds: number
   cursor_keys: KeyRing
   /** Public address of this API, and issuer of tool tokens. */

@@ -44,7 +44,6 @@ export function pageAnswer<Row extends { id: string }, View>(
   return { data: page.map(view), next_cursor: rows.length > limit && last ? cursorAfter(keys, call, last.id) : null }
 }
 
-/** Returns the cursor of the page below this id. */
 export function cursorAfter(keys: KeyRing, call: ListCall, id: string): string {
   const bytes = Buffer.from(id.replaceAll('-', ''), 'hex')
   return Buffer.concat([bytes, keys.sign(MAC_BYTES, boundTo(call), bytes)]).toString('base64url')

@@ -5,7 +5,6 @@ export async function ask(reads: Reader): Promise<void> {
   await reads.rows('ask', 'select 1', [])
 }
 
-/** Returns the newest id of every paged table. */
 export async function newestIds(reads: Reader): Promise<string[]> {
   const newest = ['workspaces', 'operations', 'agent_sessions', 'secrets', 'secret_versions'].map(
     (table) => `(select id from ${table} order by id desc limit 1)`,

@@ -6,7 +6,6 @@ import { createTurns } from './turns.ts'
 const caller = (organization_id: string, signal = new AbortController().signal) =>
   ({ who: { type: 'api_key', id: organization_id, organization_id }, signal }) as unknown as Pick<Call, 'who' | 'signal'>
 
-/** Runs work that ends when the test says so. */
 function works(turns: ReturnType<typeof createTurns>) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()

@@ -31,7 +31,6 @@ export function turnLimits(connections_max: number): TurnLimits {
 
 interface Line {
   running: number
-  /** In order of arrival. */
   waiting: Set<() => void>
 }
 

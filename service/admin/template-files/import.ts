@@ -41,7 +41,6 @@ export async function readTemplateFile(input: string, layers_dir: string): Promi
   }
 }
 
-/** The content of the file is not acceptable. */
 class Refused extends Error {}
 
 async function readManifest(reader: TarReader): Promise<Manifest> {

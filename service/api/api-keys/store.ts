@@ -27,7 +27,6 @@ export async function readKey(reads: Reader, project_id: string, id: string): Pr
   return row ?? null
 }
 
-/** Lists newest first, one row more than the page holds. */
 export function listKeys(reads: Reader, project_id: string, include_revoked: boolean, { below, limit }: Page): Promise<KeyRow[]> {
   const [first, all] = [below === null, include_revoked]
   return reads.rows(

@@ -3,7 +3,6 @@ import type { Reader } from '../../db/reader.ts'
 import { operationBody, type WorkedOn } from '../workspaces/answer-operation.ts'
 import { readAttachments, type AttachmentRow } from './store.ts'
 
-/** Result of a command on an attachment. */
 export interface WorkedOnAttachment extends WorkedOn {
   volume_id: string
 }

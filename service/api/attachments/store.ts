@@ -18,7 +18,6 @@ export interface AttachmentRow {
 
 const COLUMNS = 'id, workspace_id, volume_id, mount_path, mode, place, state, created_at, updated_at'
 
-/** Lists newest first, one row more than the page holds. */
 export function listAttachments(reads: Reader, workspace_id: string, { below, limit }: Page): Promise<AttachmentRow[]> {
   return reads.rows(
     'attachments.of_workspace',

@@ -4,7 +4,6 @@ import type { Principal } from '../../http/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Rejects a caller above its rate. */
 export type CallerRate = (who: Principal) => void
 
 /** Allows a burst of one minute's requests per API key or person, refilled evenly. Each process counts for itself. */

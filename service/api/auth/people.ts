@@ -10,7 +10,6 @@ import { personOfToken } from './store.ts'
 import type { Passwords } from './passwords.ts'
 import type { SignInBounds } from './sign-in-bounds.ts'
 
-/** Dependencies of the sign-in routes. */
 export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
@@ -51,7 +50,6 @@ export function personOf(who: Principal): PersonPrincipal {
   return who
 }
 
-/** Returns the normalized address. */
 export function emailOf(text: string, path = 'email'): string {
   const email = normalizeEmail(text)
   if (email !== null) return email

@@ -13,7 +13,7 @@ export function maySee(who: Principal, owned: Owned): boolean {
   return who.type === 'api_key' ? who.project_id === owned.project_id : isMember(who, owned.organization_id)
 }
 
-/** The same for objects that may belong to the whole organization. */
+/** Null project: the object belongs to the whole organization. */
 export function maySeeScope(
   who: Principal,
   { organization_id, project_id }: { organization_id: string; project_id: string | null },

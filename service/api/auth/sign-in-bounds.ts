@@ -11,9 +11,8 @@ import { fail } from '../../lib/fail.ts'
 export interface SignInBounds {
   /** Does the work unless a limit is reached; only failures (null) count. */
   guess<Found>(email: string, address: string, work: () => Promise<Found | null>): Promise<Found | null>
-  /** The same for a signed-in person, whose limit is not reduced by guesses of others. */
+  /** Counts per session: guesses of others at the account do not count for a signed-in person. */
   guessInSession<Found>(session_id: string, work: () => Promise<Found | null>): Promise<Found | null>
-  /** Rejects a mail request above the limits. */
   mail(email: string, address: string): void
 }
 
@@ -57,7 +56,6 @@ export function createSignInBounds(clock: Clock, limits: SignInLimits = LIMITS.s
   }
 }
 
-/** Counts only failures. */
 async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<Found | null>): Promise<Found | null> {
   const taken = take(wanted)
   let is_wrong = false

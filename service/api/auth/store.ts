@@ -102,7 +102,6 @@ export async function readSession(reads: Reader, id: string): Promise<SessionRow
   return row ?? null
 }
 
-/** Lists valid sessions newest first, one row more than the page holds. */
 export function listSessions(
   reads: Reader,
   person_id: string,

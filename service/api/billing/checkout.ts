@@ -89,7 +89,6 @@ async function makePage(
   return { url, expires_at: expires_at.toISOString() }
 }
 
-/** Builds the account of an organization that has bought nothing yet. */
 const nobody = (organization_id: string, created_at: Date) => ({
   organization_id,
   subscription_id: null,

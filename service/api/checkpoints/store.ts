@@ -22,7 +22,6 @@ const RESTORABLE = "kind not in ('layer', 'parked') and (expires_at is null or e
 const COLUMNS =
   "id, workspace_id, operation_id, kind, label, engine <> '' as memory, size_bytes, disk_bytes, resources, created_at, expires_at"
 
-/** Lists restorable checkpoints newest first, one row more than the page holds. */
 export function listCheckpoints(reads: Reader, workspace_id: string, now: Date, page: Page): Promise<CheckpointRow[]> {
   return reads.rows(
     'checkpoints.of_workspace',

@@ -24,7 +24,6 @@ export interface VersionRow {
   created_at: Date
 }
 
-/** Serializes policy changes of one project. */
 export async function lockProjectEgress(tx: ChangeTx, project_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('egress ' || ${project_id}, 0))`.execute(tx)
 }
@@ -53,7 +52,6 @@ export async function insertEgressVersion(tx: ChangeTx, { policy, by, now, ...sc
 
 const COLUMNS = 'id, version, mode, rules, cidrs, created_by_type, created_by_id, created_at'
 
-/** Lists newest first, one row more than the page holds. */
 export function listEgressVersions(reads: Reader, scope: EgressScope, { below, limit }: Page): Promise<VersionRow[]> {
   const { project_id, workspace_id } = scope
   const of_workspace = workspace_id !== null

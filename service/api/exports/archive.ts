@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { padding, TAR_END, tarHead } from '../../lib/tar-write.ts'
 
-/** Rows of one file, in pages. */
 export interface Source {
   name: string
   about: string

@@ -238,7 +238,6 @@ export function atOneMoment<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T>
 
 const PAGE = 1000
 
-/** Returns the rows in pages. */
 export async function* rowsOf(tx: Tx, { text }: Content, id: string): AsyncGenerator<object[]> {
   await tx.executeQuery(CompiledQuery.raw(`declare content no scroll cursor for ${text}`, [id]))
   for (;;) {

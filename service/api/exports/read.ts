@@ -61,7 +61,6 @@ async function* parts(reads: Reader, row: ExportRow, first: Buffer): AsyncGenera
   if (bytes !== row.size_bytes) throw new Error('the export has gone while it was read')
 }
 
-/** Returns the reason why there is no content. */
 function refusal({ state, failure }: ExportRow): Failure {
   switch (state) {
     case 'queued':

@@ -7,7 +7,6 @@ import type { Database } from '../../db/schema.ts'
 import type { Page } from '../pages.ts'
 
 export type ExportRow = Selectable<Database['exports']>
-/** Owner of an export. */
 export type Whose = { organization_id: string } | { person_id: string }
 
 const COLUMNS =
@@ -150,7 +149,6 @@ export async function dropExports(db: Db, now: Date, created_before: Date): Prom
   return rows.length
 }
 
-/** Deletes a person's own exports. */
 export async function deleteExportsOf(tx: ChangeTx, person_id: string): Promise<void> {
   await tx.deleteFrom('exports').where('organization_id', 'is', null).where('requested_by', '=', person_id).execute()
 }

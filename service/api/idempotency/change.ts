@@ -17,7 +17,6 @@ export type Work<W extends Worked = Worked> = (tx: ChangeTx) => Promise<W>
 /** Builds the body of an answer without a token, from the stored state. */
 export type Render<W extends Worked = Worked> = (reads: Reader, worked: W) => Promise<unknown>
 
-/** An outcome and its source. */
 export interface Changed extends Outcome {
   /** Whether this call changed something and wrote an audit record. */
   recorded: boolean

@@ -9,7 +9,6 @@ import type { Page } from '../pages.ts'
 
 export type InvitationRow = Selectable<Database['invitations']>
 
-/** Lists open invitations newest first, one row more than the page holds. */
 export function listInvitations(reads: Reader, organization_id: string, now: Date, { below, limit }: Page): Promise<InvitationRow[]> {
   const first = below === null
   return reads.rows(
@@ -76,7 +75,6 @@ export function lockInvitation(tx: ChangeTx, organization_id: string, id: string
     .executeTakeFirst()
 }
 
-/** Returns when its last mail was requested. */
 export async function lastMailed(tx: ChangeTx, invitation_id: string): Promise<Date | null> {
   const row = await tx
     .selectFrom('mails')
@@ -113,7 +111,6 @@ export function takeInvitation(
     .executeTakeFirst()
 }
 
-/** Deletes invitations that ended before then. */
 export async function forgetInvitations(db: Db, ended_before: Date): Promise<number> {
   return deleteOld(db, 'invitations', sql`created_at < ${ended_before} and coalesce(accepted_at, revoked_at, expires_at) < ${ended_before}`)
 }

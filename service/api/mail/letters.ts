@@ -2,14 +2,12 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { AlertSubject } from '../../../contract/schemas/spend.ts'
 import type { MailKind } from '../../../contract/states/mail.ts'
 
-/** A plain-text mail of a line or two. */
 export interface Letter {
   to: string
   subject: string
   text: string
 }
 
-/** Values for a letter's text. */
 export interface LetterFacts {
   base_url: string
   token?: string
@@ -20,7 +18,6 @@ export interface LetterFacts {
 
 interface Words {
   subject: string
-  /** Lines without the link. */
   lines: string[]
   /** Page of the link, and the route that accepts its token. */
   link?: { page: string; route: string; until: string }

@@ -83,7 +83,6 @@ export async function giveEmailToken(db: Db, token: Parameters<typeof insertEmai
   await db.transaction().execute((tx) => insertEmailToken(tx, token))
 }
 
-/** Deletes ended mails and expired tokens. */
 export async function forgetMails(db: Db, ended_before: Date): Promise<void> {
   await deleteOld(db, 'mails', sql`created_at < ${ended_before} and (sent_at is not null or given_up_at is not null)`)
   await deleteOld(db, 'email_tokens', sql`expires_at < ${ended_before}`)

@@ -19,7 +19,6 @@ export async function readMember(reads: Reader, organization_id: string, person_
   return row ?? null
 }
 
-/** Lists newest person first, one row more than the page holds. */
 export function listMembers(reads: Reader, organization_id: string, { below, limit }: Page): Promise<MemberRow[]> {
   const first = below === null
   return reads.rows(

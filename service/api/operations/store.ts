@@ -19,7 +19,6 @@ export async function newestOperation(reads: Reader, workspace_id: string): Prom
 
 type Filter = { state?: string; kind?: string }
 
-/** Lists newest first, one row more than the page holds. */
 export function listOperations(reads: Reader, workspace_id: string, filter: Filter, page: Page): Promise<OperationRow[]> {
   const filtered = filter.state !== undefined || filter.kind !== undefined
   const { name, text, values } = (filtered ? ofKindsAndStates : ofWorkspace)(workspace_id, filter, page)

@@ -4,7 +4,6 @@ import type { Listener } from '../../db/listen.ts'
 import { readOperation } from './store.ts'
 import type { OperationRow } from './view.ts'
 
-/** Calls that wait for an operation to progress. */
 export interface Waits {
   /**
    * Waits until `enough` accepts the operation, the time is over, or the caller disconnects.

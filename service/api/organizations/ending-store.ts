@@ -74,7 +74,6 @@ export async function succeed(tx: ChangeTx, operation_id: string, result: object
   return numUpdatedRows === 1n
 }
 
-/** Returns counts for the operation's result. */
 export async function countEnded(tx: Tx, organization_id: string): Promise<{ workspaces: number; volumes: number; secrets: number }> {
   const { rows } = await sql<{ workspaces: number; volumes: number; secrets: number }>`select
     (select count(*)::int from workspaces where organization_id = ${organization_id}) as workspaces,

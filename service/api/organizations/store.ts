@@ -8,7 +8,6 @@ export interface OrganizationRow {
   created_at: Date
 }
 
-/** Lists the given organizations newest first, one row more than the page holds. */
 export function listOrganizations(reads: Reader, ids: string[], page: Page): Promise<OrganizationRow[]> {
   return reads.rows(
     'organizations.by_ids',

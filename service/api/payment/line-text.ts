@@ -1,6 +1,5 @@
 import type { InvoiceLine } from '../../../contract/schemas/billing.ts'
 
-/** Returns an invoice line's text. Pure. */
 export function lineText({ kind, plan, allowance, units }: InvoiceLine): string {
   switch (kind) {
     case 'plan':

@@ -52,7 +52,6 @@ export async function takeSubscriptions(db: Db, now: Date, look_at: Date, limit:
   return rows.map(({ subscription_id }) => subscription_id)
 }
 
-/** Returns the organization's plan, from which the subscription is named. */
 export function findPlanOf(db: Db, subscription_id: string): Promise<{ slug: string; name: string } | undefined> {
   return db
     .selectFrom('payment_accounts as a')
@@ -150,7 +149,6 @@ export async function endEvent(
   await db.updateTable('payment_events').set(change).where('id', '=', id).where('tries', '=', tries).execute()
 }
 
-/** An invoice with its id at the service. */
 export interface InvoiceThere {
   remote_id: string | null
   pushed_at: Date | null
@@ -219,7 +217,6 @@ export async function keepRemote(db: Db, invoice_id: string, remote_id: string):
   await db.updateTable('payment_invoices').set({ remote_id, settled_at: null }).where('invoice_id', '=', invoice_id).execute()
 }
 
-/** Marks the remote copy as ended. */
 export async function settleInvoice(db: Db, invoice_id: string, now: Date): Promise<void> {
   await db.updateTable('payment_invoices').set({ settled_at: now, last_error: null }).where('invoice_id', '=', invoice_id).execute()
 }

@@ -28,7 +28,6 @@ const COLUMNS = `p.id, p.slug, p.name, p.currency, p.price_minor, p.cpu_hour_min
   p.memory_mib, p.disk_gib, p.cpu_hours, p.ram_gib_hours, p.shared_volumes_max, p.shared_volume_gib_max,
   p.volume_attachments_per_workspace, p.concurrent_template_builds, p.missing_limits, p.missing_volume_limits`
 
-/** Returns listed plans, cheapest first. */
 export function listPlans(reads: Reader): Promise<PlanRow[]> {
   return reads.rows(
     'plans.listed',

@@ -1,7 +1,6 @@
 import { ENTITLEMENTS, type Entitlement, type PlanView } from '../../../contract/schemas/plans.ts'
 import type { PlanRow } from './store.ts'
 
-/** Returns every entitlement as value, unlimited or missing. */
 export function entitlementsOf(row: PlanRow): Entitlement[] {
   const missing = new Set([...row.missing_limits, ...row.missing_volume_limits])
   return ENTITLEMENTS.map((name) => {

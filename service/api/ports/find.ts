@@ -21,7 +21,6 @@ export async function lockPort(tx: ChangeTx, call: PortCall): Promise<{ workspac
   return { workspace, port: await readPort(readerOf(tx), workspace.id, call.params.port) }
 }
 
-/** The same for a port that must be exposed. */
 export async function lockExposed(tx: ChangeTx, call: PortCall): Promise<{ workspace: WorkspaceRow; port: PortRow }> {
   const { workspace, port } = await lockPort(tx, call)
   if (port === null) throw notFound('port')

@@ -24,7 +24,6 @@ export async function readPort(reads: Reader, workspace_id: string, port: number
   return row ?? null
 }
 
-/** Lists newest first, one row more than the page holds. */
 export function listPorts(reads: Reader, workspace_id: string, { below, limit }: Page): Promise<PortRow[]> {
   return reads.rows(
     below === null ? 'ports.of_workspace' : 'ports.of_workspace:b',

@@ -11,12 +11,10 @@ interface SecretCall {
   params: { secret_id: string }
 }
 
-/** Returns the call's secret if its principal may know of it. */
 export async function findSecret(deps: Pick<ApiDeps, 'reads'>, call: SecretCall): Promise<SecretRow> {
   return visible(call.who, await readSecret(deps.reads, call.params.secret_id))
 }
 
-/** The same, locked for a change. */
 export async function lockSecretForChange(tx: ChangeTx, call: SecretCall): Promise<SecretRow> {
   return visible(call.who, await lockSecret(tx, call.params.secret_id))
 }

@@ -30,7 +30,6 @@ export async function readSecret(reads: Reader, id: string): Promise<SecretRow |
   return row ?? null
 }
 
-/** Locks the secret for a change. */
 export async function lockSecret(tx: Tx, id: string): Promise<SecretRow | null> {
   await sql`select 1 from secrets where id = ${id} for no key update`.execute(tx)
   return readSecret(readerOf(tx), id)
@@ -43,10 +42,8 @@ export async function takeRotation(tx: Tx, id: string): Promise<boolean> {
   return rows[0]?.taken === true
 }
 
-/** Secrets of one project, or of the organization itself. */
 export type SecretScope = { project_id: string } | { organization_id: string }
 
-/** Lists newest first, one row more than the page holds. */
 export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: boolean, page: Page): Promise<SecretRow[]> {
   const { below, limit } = page
   const of_project = 'project_id' in scope
@@ -60,7 +57,6 @@ export function listSecrets(reads: Reader, scope: SecretScope, include_deleted: 
   )
 }
 
-/** Serializes creates of secrets in an organization. */
 export async function lockSecrets(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`secrets of ${organization_id}`}, 0))`.execute(tx)
 }
@@ -169,7 +165,6 @@ export interface VersionRow {
   erased_at: Date | null
 }
 
-/** Lists newest first, one row more than the page holds. */
 export function listVersions(reads: Reader, secret_id: string, { below, limit }: Page): Promise<VersionRow[]> {
   return reads.rows(
     below === null ? 'secret_versions.of_secret' : 'secret_versions.of_secret:b',
@@ -179,7 +174,6 @@ export function listVersions(reads: Reader, secret_id: string, { below, limit }:
   )
 }
 
-/** Returns the ids that are no workspace of the scope. */
 export function unknownWorkspaces(reads: Reader, scope: SecretScope, ids: readonly string[]): Promise<{ id: string }[]> {
   const of_project = 'project_id' in scope
   return reads.rows(
@@ -190,7 +184,6 @@ export function unknownWorkspaces(reads: Reader, scope: SecretScope, ids: readon
   )
 }
 
-/** Returns the ids that are no project of the organization. */
 export function unknownProjects(reads: Reader, organization_id: string, ids: readonly string[]): Promise<{ id: string }[]> {
   return reads.rows(
     'secrets.unknown_projects',
@@ -204,7 +197,6 @@ interface BoundWorkspace {
   project_id: string
 }
 
-/** Replaces the bound names. */
 export async function writeBinding(tx: ChangeTx, { id, project_id }: BoundWorkspace, names: readonly string[]): Promise<void> {
   await tx.deleteFrom('workspace_secrets').where('workspace_id', '=', id).execute()
   if (names.length === 0) return
@@ -214,7 +206,6 @@ export async function writeBinding(tx: ChangeTx, { id, project_id }: BoundWorksp
     .execute()
 }
 
-/** Copies the bound names of another workspace of the project. */
 export async function copyBinding(tx: ChangeTx, from: string, { id, project_id }: BoundWorkspace): Promise<void> {
   await sql`insert into workspace_secrets (workspace_id, project_id, name)
     select ${id}, ${project_id}, name from workspace_secrets where workspace_id = ${from}`.execute(tx)

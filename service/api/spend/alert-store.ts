@@ -28,7 +28,6 @@ export async function writeThresholds(tx: ChangeTx, settings: Insertable<Databas
     .execute()
 }
 
-/** Returns organizations with unsent alerts. */
 export async function findWaitingAlerts(db: Db, organizations_max: number): Promise<string[]> {
   const { rows } = await sql<{ organization_id: string }>`
     select organization_id from spend_alerts where mailed_at is null group by 1 order by min(reached_at) limit ${organizations_max}`.execute(

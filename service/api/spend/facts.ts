@@ -7,7 +7,6 @@ import { readUsageTotals } from '../../core/usage/store.ts'
 import type { Reader } from '../../db/reader.ts'
 import { notFound } from '../auth/scope.ts'
 
-/** Reads all inputs of an organization's charges in the current billing period. */
 export async function readSpendFacts(reads: Reader, organization_id: string, now: Date): Promise<SpendFacts & { row: SpendRow }> {
   const period = periodOf(now)
   const [row, used, grants] = await Promise.all([

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 
-/** Serializes changes of an organization's spend policy. */
 export async function lockSpendPolicy(tx: ChangeTx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('spend ' || ${organization_id}, 0))`.execute(tx)
 }

@@ -37,7 +37,6 @@ export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<vo
   })
 }
 
-/** A caller's description of the template. */
 export type NamedTemplate = Omit<NewTemplate, 'id' | 'project_id'>
 
 /**
@@ -69,7 +68,6 @@ export async function refuseManyBuilds(tx: ChangeTx, organization_id: string): P
   if (refused !== null) throw refused
 }
 
-/** Inserts a build and its operation. */
 export async function beginBuild(
   { ids }: Ids,
   tx: ChangeTx,

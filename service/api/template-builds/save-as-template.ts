@@ -77,7 +77,6 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: SaveCall, row: Workspace
   return { ...begun, capture_id }
 }
 
-/** Builds {operation, build} of a started build. */
 export async function startedBody(reads: Reader, begun: Begun) {
   const capture = begun.capture_id === null ? null : await readOperation(reads, begun.capture_id)
   return { operation: capture === null ? null : operationView(capture), build: await buildBody(reads, begun) }

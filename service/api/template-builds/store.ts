@@ -35,7 +35,6 @@ export async function readBuild(reads: Reader, id: string): Promise<BuildRow | n
   return row ?? null
 }
 
-/** A part of a log, and its offset. */
 export interface LogPiece {
   start_byte: number
   text: string
@@ -112,7 +111,6 @@ export interface LockedTemplate {
   archived_at: Date | null
 }
 
-/** Locks the template of that slug, made if missing. */
 export async function lockOrMakeTemplate(tx: ChangeTx, template: NewTemplate): Promise<LockedTemplate> {
   await tx
     .insertInto('templates')

@@ -9,7 +9,7 @@ import { answerEnding, DRAFT_DISCARDED, endForGood } from '../workspaces/delete.
 import { findDraft } from './find.ts'
 import { refuseDuringBuild } from './publish.ts'
 
-/** DELETE …/draft: deletes its workspace. A concurrent publish must finish first. */
+/** DELETE …/draft: deletes its workspace. Refused while a version is built from the draft. */
 export async function discardDraft(
   call: Call<typeof draftsDiscard> | Call<typeof draftsDiscardOfOrganization>,
   deps: ApiDeps,

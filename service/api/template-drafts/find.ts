@@ -28,7 +28,6 @@ export interface LockedDraft {
   workspace: WorkspaceRow
 }
 
-/** Locks the draft with its workspace. */
 export async function lockDraft(tx: ChangeTx, call: DraftCall): Promise<LockedDraft> {
   const { workspace_id } = await findDraft(readerOf(tx), call)
   const workspace = await lockWorkspace(tx, workspace_id)

@@ -70,7 +70,6 @@ export async function markDiscarded(tx: ChangeTx, workspace_id: string, now: Dat
     .executeTakeFirst()
 }
 
-/** Returns unfinished builds of a draft. */
 export function listOpenBuilds(reads: Reader, workspace_id: string): Promise<{ id: string; operation_id: string }[]> {
   return reads.rows(
     'drafts.open_builds',
@@ -92,7 +91,6 @@ export async function listLiveInstances(reads: Reader, draft_id: string): Promis
   return rows.map(({ id }) => id)
 }
 
-/** Lists test instances of a draft newest first, one row more than the page holds. */
 export function listInstances(reads: Reader, draft_id: string, include_ended: boolean, page: Page): Promise<WorkspaceRow[]> {
   return reads.rows(
     'drafts.instances',
@@ -120,7 +118,6 @@ const STATE = `select s.id, s.label, c.id as checkpoint_id, s.operation_id, c.di
   from template_draft_states s join template_drafts d on d.id = s.draft_id
   join checkpoints c on c.workspace_id = d.workspace_id and c.operation_id = s.operation_id and c.kind = 'layer' and c.deleted_at is null`
 
-/** Lists newest first, one row more than the page holds. */
 export function listStates(reads: Reader, draft_id: string, page: Page): Promise<StateRow[]> {
   return reads.rows(
     'draft_states.list',

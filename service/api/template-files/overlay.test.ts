@@ -34,7 +34,6 @@ function layersOf(layers: Record<string, string[]>): Load {
   return async (places) => places.map(({ layer, path }) => directories.get(`${layer} ${path}`) ?? null)
 }
 
-/** Returns every visible path, files with their text. */
 async function seenIn(layers: Record<string, string[]>): Promise<string[]> {
   const overlay = new Overlay(Object.keys(layers), layersOf(layers))
   const all: string[] = []

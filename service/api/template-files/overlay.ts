@@ -42,7 +42,6 @@ export class Overlay {
     return seen
   }
 
-  /** Returns the visible entry of a name; null: none. */
   async lookUp(places: readonly Place[], name: string): Promise<Seen | null> {
     return this.child(places, await this.load(places), name)
   }

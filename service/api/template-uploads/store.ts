@@ -104,7 +104,6 @@ export async function dropOldUploads(db: Db, before: { unfinished: Date; unused:
   return rows.map(({ id }) => id)
 }
 
-/** Returns the ids that have a row. */
 export async function knownUploads(db: Db, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()
   const rows = await db

@@ -34,7 +34,6 @@ export async function findVersion(reads: Reader, template: TemplateRow, version:
   return row
 }
 
-/** Rejects new uses of an archived template. */
 export function refuseArchived({ archived_at }: TemplateRow): void {
   if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
 }

@@ -54,10 +54,8 @@ export function answerTestInstance(call: TestCall, deps: ApiDeps, outcome: Chang
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 
-/** Subject of a test instance. */
 export interface Tried {
   project: Owned
-  /** Slug of the tested template. */
   slug: string
   version: Pick<VersionRow, 'id' | 'layered' | 'settings'>
   origin: Origin
@@ -95,7 +93,6 @@ export function ownKey(kind: 'draft' | 'test', slug: string): string {
 
 type Own = Pick<Creation, 'key' | 'freed' | 'lifetime' | 'purpose' | 'origin' | 'draft_state_id' | 'state_layers' | 'cell_id'>
 
-/** Creates a workspace for work on a template. */
 export async function createOwn(
   deps: ApiDeps,
   tx: ChangeTx,

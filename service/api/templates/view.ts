@@ -16,7 +16,6 @@ export function versionView({ layered, captures, created_at, published_at, archi
   }
 }
 
-/** Returns the best state of the version's captures on any host. */
 function warmOf(captures: VersionRow['captures']): WarmVersion {
   const has = (...states: string[]) => captures.some(({ state }) => states.includes(state))
   if (has('ready')) return { state: 'ready', error: null }

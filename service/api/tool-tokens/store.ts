@@ -84,7 +84,6 @@ export async function forgetBudgets(db: Db, used_before: Date): Promise<number> 
   return deleteOld(db, 'rate_buckets', sql`updated_at < ${used_before}`)
 }
 
-/** Returns the seconds until the budget refills. */
 export async function budgetSeconds(reads: Reader, session: NewAgentSession): Promise<number> {
   const [row] = await reads.rows<{ updated_at: Date }>('tool_tokens.budget', 'select updated_at from rate_buckets where name = $1', [
     budgetName(session),
@@ -97,7 +96,6 @@ function budgetName(session: NewAgentSession): string {
   return `tool_tokens:${session.principal_type}:${session.principal_id}`
 }
 
-/** Lists newest first, one row more than the page holds. */
 export function listAgentSessions(reads: Reader, workspace_id: string, page: Page): Promise<AgentSessionRow[]> {
   const { below, limit } = page
   return reads.rows(

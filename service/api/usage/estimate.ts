@@ -51,7 +51,6 @@ export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<Usa
   }
 }
 
-/** Returns the meter units that the workspace would add to each allowance. */
 function unitsOf(
   { cpu_millis = 0, memory_mib = 0, hours = Infinity }: Asked,
   hours_left: number,

@@ -6,7 +6,6 @@ import type { ApiDeps } from '../deps.ts'
 
 const HOUR_MS = 3600_000
 
-/** Returns the time up to which counters were read, and up to which hours are final. */
 export async function measurementOf(
   { reads }: Pick<ApiDeps, 'reads'>,
   organization_id: string,

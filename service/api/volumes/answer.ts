@@ -6,7 +6,6 @@ import { operationView } from '../operations/view.ts'
 import { readVolume } from './store.ts'
 import { volumeView } from './view.ts'
 
-/** Result of a command on a volume. */
 export interface WorkedOnVolume extends Worked {
   volume_id: string
   operation_id: string

@@ -41,7 +41,6 @@ function wrongWith(path: string): string | null {
 
 const NAME_BYTES_MAX = 255
 
-/** Returns whether one path is at or below the other. */
 export function conflicts(a: string, b: string): boolean {
   return isAtOrBelow(a, b) || isAtOrBelow(b, a)
 }

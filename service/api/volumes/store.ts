@@ -55,7 +55,6 @@ export interface ListedVolumes {
   include_deleted: boolean
 }
 
-/** Lists newest first, one row more than the page holds. */
 export function listVolumes(reads: Reader, of: ListedVolumes, { below, limit }: Page): Promise<VolumeRow[]> {
   const { project_id, organization_id, include_org_shared, include_deleted } = of
   const where = [
@@ -132,7 +131,6 @@ export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date)
   await cancelOperation(tx, creation, now, 'The volume was deleted')
 }
 
-/** Returns the volume's latest operation of that kind. */
 export async function lastVolumeOperation(
   reads: Reader,
   volume_id: string,

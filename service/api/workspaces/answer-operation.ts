@@ -6,7 +6,6 @@ import { operationView } from '../operations/view.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 
-/** Audit target of a change of a workspace. */
 export function workspaceSubject(
   { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   details: NonNullable<Subject['details']> = {},
@@ -14,7 +13,6 @@ export function workspaceSubject(
   return { kind: 'workspace', id, organization_id, project_id, details }
 }
 
-/** Result of a command on a workspace. */
 export interface WorkedOn extends Worked {
   workspace_id: string
 }

@@ -5,7 +5,6 @@ import { leastUsedCell, listCells } from './store.ts'
 const CELL_ALIVE_MS = 60_000
 const KNOWN_MS = 1000
 
-/** Chooses the cell of a new workspace. */
 export interface Cells {
   /**
    * null if no cell is alive: the first one to come takes unplaced workspaces. Uses the caller's connection, because a transaction that

@@ -25,7 +25,6 @@ type Given =
   | 'draft_state_id'
   | 'state_layers'
 
-/** A workspace to be created by any route. */
 export interface Creation extends Pick<NewWorkspace, Given> {
   project: Owned
   version: TemplateVersion

@@ -7,7 +7,6 @@ import { freeKey } from './write-store.ts'
 
 export interface Ending {
   ended_reason: string | null
-  /** Input of the delete operation. */
   input: Record<string, unknown>
 }
 

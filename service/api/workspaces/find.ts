@@ -13,19 +13,18 @@ interface WorkspaceCall {
   params: { workspace_id: string }
 }
 
-/** Returns the call's workspace if its principal may know of it. */
 export async function findWorkspace(deps: ApiDeps, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await readWorkspace(deps.reads, call.params.workspace_id))
 }
 
-/** The same, locked for a change. The pipeline has already checked the route's permission. */
+/** Locks the call's workspace for a change. The pipeline has already checked the route's permission. */
 export async function lockForChange(tx: Tx, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await lockWorkspace(tx, call.params.workspace_id))
 }
 
 /**
- * The same, with its active operation locked first, so that the operation cannot progress before this transaction ends. Lock order:
- * operation, then workspace (cell/operations/store.ts).
+ * Locks the active operation and then the workspace (lock order: cell/operations/store.ts), so that the operation cannot progress before
+ * this transaction ends.
  */
 export async function lockWithOperation(tx: ChangeTx, call: WorkspaceCall): Promise<WorkspaceRow> {
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))

@@ -44,8 +44,8 @@ interface Asked {
 }
 
 /**
- * Row limits as literals, and few: for a parameter PostgreSQL assumes a tenth of all rows, rejects its cached plan as too costly, and plans
- * at every call (0.5 ms, longer than reading the page).
+ * Row limits as literals, and few. For a parameter PostgreSQL assumes a tenth of all rows and rejects its cached plan as too costly.
+ * Planning at every call takes 0.5 ms, longer than reading the page.
  */
 const ROWS_MAX = [11, LIMITS.page.size_default + 1, LIMITS.page.size_max + 1]
 /** Newest workspaces that are searched for a prefix before its index is used. */

@@ -101,7 +101,6 @@ export interface NewWorkspaceTerms {
   lifetime: 'persistent' | 'session'
 }
 
-/** Returns the terms of a new workspace. */
 export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_first }: { file_first: boolean }): NewWorkspaceTerms {
   if (found === null) throw fail('not_found', null, `There is no such template: ${body.template}`)
   if (found.archived_at) throw fail('conflict', 'template_archived', 'The template is archived')

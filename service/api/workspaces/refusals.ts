@@ -90,7 +90,6 @@ export function inProgress(row: WorkspaceRow): Failure {
   return refusalOf('operation_in_progress', row, 'open')
 }
 
-/** Returns the operation that a joining command answers with. */
 export function joined(row: WorkspaceRow): string {
   if (row.op_id === null) throw new Error('only an operation in progress is joined')
   return row.op_id

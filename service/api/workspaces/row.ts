@@ -54,7 +54,6 @@ export function activeOperation(row: WorkspaceRow): OperationRow | null {
   return Object.fromEntries(OPERATION_COLUMNS.map((name) => [name, columns[`op_${name}`]])) as unknown as OperationRow
 }
 
-/** Returns the facts that the state tables use. */
 export function seen(row: WorkspaceRow): Seen {
   return {
     observed_state: row.observed_state,

@@ -51,7 +51,6 @@ const WORKSPACE_COLUMNS = [
   'deleted_at',
 ] as const
 
-/** Reads a workspace with everything for its view and the rules in one row. */
 export const WORKSPACE_TEXT = `select ${WORKSPACE_COLUMNS.map((name) => `w.${name}`).join(', ')},
   t.slug as template_slug, v.version as template_version, v.settings -> 'defaults' as template_defaults,
   c.endpoint as cell_endpoint, ${OPERATION_COLUMNS.map((name) => `o.${name} as op_${name}`).join(', ')}
@@ -165,7 +164,6 @@ export async function readTemplateVersion(reads: Reader, id: string): Promise<Te
   return row
 }
 
-/** Returns cells seen since then. */
 export async function listCells(reads: Reader, since: Date): Promise<string[]> {
   const rows = await reads.rows<{ id: string }>('cells.alive', 'select id from cells where seen_at > $1 order by id', [since])
   return rows.map((row) => row.id)
