@@ -1,4 +1,4 @@
-/** Poller. */
+/** Calls one function in an interval and on demand. */
 export interface Looking {
   /** Polls now, or again after a pass in progress. */
   poke(): void
