@@ -47,7 +47,7 @@ export interface Started {
  * Answers 200 with a token if the workspace is ready, else 202 with the operation, after the wait that the caller asked for (App, "Open
  * rules" 4). A resume needs only a running workspace, because one with a failed start-up still serves tools.
  * A repeat of a 200 is 200 while the workspace is still ready, later 202: after a 200 the caller calls tools.
- * @param beside further fields of the body.
+ * @param more further fields of the body.
  */
 export async function answerStart(
   call: StartCall,
@@ -55,7 +55,7 @@ export async function answerStart(
   outcome: Changed,
   known: WorkspaceRow | undefined,
   accepted: (started: Started) => Partial<Started>,
-  beside: object = {},
+  more: object = {},
 ): Promise<Reply> {
   const { operation, waited } = await operationOf(call, deps, outcome)
   const row = known ?? (outcome.workspace_id === null ? null : await readWorkspace(deps.reads, outcome.workspace_id))
@@ -69,14 +69,14 @@ export async function answerStart(
   const is_success = is_there && (was_success || (waited && operation?.state === 'succeeded'))
   if (!is_success) {
     const last = operation === null && was_success ? await newestOperation(deps.reads, row.id) : null
-    const body = { ...beside, ...accepted({ ...started, operation: last === null ? operation : operationView(last), tool_token: null }) }
+    const body = { ...more, ...accepted({ ...started, operation: last === null ? operation : operationView(last), tool_token: null }) }
     return { status: 202, body, headers }
   }
   if (!was_success && hasKey(call)) await keepStatus(deps.db, call, 200)
   return {
     status: 200,
     body: {
-      ...beside,
+      ...more,
       ...started,
       tool_token: await mintTokenOrNull(deps, row, wish(call, row), outcome.recorded ? null : byCaller(deps, call)),
     },
