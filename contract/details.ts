@@ -5,7 +5,7 @@ import { DISK_LAYOUTS, LIFETIMES, MODES } from './schemas/workspaces.ts'
 import { EGRESS_MODES } from './egress/policy.ts'
 import { EgressRules } from './schemas/egress.ts'
 import { Issue } from './schemas/error.ts'
-import { Nullable, Timestamp, Uuid, Word } from './schemas/common.ts'
+import { Nullable, Timestamp, Uuid, Enum } from './schemas/common.ts'
 import { ATTACHMENT_MODES, ATTACHMENT_STATES } from './states/volume.ts'
 import { TOOLS } from './tools.ts'
 
@@ -14,15 +14,15 @@ const names = Optional(List(Text(), { description: 'Those that are refused' }))
 const name = Optional(Text({ description: 'Of the secret whose name is a variable of another origin' }))
 const field = Optional(Text({ description: 'The property, parameter or header that is refused' }))
 const issues = Optional(List(Issue))
-const tools = () => List(Word(TOOLS))
+const tools = () => List(Enum(TOOLS))
 const max_bytes = Optional(Integer({ description: 'What it may have at most' }))
 const ACTIVE = {
   active_operation_id: Optional(Uuid()),
-  active_operation_kind: Optional(Word(OPERATION_KINDS)),
+  active_operation_kind: Optional(Enum(OPERATION_KINDS)),
 }
 const ALLOWANCE = {
-  allowance: Word(['cpu_hours', 'ram_gib_hours']),
-  meter: Word(['cpu_seconds', 'memory_gib_seconds']),
+  allowance: Enum(['cpu_hours', 'ram_gib_hours']),
+  meter: Enum(['cpu_seconds', 'memory_gib_seconds']),
   unit: Text(),
   used: Type.Number(),
   included: Type.Number(),
@@ -49,14 +49,14 @@ const STARTS = {
 }
 /** The answer of an agent was lost: the id of the session that may have started. */
 const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
-const mode = Optional(Word(MODES))
+const mode = Optional(Enum(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
 
 const ATTACHED = Type.Object({
   workspace_id: Uuid(),
   mount_path: Text(),
-  mode: Word(ATTACHMENT_MODES),
-  state: Word(ATTACHMENT_STATES),
+  mode: Enum(ATTACHMENT_MODES),
+  state: Enum(ATTACHMENT_STATES),
 })
 
 const STDIN = { stdin_offset: Optional(Integer({ description: 'How many bytes were taken: what comes next has this offset' })) }
@@ -88,9 +88,9 @@ export const DETAILS = {
     'conflict/operation_in_progress': ACTIVE,
     'conflict/workspace_not_running': ACTIVE,
     'conflict/not_supported_for_mode': OTHER_MODE,
-    'conflict/mode_mismatch': { mode: Word(MODES), requested_mode: Word(MODES) },
-    'conflict/layout_unsupported': { disk_layouts: List(Word(DISK_LAYOUTS), { description: 'That the template version has' }) },
-    'conflict/lifetime_mismatch': { lifetime: Word(LIFETIMES), requested_lifetime: Word(LIFETIMES) },
+    'conflict/mode_mismatch': { mode: Enum(MODES), requested_mode: Enum(MODES) },
+    'conflict/layout_unsupported': { disk_layouts: List(Enum(DISK_LAYOUTS), { description: 'That the template version has' }) },
+    'conflict/lifetime_mismatch': { lifetime: Enum(LIFETIMES), requested_lifetime: Enum(LIFETIMES) },
     'conflict/key_in_use': { key: Text() },
     'conflict/draft_exists': { workspace_id: Uuid() },
     'conflict/draft_stale': {
@@ -109,7 +109,7 @@ export const DETAILS = {
       outside: List(
         Type.Object({
           path: Text({ description: 'In the policy that was refused' }),
-          mode: Optional(Word(EGRESS_MODES)),
+          mode: Optional(Enum(EGRESS_MODES)),
           host: Optional(Text()),
           ports: Optional(List(Integer())),
           cidr: Optional(Text()),
@@ -125,7 +125,7 @@ export const DETAILS = {
     'validation_failed/spend_cap_below_minimum': { min_minor: Integer() },
     'validation_failed/spend_cap_above_plan_price': { max_minor: Integer() },
     'validation_failed/spend_cap_below_charges': { charges_minor: Integer() },
-    'validation_failed/input_required': { names, kind: Optional(Word(['secret'], { description: 'Those that are named are secrets' })) },
+    'validation_failed/input_required': { names, kind: Optional(Enum(['secret'], { description: 'Those that are named are secrets' })) },
     'validation_failed/input_unknown': { names },
     'validation_failed/input_invalid': { names },
   },
@@ -133,7 +133,7 @@ export const DETAILS = {
     ...STARTS,
     bad_request: { field, issues },
     validation_failed: { field, issues },
-    forbidden: { tool: Optional(Word(TOOLS)) },
+    forbidden: { tool: Optional(Enum(TOOLS)) },
     'forbidden/secret_not_available': { names },
     'validation_failed/env_collision': { name },
     'conflict/not_supported_for_mode': OTHER_MODE,
@@ -160,8 +160,8 @@ export const DETAILS = {
     'validation_failed/edit_ambiguous': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     'validation_failed/edit_not_text': { index: Optional(Integer({ description: 'Of the edit, from 0' })) },
     workspace_busy: {
-      operation_kind: Optional(Word(OPERATION_KINDS)),
-      tool_gate: Optional(Word(['read_only', 'closed'])),
+      operation_kind: Optional(Enum(OPERATION_KINDS)),
+      tool_gate: Optional(Enum(['read_only', 'closed'])),
     },
     'workspace_busy/execution_in_progress': { execution_id: Text({ description: 'Of the one that runs' }) },
     timeout: started,
@@ -172,7 +172,7 @@ export const DETAILS = {
     range_not_satisfiable: { size: Optional(Integer({ description: 'Bytes of the file' })) },
     rate_limited: { retry_after_seconds: Optional(Integer()) },
     'service_unavailable/wake_failed': {
-      memory_refused: Optional(Word(MEMORY_REFUSALS)),
+      memory_refused: Optional(Enum(MEMORY_REFUSALS)),
       checkpoint_id: Optional(Uuid()),
       without_memory: Optional(Type.Boolean({ description: 'Whether its disk can be started without the memory' })),
     },

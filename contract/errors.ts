@@ -57,7 +57,7 @@ export type CellCode = keyof typeof CELL_CODES
 export type Surface = 'app' | 'cell'
 
 /** Marks a code without a reason in a route's errors. */
-export const ALONE = [null] as const
+export const NO_REASON = [null] as const
 
 /** Reasons of a plan that refuses every start, on either surface. */
 export const START_REASONS = {

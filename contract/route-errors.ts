@@ -1,7 +1,7 @@
 import { mayForbid } from './access.ts'
-import { ALONE } from './errors.ts'
+import { NO_REASON } from './errors.ts'
 import type { Route, RouteErrors } from './route.ts'
-import { gateErrors } from './routes/cell/gate-errors.ts'
+import { admissionErrors } from './routes/cell/gate-errors.ts'
 
 /** Codes that a route may answer, with their reasons; null: the code without a reason. */
 export type Errors = Record<string, (string | null)[]>
@@ -14,26 +14,26 @@ function conventionErrors(route: Route): RouteErrors<string> {
   const parses_body = takes_body && route.body !== 'bytes' // a body must be absent or {} on other routes
   // Cell: bad parameters and unknown names are 400. App: 422, on every route because of its query.
   return {
-    ...(app ? { rate_limited: ALONE } : {}), // App, "Limits": the edge may answer it on every route
-    ...(access.kind === 'anyone' ? {} : { unauthenticated: ALONE, dependency_unavailable: ALONE }),
-    ...(access.kind === 'principal' && access.unfinished !== true ? { mfa_required: ALONE, email_unverified: ALONE } : {}),
+    ...(app ? { rate_limited: NO_REASON } : {}), // App, "Limits": the edge may answer it on every route
+    ...(access.kind === 'anyone' ? {} : { unauthenticated: NO_REASON, dependency_unavailable: NO_REASON }),
+    ...(access.kind === 'principal' && access.unfinished !== true ? { mfa_required: NO_REASON, email_unverified: NO_REASON } : {}),
     ...(mayForbid(access)
-      ? { forbidden: access.kind === 'principal' && access.refused_as !== undefined ? [access.refused_as] : ALONE }
+      ? { forbidden: access.kind === 'principal' && access.refused_as !== undefined ? [access.refused_as] : NO_REASON }
       : {}),
-    ...(access.kind === 'principal' && access.step_up === true ? { step_up_required: ALONE } : {}),
-    ...(!app || route.params !== undefined || parses_body ? { bad_request: ALONE } : {}),
-    ...(takes_body ? { payload_too_large: ALONE } : {}),
-    ...(app && parses_body ? { unsupported_media_type: ALONE } : {}),
-    ...(app || parses_body ? { validation_failed: ALONE } : {}),
-    ...(app && route.idempotent ? { idempotency_mismatch: ALONE, conflict: ALONE } : {}),
-    internal_error: ALONE,
+    ...(access.kind === 'principal' && access.step_up === true ? { step_up_required: NO_REASON } : {}),
+    ...(!app || route.params !== undefined || parses_body ? { bad_request: NO_REASON } : {}),
+    ...(takes_body ? { payload_too_large: NO_REASON } : {}),
+    ...(app && parses_body ? { unsupported_media_type: NO_REASON } : {}),
+    ...(app || parses_body ? { validation_failed: NO_REASON } : {}),
+    ...(app && route.idempotent ? { idempotency_mismatch: NO_REASON, conflict: NO_REASON } : {}),
+    internal_error: NO_REASON,
   }
 }
 
 /** Merges a route's own errors with those of its conventions and, on the gateway, of admission. */
 export function errorsOf(route: Route): Errors {
   const merged: Errors = {}
-  const layers: RouteErrors<string>[] = [conventionErrors(route), ...(route.surface === 'cell' ? gateErrors(route) : []), route.errors]
+  const layers: RouteErrors<string>[] = [conventionErrors(route), ...(route.surface === 'cell' ? admissionErrors(route) : []), route.errors]
   for (const errors of layers) {
     for (const [code, reasons = []] of Object.entries(errors)) merged[code] = [...new Set([...(merged[code] ?? []), ...reasons])]
   }

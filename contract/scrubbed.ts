@@ -2,7 +2,7 @@
  * Paths that are never copied from a workspace into a template version (docs/guides/templates.md). A trailing `/` means everything in
  * that directory, `*` any name.
  */
-export const SCRUBBED = [
+export const EXCLUDED_FROM_TEMPLATES = [
   // Runtime state.
   '/proc/',
   '/sys/',

@@ -6,15 +6,15 @@ import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, type Run, usageError } from './command.ts'
 import { downloadFolder } from './download-folder.ts'
 import { fetchFile } from './fetch-file.ts'
-import { placeOf } from './place.ts'
+import { parseRemotePath } from './place.ts'
 import { counted, during, type Progress, progressOf } from './progress.ts'
-import { localListing, sameThere } from './sync-listing.ts'
+import { localListing, unchangedRemotely } from './sync-listing.ts'
 import type { Listing } from './sync-plan.ts'
 import { untilSignal } from './until-signal.ts'
 import { TAR_BYTES_MAX, uploadPaths } from './upload-folder.ts'
 
 export const copy: Run = async (context, [from = '', to = '']) => {
-  const [source, target] = [placeOf(from), placeOf(to)]
+  const [source, target] = [parseRemotePath(from), parseRemotePath(to)]
   if ((source === null) === (target === null))
     throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth cp ./file WORKSPACE:/home/user/file')
   const shown = (total: number | null) => progressOf(from, total, context)
@@ -70,7 +70,7 @@ async function uploadFolder(here: string, ws: Workspace, there: string, shown: S
   const from = await localListing(here)
   const all = [...from.keys()].filter((at) => from.get(at)?.type !== 'other').toSorted()
   const files = all.filter((at) => from.get(at)?.type === 'file')
-  const same = bytesOf(files, from) > TAR_BYTES_MAX ? await sameThere(ws, there, here, from, files) : new Set<string>()
+  const same = bytesOf(files, from) > TAR_BYTES_MAX ? await unchangedRemotely(ws, there, here, from, files) : new Set<string>()
   const paths = ['', ...all.filter((at) => !same.has(at))]
   const bytes = bytesOf(paths, from)
   await during(shown(bytes), (progress) => uploadPaths(ws, { here, there, from, paths }, progress))

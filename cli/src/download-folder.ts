@@ -12,7 +12,7 @@ import { addDigests, localListing, remoteListing } from './sync-listing.ts'
 import { planOf } from './sync-plan.ts'
 import { holesOf } from './tar.ts'
 import { untilSignal } from './until-signal.ts'
-import type { Carried } from './upload-folder.ts'
+import type { Transfer } from './upload-folder.ts'
 
 /** tar continues after these errors and leaves partial files. */
 const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of/
@@ -27,7 +27,8 @@ export async function downloadFolder(ws: Workspace, there: string, here: string,
   await untilSignal(async (signal) => {
     try {
       await during(shown(null), async (progress) => {
-        if (!(await unpacked(ws, { there, here: beside }, signal, progress))) await completed(ws, { there, here: beside }, signal, progress)
+        if (!(await unpackTar(ws, { there, here: beside }, signal, progress)))
+          await downloadMissing(ws, { there, here: beside }, signal, progress)
       })
       signal.throwIfAborted()
       await moveInto(beside, here)
@@ -44,7 +45,7 @@ interface Folders {
 }
 
 /** @returns false if the tar broke off; files received before that are kept */
-async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<boolean> {
+async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<boolean> {
   const { reads } = await holesOf()
   const reader = (await ws.files.readTar(there, { sparse: reads, signal })).getReader()
   const env = { ...process.env, LANGUAGE: 'en' } // the messages of tar are parsed below
@@ -80,7 +81,7 @@ async function unpacked(ws: Workspace, { there, here }: Folders, signal: AbortSi
 }
 
 /** Downloads the missing files one by one. Each resumes where it broke off. */
-async function completed(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
+async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
   const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
   const to = await localListing(here)
@@ -93,7 +94,7 @@ async function completed(ws: Workspace, { there, here }: Folders, signal: AbortS
 /** Creates folders first, then downloads files in parallel. Each file is replaced completely or not at all. */
 export async function download(
   ws: Workspace,
-  { here, there, from, paths }: Carried,
+  { here, there, from, paths }: Transfer,
   progress: Progress,
   signal: AbortSignal,
 ): Promise<void> {

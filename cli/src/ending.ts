@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
-import { severalLines } from './print.ts'
+import { escapeLines } from './print.ts'
 
-export function sizeOf(): { cols?: number; rows?: number } {
+export function terminalSize(): { cols?: number; rows?: number } {
   const { columns, rows } = process.stdout as { columns?: number; rows?: number }
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
@@ -11,7 +11,7 @@ export function terminalEnv(): { TERM: string } {
   return { TERM: process.env['TERM'] || 'xterm-256color' }
 }
 
-interface Ended {
+interface CommandEnding {
   state: string
   exit_code: number | null
   term_signal: string | null
@@ -21,13 +21,13 @@ interface Ended {
 }
 
 /** Exit code as in shells: 128 plus the signal; 127 if the program does not exist; 125 if the result is unknown. */
-export function exitCodeOf(ended: Ended | null): number {
+export function exitCodeOf(ended: CommandEnding | null): number {
   if (ended === null) return 125
   const { state, exit_code, term_signal, error, timed_out = false, reason = null } = ended
-  if (state === 'failed_to_start') process.stderr.write(`berth: ${severalLines(error ?? 'it could not start')}\n`)
+  if (state === 'failed_to_start') process.stderr.write(`berth: ${escapeLines(error ?? 'it could not start')}\n`)
   if (state === 'failed_to_start') return 127
   if (timed_out) process.stderr.write('berth: the time for the command was over\n')
-  if (reason !== null) process.stderr.write(`berth: a process was ended: ${REASONS[reason] ?? severalLines(reason)}\n`)
+  if (reason !== null) process.stderr.write(`berth: a process was ended: ${REASONS[reason] ?? escapeLines(reason)}\n`)
   const signals: Partial<Record<string, number>> = constants.signals
   if (term_signal !== null) return 128 + (signals[term_signal] ?? 0)
   return exit_code ?? 125
@@ -39,7 +39,7 @@ const REASONS: Partial<Record<string, string>> = {
 }
 
 /** Waits for a slow reader, so that large output does not fill memory. */
-export function written(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
+export function writeFully(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(bytes, (error) => (error ? reject(error) : resolve()))
   })

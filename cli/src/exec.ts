@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { constants } from 'node:os'
 import type { Command, OutputOptions, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, namedValue, type Run, usageError } from './command.ts'
-import { exitCodeOf, sizeOf, terminalEnv, written } from './ending.ts'
+import { exitCodeOf, terminalSize, terminalEnv, writeFully } from './ending.ts'
 
 const STDIN_BYTES_MAX = 1 << 20
 const ENDING: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])
@@ -17,9 +17,9 @@ export const exec: Run = async (context, [name = '']) => {
   const named = typeof id === 'string' ? { [ws.view.mode === 'file_first' ? 'execution_id' : 'session_id']: id } : {}
   const options = { ...optionsOf(flags), ...named }
   if (wantsTerminal(flags)) {
-    const { carryTerminal } = await import('./terminal.ts')
+    const { relayTerminal } = await import('./terminal.ts')
     const env = { ...terminalEnv(), ...(options['env'] as Record<string, string> | undefined) }
-    return carryTerminal(await ws.shell({ argv: [...rest], ...sizeOf(), ...only(options, ['cwd', 'user', 'session_id']), env }))
+    return relayTerminal(await ws.shell({ argv: [...rest], ...terminalSize(), ...only(options, ['cwd', 'user', 'session_id']), env }))
   }
   const piped = flags['no-stdin'] === true ? null : await stdinOf(ws)
   const argv = piped?.file === undefined ? [...rest] : ['sh', '-c', 'exec < "$0" && rm -f "$0" && exec "$@"', piped.file, ...rest]
@@ -113,7 +113,7 @@ export async function follow(command: Command, from: OutputOptions = {}): Promis
   try {
     const signal = leaving.signal
     for await (const { stream, bytes } of command.output({ ...from, signal }))
-      await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
+      await writeFully(stream === 'stdout' ? process.stdout : process.stderr, bytes)
     return command.ending === null ? 0 : exitCodeOf(command.ending)
   } finally {
     for (const signal of FORWARDED) process.off(signal, pass)
@@ -122,8 +122,8 @@ export async function follow(command: Command, from: OutputOptions = {}): Promis
 
 async function runToEnd(ws: Workspace, argv: string[], options: object): Promise<number> {
   const result = await ws.exec(argv, { ...options, check: false })
-  await written(process.stdout, result.stdoutBytes)
-  await written(process.stderr, result.stderrBytes)
+  await writeFully(process.stdout, result.stdoutBytes)
+  await writeFully(process.stderr, result.stderrBytes)
   const { state, exitCode: exit_code, termSignal: term_signal, error, timedOut: timed_out, reason = null } = result
   return exitCodeOf({ state, exit_code, term_signal, error, timed_out, reason })
 }

@@ -9,7 +9,7 @@ const REDIRECTS = [301, 302, 303, 307, 308]
  * Implements the part of `fetch` that the SDK uses, on `node:http`. Loading the built-in `fetch` takes 65 ms of CPU, this module 14
  * ms. Redirects are refused, as the SDK requires.
  */
-export const httpFetch = (async (input: string, { method = 'GET', headers, signal, body }: Asked = {}): Promise<Answer> => {
+export const httpFetch = (async (input: string, { method = 'GET', headers, signal, body }: FetchOptions = {}): Promise<Answer> => {
   const url = new URL(input)
   const request = url.protocol === 'https:' ? (await import('./https.ts')).request : http.request
   signal?.throwIfAborted()
@@ -23,7 +23,7 @@ export const httpFetch = (async (input: string, { method = 'GET', headers, signa
   return answer
 }) as unknown as typeof fetch
 
-interface Asked {
+interface FetchOptions {
   method?: string
   headers?: Record<string, string>
   signal?: AbortSignal
@@ -32,7 +32,7 @@ interface Asked {
 
 type Answer = Pick<Response, 'ok' | 'status' | 'body' | 'text' | 'json' | 'arrayBuffer'> & { headers: Pick<Headers, 'get' | 'has'> }
 
-function send(asked: ClientRequest, body: Asked['body']): void {
+function send(asked: ClientRequest, body: FetchOptions['body']): void {
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) return void asked.end(body)
   const stream = body instanceof Blob ? body.stream() : body
   // An error of the body ends the request, which reports it.

@@ -4,7 +4,7 @@ import type { Berth, BerthError, Workspace } from '../../sdk/typescript/src/main
 import { CliError, type CliCommand, type Context, type Flag, usageError } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { completionOf } from './completion.ts'
-import { fields, severalLines, table } from './print.ts'
+import { fields, escapeLines, table } from './print.ts'
 import { credentials, readProfiles, urlOf } from './profile.ts'
 import { CHECK, checkInBackground, checkVersion } from './version-check.ts'
 
@@ -29,40 +29,40 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.
 void main(process.argv.slice(2)).then((code) => process.exit(code))
 
 async function main(argv: readonly string[]): Promise<number> {
-  const given = divided(argv)
+  const given = splitArguments(argv)
   try {
     return await run(given)
   } catch (error) {
-    return told(error, given.words.includes('--json'))
+    return printError(error, given.words.includes('--json'))
   }
 }
 
-interface Given {
+interface Invocation {
   command: CliCommand | undefined
   words: readonly string[]
   rest: readonly string[]
   dashes: boolean
 }
 
-function divided(argv: readonly string[]): Given {
-  const command = found(argv)
+function splitArguments(argv: readonly string[]): Invocation {
+  const command = commandOf(argv)
   const at = argv.indexOf('--')
   const [words, rest] = at < 0 ? [argv, []] : [argv.slice(0, at), argv.slice(at + 1)]
   if (command?.runs !== true) return { command, words, rest, dashes: at >= 0 }
   const { length } = command.name.split(' ')
-  const begins = beginOf(command, words.slice(length))
+  const begins = programIndex(command, words.slice(length))
   if (begins === undefined) return { command, words, rest, dashes: at >= 0 }
   return { command, words: words.slice(0, length + begins), rest: argv.slice(length + begins), dashes: false }
 }
 
 /** Index of the first word of the program to run; undefined if it does not begin before `--`. */
-function beginOf({ flags, words: [, most] }: CliCommand, args: readonly string[]): number | undefined {
+function programIndex({ flags, words: [, most] }: CliCommand, args: readonly string[]): number | undefined {
   const options = { ...GLOBAL, ...flags }
   const { tokens } = parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true })
   return tokens.filter(({ kind }) => kind === 'positional')[most]?.index
 }
 
-async function run({ command, words, rest, dashes }: Given): Promise<number> {
+async function run({ command, words, rest, dashes }: Invocation): Promise<number> {
   if (words[0] === 'complete') return print(completionOf(COMMANDS, words.slice(1)).join('\n'))
   if (words[0] === CHECK) return checkVersion(words[1] ?? '').then(() => 0)
   if (command === undefined) {
@@ -78,13 +78,13 @@ async function run({ command, words, rest, dashes }: Given): Promise<number> {
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
   // Loaded only when a command runs, so that help and completion stay fast.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
-  const onNotice = (text: string) => void process.stderr.write(`berth: ${severalLines(text)} (Ctrl-C ends)\n`)
+  const onNotice = (text: string) => void process.stderr.write(`berth: ${escapeLines(text)} (Ctrl-C ends)\n`)
   const context = contextOf(values, { rest, dashes }, (known) => new Berth({ ...known, fetch: httpFetch, onNotice }))
   if (!context.json) await checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
   return (await command.run(context, positionals)) ?? 0
 }
 
-function found(words: readonly string[]): CliCommand | undefined {
+function commandOf(words: readonly string[]): CliCommand | undefined {
   return COMMANDS.filter(({ name }) => name.split(' ').every((word, at) => words[at] === word)).toSorted(
     (a, b) => b.name.length - a.name.length,
   )[0]
@@ -119,7 +119,7 @@ function contextOf(
     json,
     profile,
     print: (value, columns) => void print(shown(value, columns, json)),
-    say: (text) => void process.stderr.write(`${severalLines(text)}\n`),
+    say: (text) => void process.stderr.write(`${escapeLines(text)}\n`),
   }
 }
 
@@ -171,12 +171,12 @@ function linesOf(flags: Readonly<Record<string, Flag>>): string[] {
 }
 
 /** Prints an error for people: the message, the next step, and details for an operator. */
-function told(error: unknown, json: boolean): number {
+function printError(error: unknown, json: boolean): number {
   // Messages contain names that others chose, such as files and programs: escape control characters.
-  const say = (text: string) => void process.stderr.write(`berth: ${severalLines(text)}\n`)
+  const say = (text: string) => void process.stderr.write(`berth: ${escapeLines(text)}\n`)
   if (error instanceof CliError) {
     say(error.message)
-    if (error.next) process.stderr.write(`Try: ${severalLines(error.next)}\n`)
+    if (error.next) process.stderr.write(`Try: ${escapeLines(error.next)}\n`)
     return error.exit_code
   }
   if (isUnchosen(error)) {

@@ -1,5 +1,5 @@
 import { z } from './mcp-library.ts'
-import { CHARACTERS_MAX, offset, said, shown, shownShape, type Tool, tool, workspace } from './mcp-tool.ts'
+import { CHARACTERS_MAX, offset, resultOf, outputOf, shownShape, type Tool, tool, workspace } from './mcp-tool.ts'
 import { terminalText } from './terminal-text.ts'
 
 const TERMINAL_SECONDS = 2
@@ -52,7 +52,7 @@ export function deskTools(): Tool[] {
         clearTimeout(timer)
         shell.detach()
         read_to.set(known, next_offset)
-        return said({ id: shell.id, text: terminalText(text), next_offset, ended: shell.ending !== null })
+        return resultOf({ id: shell.id, text: terminalText(text), next_offset, ended: shell.ending !== null })
       },
     ),
     tool(
@@ -67,7 +67,7 @@ export function deskTools(): Tool[] {
       },
       async (budget, asked) => {
         const page = await (await budget.open(asked.workspace)).browser.content({ url: asked.url, format: 'text' })
-        return said({ page: shown(page) })
+        return resultOf({ page: outputOf(page) })
       },
     ),
     tool(
@@ -99,7 +99,7 @@ export function deskTools(): Tool[] {
         const { ports } = await budget.find(asked.workspace)
         await ports.expose(asked.port)
         const link = await ports.link(asked.port, { ttl_seconds: LINK_SECONDS })
-        return said({ url: link.url, expires_at: link.expires_at })
+        return resultOf({ url: link.url, expires_at: link.expires_at })
       },
     ),
   ]

@@ -1,7 +1,7 @@
 import { type Command, type CommandLine, DeadlineError, type Workspace } from '../../sdk/typescript/src/main.ts'
 import { Refusal } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
-import { offset, said, shown, shownShape, type Tool, tool, workspace } from './mcp-tool.ts'
+import { offset, resultOf, outputOf, shownShape, type Tool, tool, workspace } from './mcp-tool.ts'
 
 /** MCP clients time out after 60 seconds and would lose the command's id. */
 const WAIT_SECONDS_MAX = 50
@@ -67,8 +67,8 @@ export const EXEC_TOOLS: Tool[] = [
       const options = { ...given, timeout_ms: timeout_seconds * 1000 }
       const ws = await budget.open(name)
       const wait_ms = background === true ? 0 : wait_seconds * 1000
-      if (ws.view.mode === 'file_first') return said(await executed(ws, line, options, wait_ms))
-      return said(await ending(await ws.start(line, options), wait_ms))
+      if (ws.view.mode === 'file_first') return resultOf(await executed(ws, line, options, wait_ms))
+      return resultOf(await ending(await ws.start(line, options), wait_ms))
     },
   ),
   tool(
@@ -92,12 +92,12 @@ export const EXEC_TOOLS: Tool[] = [
       if (ws.view.mode === 'file_first') {
         const { state, exit_code, ...record } = await ws.execution(command_id)
         const output = Buffer.from(record[stream], 'base64').subarray(from).toString()
-        return said({ id: command_id, state, exit_code, output: shown(output, from) })
+        return resultOf({ id: command_id, state, exit_code, output: outputOf(output, from) })
       }
       const command = ws.command(command_id)
       const at = stream === 'stdout' ? { stdout_offset: from } : { stderr_offset: from }
       const { state, exit_code, ...output } = await ending(command, wait_seconds * 1000, at)
-      return said({ id: command_id, state, exit_code, output: output[stream] })
+      return resultOf({ id: command_id, state, exit_code, output: output[stream] })
     },
   ),
   tool(
@@ -112,7 +112,7 @@ export const EXEC_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, id: command_id, signal }) => {
       const { state } = await (await budget.find(name)).command(command_id).signal(signal)
-      return said({ id: command_id, state })
+      return resultOf({ id: command_id, state })
     },
   ),
   tool(
@@ -150,7 +150,7 @@ export const EXEC_TOOLS: Tool[] = [
           started_at,
           ended_at,
         }))
-        return said({ commands, more: next_cursor !== null })
+        return resultOf({ commands, more: next_cursor !== null })
       }
       const { data, next_cursor } = await ws.commands(query).page()
       const commands = data.map(({ session_id, argv, state: how, exit_code, started_at, ended_at }) => ({
@@ -161,7 +161,7 @@ export const EXEC_TOOLS: Tool[] = [
         started_at,
         ended_at,
       }))
-      return said({ commands, more: next_cursor !== null })
+      return resultOf({ commands, more: next_cursor !== null })
     },
   ),
   tool(
@@ -176,7 +176,7 @@ export const EXEC_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name }) => {
       const { processes } = await (await budget.find(name)).processes.list({ limit: 200 })
-      return said({
+      return resultOf({
         processes: processes.map(({ pid, user, name: program, command }) => ({ pid, user, command: command.join(' ') || program })),
       })
     },
@@ -196,8 +196,8 @@ async function ending(command: Command, wait_ms: number, from: { stdout_offset?:
         timed_out: result.timedOut,
         reason: result.reason,
         error: result.error,
-        stdout: shown(result.stdout, at.stdout),
-        stderr: shown(result.stderr, at.stderr),
+        stdout: outputOf(result.stdout, at.stdout),
+        stderr: outputOf(result.stderr, at.stderr),
       }
     }
   } catch (error) {
@@ -205,7 +205,7 @@ async function ending(command: Command, wait_ms: number, from: { stdout_offset?:
   }
   const text = { stdout: '', stderr: '' }
   for await (const chunk of command.output({ ...from, follow: false })) text[chunk.stream] += chunk.text
-  return { ...RUNNING, id: command.id, stdout: shown(text.stdout, at.stdout), stderr: shown(text.stderr, at.stderr) }
+  return { ...RUNNING, id: command.id, stdout: outputOf(text.stdout, at.stdout), stderr: outputOf(text.stderr, at.stderr) }
 }
 
 const RUNNING = {
@@ -224,9 +224,9 @@ async function executed(ws: Workspace, line: CommandLine, options: object, wait_
   try {
     const result = await ws.exec(line, { ...options, execution_id, check: false, waitMs: Math.max(wait_ms, 1000) })
     const { state, exitCode: exit_code, termSignal: term_signal, timedOut: timed_out, reason, error, stdout, stderr } = result
-    return { id: execution_id, state, exit_code, term_signal, timed_out, reason, error, stdout: shown(stdout), stderr: shown(stderr) }
+    return { id: execution_id, state, exit_code, term_signal, timed_out, reason, error, stdout: outputOf(stdout), stderr: outputOf(stderr) }
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
-    return { ...RUNNING, id: execution_id, stdout: shown(''), stderr: shown('') }
+    return { ...RUNNING, id: execution_id, stdout: outputOf(''), stderr: outputOf('') }
   }
 }

@@ -1,5 +1,5 @@
 import { z } from './mcp-library.ts'
-import { CHARACTERS_MAX, offset, path, said, shown, type Tool, tool, workspace } from './mcp-tool.ts'
+import { CHARACTERS_MAX, offset, path, resultOf, outputOf, type Tool, tool, workspace } from './mcp-tool.ts'
 
 const ENTRIES_MAX = 500
 const MATCHES_MAX = 100
@@ -24,9 +24,9 @@ export const FILE_TOOLS: Tool[] = [
     async (budget, asked) => {
       const from = asked.offset ?? 0
       const bytes = await (await budget.find(asked.workspace)).files.read(asked.path, { offset: from, length: CHARACTERS_MAX })
-      const { text, binary } = shown(new TextDecoder().decode(bytes))
+      const { text, binary } = outputOf(new TextDecoder().decode(bytes))
       const more = bytes.length === CHARACTERS_MAX ? { next_offset: from + bytes.length } : {}
-      return said({ text, offset: from, ...more, ...(binary ? { binary } : {}) })
+      return resultOf({ text, offset: from, ...more, ...(binary ? { binary } : {}) })
     },
   ),
   tool(
@@ -41,7 +41,7 @@ export const FILE_TOOLS: Tool[] = [
     },
     async (budget, asked) => {
       const { path: at, bytes_written } = await (await budget.open(asked.workspace)).files.write(asked.path, asked.content)
-      return said({ path: at, bytes_written })
+      return resultOf({ path: at, bytes_written })
     },
   ),
   tool(
@@ -56,7 +56,7 @@ export const FILE_TOOLS: Tool[] = [
     },
     async (budget, asked) => {
       const { revision, replacements } = await (await budget.find(asked.workspace)).files.patch(asked.path, { edits: asked.edits as never })
-      return said({ revision, replacements })
+      return resultOf({ revision, replacements })
     },
   ),
   tool(
@@ -72,7 +72,10 @@ export const FILE_TOOLS: Tool[] = [
     async (budget, asked) => {
       const request = { path: asked.path, pattern: asked.pattern, regex: asked.regex ?? false, max_matches: MATCHES_MAX }
       const { matches, truncated } = await (await budget.find(asked.workspace)).files.search(request)
-      return said({ matches: matches.map(({ path: at, line, text }) => `${at}:${line}: ${text.slice(0, LINE_CHARACTERS_MAX)}`), truncated })
+      return resultOf({
+        matches: matches.map(({ path: at, line, text }) => `${at}:${line}: ${text.slice(0, LINE_CHARACTERS_MAX)}`),
+        truncated,
+      })
     },
   ),
   tool(
@@ -90,7 +93,7 @@ export const FILE_TOOLS: Tool[] = [
     },
     async (budget, asked) => {
       const { entries, truncated } = await (await budget.find(asked.workspace)).files.list(asked.path, { limit: ENTRIES_MAX })
-      return said({ entries: entries.map(({ name, type, size }) => ({ name, type, size })), truncated })
+      return resultOf({ entries: entries.map(({ name, type, size }) => ({ name, type, size })), truncated })
     },
   ),
   tool(
@@ -105,7 +108,7 @@ export const FILE_TOOLS: Tool[] = [
     },
     async (budget, asked) => {
       const { path: at } = await (await budget.open(asked.workspace)).files.mkdir(asked.path)
-      return said({ path: at })
+      return resultOf({ path: at })
     },
   ),
   tool(
@@ -120,7 +123,7 @@ export const FILE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, from, to, overwrite = false }) => {
       const { path: at } = await (await budget.find(name)).files.move(from, to, { overwrite })
-      return said({ path: at })
+      return resultOf({ path: at })
     },
   ),
   tool(
@@ -135,7 +138,7 @@ export const FILE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, path: at, recursive = false }) => {
       await (await budget.find(name)).files.remove(at, { recursive })
-      return said({ removed: at })
+      return resultOf({ removed: at })
     },
   ),
 ]

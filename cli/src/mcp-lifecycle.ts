@@ -1,5 +1,5 @@
 import { z } from './mcp-library.ts'
-import { said, type Tool, tool, workspace } from './mcp-tool.ts'
+import { resultOf, type Tool, tool, workspace } from './mcp-tool.ts'
 
 const SNAPSHOTS_MAX = 100
 
@@ -16,7 +16,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name }) => {
       const { view } = await budget.open(name)
-      return said({ workspace: name, state: view.observed_state, mode: view.mode })
+      return resultOf({ workspace: name, state: view.observed_state, mode: view.mode })
     },
   ),
   tool(
@@ -29,7 +29,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
       output: { workspaces: z.array(z.object({ workspace: z.string(), state: z.string() })) },
       effect: 'reads',
     },
-    async (budget) => said({ workspaces: await budget.list() }),
+    async (budget) => resultOf({ workspaces: await budget.list() }),
   ),
   tool(
     {
@@ -43,7 +43,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, to }) => {
       await budget.fork(name, to)
-      return said({ workspace: to })
+      return resultOf({ workspace: to })
     },
   ),
   tool(
@@ -63,7 +63,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, from, delete_copy = false }) => {
       const { result } = await budget.adopt(name, from, delete_copy)
-      return said({ workspace: name, checkpoint_id: String(result?.['recovery_checkpoint_id']) })
+      return resultOf({ workspace: name, checkpoint_id: String(result?.['recovery_checkpoint_id']) })
     },
   ),
   tool(
@@ -78,7 +78,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, label }) => {
       const { result } = await (await budget.find(name)).snapshot(label === undefined ? {} : { label })
-      return said({ checkpoint_id: String(result?.['checkpoint_id']) })
+      return resultOf({ checkpoint_id: String(result?.['checkpoint_id']) })
     },
   ),
   tool(
@@ -97,7 +97,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
         snapshots.push({ checkpoint_id: id, label, created_at })
         if (snapshots.length === SNAPSHOTS_MAX) break
       }
-      return said({ snapshots })
+      return resultOf({ snapshots })
     },
   ),
   tool(
@@ -112,7 +112,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name, checkpoint_id }) => {
       await (await budget.find(name)).restore(checkpoint_id)
-      return said({ restored: checkpoint_id })
+      return resultOf({ restored: checkpoint_id })
     },
   ),
   tool(
@@ -127,7 +127,7 @@ export const LIFECYCLE_TOOLS: Tool[] = [
     },
     async (budget, { workspace: name }) => {
       await budget.delete(name)
-      return said({ deleted: name })
+      return resultOf({ deleted: name })
     },
   ),
 ]

@@ -38,12 +38,12 @@ export const path = z.string().min(1).describe('A path in the workspace; a relat
 export const offset = z.number().int().min(0).optional().describe('From this byte on; absent: from the first')
 
 /** Returns a value as text for models and as structured data for programs. */
-export function said(value: Record<string, unknown>): Result {
+export function resultOf(value: Record<string, unknown>): Result {
   return { content: [{ type: 'text', text: JSON.stringify(value, null, 1) }], structuredContent: value }
 }
 
 /** Output as a model can use it. `next_offset` is set if the text was cut. */
-export interface Shown {
+export interface ToolOutput {
   [name: string]: unknown
   text: string
   next_offset?: number
@@ -54,7 +54,7 @@ export const shownShape = z.object({ text: z.string(), next_offset: z.number().o
 const BINARY = /\0/
 
 /** Replaces binary output, which would cost a model thousands of useless tokens. */
-export function shown(text: string, from = 0): Shown {
+export function outputOf(text: string, from = 0): ToolOutput {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }
   // Do not cut between the two halves of a surrogate pair.

@@ -5,7 +5,7 @@ import { EXEC_TOOLS } from './mcp-exec.ts'
 import { FILE_TOOLS } from './mcp-files.ts'
 import { McpServer, z } from './mcp-library.ts'
 import { LIFECYCLE_TOOLS } from './mcp-lifecycle.ts'
-import { type Result, said, type Tool } from './mcp-tool.ts'
+import { type Result, resultOf, type Tool } from './mcp-tool.ts'
 
 const INSTRUCTIONS = `Workspaces are isolated Linux machines (Debian) that keep their files, memory and processes. Choose a name: the first call makes the workspace, later calls find it as it was.
 You are \`user\` with the home directory /home/user, and sudo needs no password. Python 3, Node.js and git are installed in the usual templates. Whether the internet is reached depends on the policy of the workspace.
@@ -37,8 +37,8 @@ function register(server: McpServer, budget: Budget, { name, title, description,
 function failed(error: unknown): Result {
   if (error instanceof BerthError) {
     const { code, reason, message, retryable } = error
-    return { content: said({ code, reason, message, retryable }).content, isError: true }
+    return { content: resultOf({ code, reason, message, retryable }).content, isError: true }
   }
-  if (error instanceof Refusal) return { content: said({ message: error.message }).content, isError: true }
+  if (error instanceof Refusal) return { content: resultOf({ message: error.message }).content, isError: true }
   throw error
 }

@@ -1,7 +1,7 @@
 import { guestPath } from '../../sdk/typescript/src/guest-path.ts'
 
 /** Parses `WORKSPACE:/path`, or `WORKSPACE:path` relative to the home directory. Returns null for a local path, such as `./a:b`. */
-export function placeOf(text: string): { name: string; path: string } | null {
+export function parseRemotePath(text: string): { name: string; path: string } | null {
   const absolute = text.indexOf(':/')
   const at = absolute > 0 ? absolute : text.indexOf(':')
   if (at < 1 || (absolute < 1 && text.slice(0, at).includes('/'))) return null

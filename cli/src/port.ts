@@ -39,7 +39,12 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
   renew.unref()
   const ask = ({ method, url, headers }: IncomingMessage) => {
     const place = new URL(token.url)
-    const options = { method, path: url, headers: { ...passed(headers), host: place.host, 'x-service-token': token.token }, lookup: named }
+    const options = {
+      method,
+      path: url,
+      headers: { ...withoutHost(headers), host: place.host, 'x-service-token': token.token },
+      lookup: named,
+    }
     return (place.protocol === 'https:' ? https : http).request(place.origin, options)
   }
   const server = http.createServer((request, response) => {
@@ -114,7 +119,7 @@ function closing(raw: readonly string[]): string[] {
 
 const HOP: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 
-function passed({ host: _other, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
+function withoutHost({ host: _other, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
   return headers
 }
 

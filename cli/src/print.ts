@@ -25,18 +25,18 @@ function field(value: unknown, name: string): unknown {
 
 /** Returns one line without control characters: names come from other users. */
 function cell(value: unknown): string {
-  return oneLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
+  return escapeLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
 }
 
 /** Control characters, line breaks, and characters that change the direction of text. */
 const STEERING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
 /** Escapes untrusted text for a terminal. Keeps line breaks. */
-export function severalLines(text: string): string {
-  return text.split('\n').map(oneLine).join('\n')
+export function escapeLines(text: string): string {
+  return text.split('\n').map(escapeLine).join('\n')
 }
 
-export function oneLine(text: string): string {
+export function escapeLine(text: string): string {
   return text.replaceAll(STEERING, (character) => {
     const code = character.charCodeAt(0).toString(16)
     return code.length > 2 ? `\\u${code.padStart(4, '0')}` : `\\x${code.padStart(2, '0')}`

@@ -1,4 +1,4 @@
-import { oneLine } from './print.ts'
+import { escapeLine } from './print.ts'
 
 const EVERY_MS = 100
 const BAR_COLUMNS = 24
@@ -35,7 +35,7 @@ export function lineOf(seen: { what: string; done: number; total: number | null;
   const share = total === null ? null : total === 0 ? 1 : Math.min(1, done / total)
   const bar = share === null ? '' : `[${'#'.repeat(Math.round(share * BAR_COLUMNS)).padEnd(BAR_COLUMNS)}] ${Math.floor(share * 100)} %  `
   const speed = seconds > 0.5 ? `  ${sizeOf(done / seconds)}/s` : ''
-  return `${bar}${sizeOf(done)}${speed}  ${oneLine(what)}`.slice(0, columns - 1)
+  return `${bar}${sizeOf(done)}${speed}  ${escapeLine(what)}`.slice(0, columns - 1)
 }
 
 export function sizeOf(bytes: number): string {

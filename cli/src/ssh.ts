@@ -7,7 +7,7 @@ import { constants } from 'node:os'
 import path from 'node:path'
 import type { Command } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, type Run } from './command.ts'
-import { exitCodeOf, written } from './ending.ts'
+import { exitCodeOf, writeFully } from './ending.ts'
 import { configFolder, writeWhole } from './profile.ts'
 import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
 import { bringServer } from './ssh-server.ts'
@@ -47,12 +47,12 @@ export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const user = userOf(flags)
   const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
   // ssh reads known_hosts only when the first bytes of the server arrive.
-  know(files, host, line)
+  writeKnownHost(files, host, line)
   const server = await bringServer(ws, user)
   const command = await ws.start([server], { user, stdin_open: true })
   const given = command.write(seed)
   given.catch(() => undefined) // it has ended; the output reports the result
-  return carry(command)
+  return relay(command)
 }
 
 interface Files {
@@ -83,13 +83,13 @@ function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
   return { ...process.env, ...Object.fromEntries(given) }
 }
 
-function know({ known }: Files, host: string, host_key: string): void {
+function writeKnownHost({ known }: Files, host: string, host_key: string): void {
   if (/[/\s]/.test(host)) throw new CliError(`ssh takes no ${host} as a name`, { next: 'ssh WORKSPACE_ID.berth' })
   writeWhole(path.join(known, host), `berth ${host_key}\n`)
 }
 
 /** Relays every byte exactly once, across suspends and lost connections. */
-async function carry(command: Command): Promise<number> {
+async function relay(command: Command): Promise<number> {
   const leave = () => void command.end().catch(() => undefined) // it may have ended
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGINT'] as const) process.once(signal, leave)
   const typed = (async () => {
@@ -103,7 +103,7 @@ async function carry(command: Command): Promise<number> {
     await command.end()
   })()
   typed.catch(() => undefined) // a command that ended takes no input; the output reports the result
-  for await (const { stream, bytes } of command.output()) await written(stream === 'stdout' ? process.stdout : process.stderr, bytes)
+  for await (const { stream, bytes } of command.output()) await writeFully(stream === 'stdout' ? process.stdout : process.stderr, bytes)
   return exitCodeOf(command.ending)
 }
 

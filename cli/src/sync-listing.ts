@@ -38,7 +38,13 @@ export async function remoteListing(ws: Workspace, folder: string, signal?: Abor
 }
 
 /** Returns the paths whose mode and content are the same here and in the workspace. The guest's answer only decides what is sent. */
-export async function sameThere(ws: Workspace, there: string, here: string, from: Listing, paths: readonly string[]): Promise<Set<string>> {
+export async function unchangedRemotely(
+  ws: Workspace,
+  there: string,
+  here: string,
+  from: Listing,
+  paths: readonly string[],
+): Promise<Set<string>> {
   const same = new Set<string>()
   for (const stdin of namesOf(paths)) {
     const { stdoutBytes } = await ws.exec(['sh', '-c', LIST_NAMED, 'sh', there], { stdin })

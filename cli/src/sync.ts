@@ -3,8 +3,8 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, type Run, usageError } from './command.ts'
 import { download } from './download-folder.ts'
-import { placeOf } from './place.ts'
-import { oneLine } from './print.ts'
+import { parseRemotePath } from './place.ts'
+import { escapeLine } from './print.ts'
 import { during, type Progress, progressOf, sizeOf } from './progress.ts'
 import { addDigests, localListing, namesOf, remoteListing } from './sync-listing.ts'
 import { type Listing, type Plan, planOf, without } from './sync-plan.ts'
@@ -12,7 +12,7 @@ import { untilSignal } from './until-signal.ts'
 import { uploadPaths } from './upload-folder.ts'
 
 export const sync: Run = async (context, [from = '', to = '']) => {
-  const [source, target] = [placeOf(from), placeOf(to)]
+  const [source, target] = [parseRemotePath(from), parseRemotePath(to)]
   if ((source === null) === (target === null))
     throw usageError('One of both is in a workspace: WORKSPACE:/path', 'berth sync ./folder WORKSPACE:/home/user/folder')
   if (target) await push(context, from, await context.workspace(target.name), target.path)
@@ -61,12 +61,16 @@ async function carryOut({ flags, json, say, print }: Context, from: Listing, to:
     await remove(plan.gone)
   } else if (!json) for (const line of linesOf(plan)) print(line)
   if (json) return print(plan)
-  for (const at of plan.left_out) say(`Left out: ${oneLine(at)}`)
+  for (const at of plan.left_out) say(`Left out: ${escapeLine(at)}`)
   say(`${plan.made.length} carried (${sizeOf(plan.bytes)}), ${plan.gone.length} deleted, ${plan.unchanged} as before`)
 }
 
 function linesOf({ made, replaced, gone }: Plan): string[] {
-  return [...replaced.map((at) => `- ${oneLine(at)}`), ...made.map((at) => `+ ${oneLine(at)}`), ...gone.map((at) => `- ${oneLine(at)}`)]
+  return [
+    ...replaced.map((at) => `- ${escapeLine(at)}`),
+    ...made.map((at) => `+ ${escapeLine(at)}`),
+    ...gone.map((at) => `- ${escapeLine(at)}`),
+  ]
 }
 
 function kept({ flags }: Context, listing: Map<string, never> | Parameters<typeof without>[0]): Listing {

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import type { wire, Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError, type Context, type Run, usageError } from './command.ts'
 import { follow } from './exec.ts'
-import { severalLines } from './print.ts'
+import { escapeLines } from './print.ts'
 import { during, progressOf } from './progress.ts'
 
 const RECIPES = ['recipe.json', 'Dockerfile']
@@ -49,7 +49,7 @@ export async function followBuild(context: Context, build_id: string, asked: Pub
   const { templates } = context.berth()
   // With --json the log goes to stderr: stdout has only the build.
   const out = context.json ? process.stderr : process.stdout
-  for await (const text of templates.buildLog(build_id)) out.write(severalLines(text))
+  for await (const text of templates.buildLog(build_id)) out.write(escapeLines(text))
   return ended(context, await templates.waitForBuild(build_id), asked)
 }
 

@@ -1,6 +1,6 @@
 import type { Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Run } from './command.ts'
-import { exitCodeOf, sizeOf, terminalEnv, written } from './ending.ts'
+import { exitCodeOf, terminalSize, terminalEnv, writeFully } from './ending.ts'
 
 /** Ctrl-] detaches from the terminal, which keeps running. */
 const LEAVE = 0x1d
@@ -11,8 +11,8 @@ export const shell: Run = async (context, [name = '']) => {
   const argv = context.rest.length > 0 ? { argv: [...context.rest] } : {}
   const session = typeof id === 'string' ? { session_id: id } : {}
   const known = typeof id === 'string' ? await found(ws, id) : null
-  const terminal = known ?? (await ws.shell({ ...argv, ...session, ...sizeOf(), env: terminalEnv() }))
-  return carryTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
+  const terminal = known ?? (await ws.shell({ ...argv, ...session, ...terminalSize(), env: terminalEnv() }))
+  return relayTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
 /** Looks up an existing terminal. Starting its id again with another size or TERM would be refused. */
@@ -28,10 +28,10 @@ async function found(ws: Workspace, id: string): Promise<Terminal | null> {
 }
 
 /** Connects the local terminal to the remote one. @returns the exit code; 0 if it was left open */
-export async function carryTerminal(terminal: Terminal, left?: () => void): Promise<number> {
+export async function relayTerminal(terminal: Terminal, left?: () => void): Promise<number> {
   const { stdin } = process
   const resize = () => {
-    const { cols, rows } = sizeOf()
+    const { cols, rows } = terminalSize()
     if (cols && rows) terminal.resize({ cols, rows })
   }
   let is_left = false as boolean
@@ -47,7 +47,7 @@ export async function carryTerminal(terminal: Terminal, left?: () => void): Prom
   process.on('SIGWINCH', resize)
   resize()
   try {
-    for await (const { bytes } of terminal) await written(process.stdout, bytes)
+    for await (const { bytes } of terminal) await writeFully(process.stdout, bytes)
   } finally {
     if (stdin.isTTY) stdin.setRawMode(false)
     process.off('SIGWINCH', resize)

@@ -18,7 +18,7 @@ export const TAR_BYTES_MAX = 64 << 20
 /** A larger file is uploaded alone, in parts that are retried separately. */
 const PACKED_BYTES_MAX = 16 << 20
 
-export interface Carried {
+export interface Transfer {
   here: string
   there: string
   from: Listing
@@ -27,7 +27,7 @@ export interface Carried {
 }
 
 /** Uploads small files in tars, each applied atomically. Uploads a large file alone; it replaces the old file only when complete. */
-export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Carried, progress: Progress): Promise<void> {
+export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Transfer, progress: Progress): Promise<void> {
   const { writes } = await holesOf()
   const isLarge = (at: string) => (from.get(at)?.bytes ?? 0) > PACKED_BYTES_MAX
   const packed = paths.filter((at) => !isLarge(at))
@@ -51,7 +51,7 @@ async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promi
   }
 }
 
-interface Packed extends Omit<Carried, 'from'> {
+interface Packed extends Omit<Transfer, 'from'> {
   writes: readonly string[]
 }
 

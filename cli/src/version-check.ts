@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
-import { oneLine } from './print.ts'
+import { escapeLine } from './print.ts'
 import { configFolder, writeWhole } from './profile.ts'
 
 export const PACKAGE = '@berth/cli'
@@ -22,7 +22,7 @@ export async function checkInBackground(url: () => string, version: string, say:
   if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
   try {
     const known = read()
-    const said = saidOf(known.client, version)
+    const said = noticeOf(known.client, version)
     const age_ms = Date.now() - known.asked_at
     if (age_ms >= 0 && age_ms < DAY_MS) return
     if (said !== null) say(said)
@@ -43,12 +43,12 @@ export async function checkVersion(url: string): Promise<void> {
   if (client) write({ asked_at: Date.now(), client })
 }
 
-function saidOf(client: Client | undefined, version: string): string | null {
+function noticeOf(client: Client | undefined, version: string): string | null {
   if (!client) return null
   const { latest, minimum_supported, upgrade_command } = client
   if (isOlder(version, minimum_supported))
-    return `This is berth ${version}, and the service supports ${oneLine(minimum_supported)} and newer. Try: ${oneLine(upgrade_command)}`
-  return latest !== null && isOlder(version, latest) ? `berth ${oneLine(latest)} is there. Try: ${oneLine(upgrade_command)}` : null
+    return `This is berth ${version}, and the service supports ${escapeLine(minimum_supported)} and newer. Try: ${escapeLine(upgrade_command)}`
+  return latest !== null && isOlder(version, latest) ? `berth ${escapeLine(latest)} is there. Try: ${escapeLine(upgrade_command)}` : null
 }
 
 function isOlder(version: string, than: string): boolean {

@@ -20,7 +20,7 @@ export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null)
 }
 
 /** A part of a policy that its ceiling does not allow. */
-export interface Outside {
+export interface ExcessPart {
   /** Path in the policy: `mode`, `rules.0`, `cidrs.1`. */
   path: string
   mode?: EgressPolicy['mode']
@@ -30,17 +30,17 @@ export interface Outside {
 }
 
 /** Returns the parts of a policy that exceed its ceiling. None: the intersection allows the same as the policy. */
-export function outside(policy: EgressPolicy, ceiling: EgressPolicy | null): Outside[] {
+export function outside(policy: EgressPolicy, ceiling: EgressPolicy | null): ExcessPart[] {
   if (ceiling === null || ceiling.mode === 'allow_all') return []
   if (policy.mode === 'allow_all') return [{ path: 'mode', mode: policy.mode }]
   const bounds = networksOf(ceiling).map(({ network }) => network)
   const others = [...portsOf(ceiling)]
-  const rules = policy.rules.flatMap(({ host, ports }, at): Outside[] => {
+  const rules = policy.rules.flatMap(({ host, ports }, at): ExcessPart[] => {
     const covering = others.filter(([other]) => hostCovers(other, host))
     const wider = ports.filter((port) => !covering.some(([, theirs]) => theirs.has(port)))
     return wider.length === 0 ? [] : [{ path: `rules.${at}`, host, ports: wider }]
   })
-  const cidrs = policy.cidrs.flatMap((cidr, at): Outside[] => {
+  const cidrs = policy.cidrs.flatMap((cidr, at): ExcessPart[] => {
     const network = parseCidr(cidr)
     return network !== null && isCovered(network, bounds) ? [] : [{ path: `cidrs.${at}`, cidr }]
   })

@@ -31,7 +31,7 @@ interface State {
 }
 
 /** Thrown while one instruction is read; the catcher adds its line. */
-class NotUnderstood extends Error {}
+class UnsupportedInstructionError extends Error {}
 
 const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
 /** A long variable may be expanded in each of 100,000 words. */
@@ -72,12 +72,13 @@ export function translateDockerfile(text: string, build_args: Readonly<Record<st
   const warnings: DockerfileProblem[] = []
   for (const instruction of instructions) {
     try {
-      if (state.base === null && !['FROM', 'ARG'].includes(instruction.keyword)) throw new NotUnderstood('FROM must come first')
+      if (state.base === null && !['FROM', 'ARG'].includes(instruction.keyword))
+        throw new UnsupportedInstructionError('FROM must come first')
       const ignored = IGNORED[instruction.keyword]
       if (ignored === undefined) read(state, instruction, { build_args, declared })
       else warnings.push({ line: instruction.line, message: `${instruction.keyword} is ignored: ${ignored}` })
     } catch (error) {
-      if (!(error instanceof NotUnderstood || error instanceof TooLong)) throw error
+      if (!(error instanceof UnsupportedInstructionError || error instanceof TooLong)) throw error
       const message = error instanceof TooLong ? `with its variables it has more than ${recipe_bytes_max} characters` : error.message
       problems.push({ line: instruction.line, message })
     }
@@ -360,5 +361,5 @@ function recipeOf(state: State): Recipe {
 }
 
 function refuse(message: string): never {
-  throw new NotUnderstood(message)
+  throw new UnsupportedInstructionError(message)
 }

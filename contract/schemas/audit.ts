@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { List, Nullable, PageQuery, Text, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, Text, Timestamp, Uuid, Enum } from './common.ts'
 
 export const ACTOR_KINDS = ['user', 'api_key', 'tool_token', 'operator', 'service'] as const
 
@@ -15,7 +15,7 @@ export const AuditQuery = Type.Object({
 })
 
 export const AuditActor = Type.Object({
-  kind: Word(ACTOR_KINDS),
+  kind: Enum(ACTOR_KINDS),
   id: Nullable(Uuid('Of a person, an API key or an agent session')),
   name: Nullable(Type.String({ description: 'Of a tool token: whose it is. Of an operator: the account. Of the service: which part' })),
 })

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { ALLOWANCE_NAMES, PeriodView } from './spend.ts'
 
 /** `manual`: an operator marks invoices paid. `stripe`: Stripe collects and reports payments. */
@@ -12,14 +12,14 @@ export type InvoiceState = (typeof INVOICE_STATES)[number]
 export const INVOICE_LINE_KINDS = ['plan', 'overage', 'cap'] as const
 const InvoiceLine = Type.Object(
   {
-    kind: Word(INVOICE_LINE_KINDS, {
+    kind: Enum(INVOICE_LINE_KINDS, {
       description:
         'plan: its price for a part of the period; overage: use beyond an allowance; cap: what is taken off, since no period costs more than its cap',
     }),
     plan: Type.String({ description: 'Slug of the plan' }),
     starts_at: Timestamp(),
     ends_at: Timestamp(),
-    allowance: Nullable(Word(ALLOWANCE_NAMES)),
+    allowance: Nullable(Enum(ALLOWANCE_NAMES)),
     units: Nullable(Type.Integer({ description: 'Whole hours beyond the allowance' })),
     unit_minor: Nullable(Type.Integer({ description: 'The price of a whole period, or of a unit' })),
     amount_minor: Type.Integer(),
@@ -33,7 +33,7 @@ export const Invoice = Type.Object(
     id: Uuid(),
     organization_id: Uuid(),
     number: Type.String(),
-    state: Word(INVOICE_STATES),
+    state: Enum(INVOICE_STATES),
     period: PeriodView,
     currency: Type.String(),
     lines: Type.Array(InvoiceLine),

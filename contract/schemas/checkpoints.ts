@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Enum } from './common.ts'
 
 /**
  * Purpose of a checkpoint. `snapshot`: requested; `recovery`: before a reset, a restore in place or an adoption. `fork` includes
@@ -13,7 +13,7 @@ export const Checkpoint = Type.Object(
     id: Uuid(),
     workspace_id: Uuid(),
     operation_id: Uuid('The operation that wrote it'),
-    kind: Word(CHECKPOINT_KINDS, {
+    kind: Enum(CHECKPOINT_KINDS, {
       description:
         'snapshot: kept until it or the workspace is deleted; recovery: kept until expires_at; suspend and fork: kept until the next suspend or adoption',
     }),

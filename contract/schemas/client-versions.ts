@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { Nullable, Word } from './common.ts'
+import { Nullable, Enum } from './common.ts'
 
 /** App, "Client versions". */
 export const ClientVersions = Type.Object(
@@ -7,7 +7,7 @@ export const ClientVersions = Type.Object(
     clients: Type.Array(
       Type.Object({
         package: Type.String(),
-        ecosystem: Word(['npm', 'pypi']),
+        ecosystem: Enum(['npm', 'pypi']),
         latest: Nullable(Type.String({ description: 'null while the package is not distributed' })),
         minimum_supported: Type.String(),
         upgrade_command: Type.String(),

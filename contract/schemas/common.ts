@@ -10,7 +10,7 @@ export const Timestamp = (description?: string) =>
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
 /** A closed enum of strings. */
-export function Word<const W extends readonly string[]>(words: W, options: { description?: string } = {}) {
+export function Enum<const W extends readonly string[]>(words: W, options: { description?: string } = {}) {
   return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
 }
 

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { EGRESS_MODES, EGRESS_PORTS_DEFAULT } from '../egress/policy.ts'
 import { LIMITS } from '../limits.ts'
-import { List, Nullable, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 
 const MODE = {
   description: 'allow_all: all that is public. allowlist: what rules and cidrs name, and nothing without them. deny_all: nothing',
@@ -15,10 +15,10 @@ const port = () => Type.Integer({ minimum: 1, maximum: 65535 })
 /** A normalised policy, enforced or effective. */
 export const EgressRules = Type.Object(
   {
-    mode: Word(EGRESS_MODES, MODE),
+    mode: Enum(EGRESS_MODES, MODE),
     rules: Type.Array(
       Type.Object(
-        { host: Type.String({ description: HOST }), ports: Type.Array(port()), protocols: Type.Array(Word(['tcp'])) },
+        { host: Type.String({ description: HOST }), ports: Type.Array(port()), protocols: Type.Array(Enum(['tcp'])) },
         { title: 'EgressRule' },
       ),
       { description: 'A set, as cidrs and ports are: their order means nothing, and may be another in each answer' },
@@ -30,7 +30,7 @@ export const EgressRules = Type.Object(
 
 export const EgressPolicyRequest = Type.Object(
   {
-    mode: Word(EGRESS_MODES, MODE),
+    mode: Enum(EGRESS_MODES, MODE),
     rules: Type.Optional(
       Type.Array(
         Type.Object(
@@ -39,7 +39,7 @@ export const EgressPolicyRequest = Type.Object(
             ports: Type.Optional(
               Type.Array(port(), { minItems: 1, maxItems: LIMITS.egress.ports_max, default: [...EGRESS_PORTS_DEFAULT] }),
             ),
-            protocols: Type.Optional(Type.Array(Word(['tcp']), { minItems: 1, maxItems: 1, default: ['tcp'] })),
+            protocols: Type.Optional(Type.Array(Enum(['tcp']), { minItems: 1, maxItems: 1, default: ['tcp'] })),
           },
           strict,
         ),
@@ -77,7 +77,7 @@ export const WorkspaceEgressPolicy = Type.Object(
   {
     workspace_id: Uuid(),
     ...EgressRules.properties,
-    source: Word(EGRESS_SOURCES, { description: "Whose policy it is: the workspace's own override, its project's, or the platform's" }),
+    source: Enum(EGRESS_SOURCES, { description: "Whose policy it is: the workspace's own override, its project's, or the platform's" }),
     version: version(
       "Of the workspace's overrides, the clearing of one counted; 0: there never was one. The value of If-Match, and the ETag",
     ),
@@ -85,7 +85,7 @@ export const WorkspaceEgressPolicy = Type.Object(
     template_egress: Nullable(EgressRules),
     effective_policy: EgressRules,
     enforcement: Type.Object({
-      state: Word(ENFORCEMENT_STATES, {
+      state: Enum(ENFORCEMENT_STATES, {
         description:
           'not_enforced: it has no machine, or its host has not acknowledged any policy of this ownership epoch. pending: the host enforces an ' +
           'earlier policy of this epoch. failed: the host could not put the policy in force, and lets nothing more out than before',
@@ -102,11 +102,11 @@ export const EgressVersion = Type.Object(
   {
     version: Type.Integer({ minimum: 1 }),
     cleared: Type.Boolean({ description: 'The override was taken back: mode is null' }),
-    mode: Nullable(Word(EGRESS_MODES)),
+    mode: Nullable(Enum(EGRESS_MODES)),
     rules: EgressRules.properties.rules,
     cidrs: EgressRules.properties.cidrs,
     created_at: Timestamp(),
-    created_by: Type.Object({ type: Word(['user', 'api_key']), id: Uuid() }),
+    created_by: Type.Object({ type: Enum(['user', 'api_key']), id: Uuid() }),
   },
   { title: 'EgressVersion' },
 )
@@ -119,7 +119,7 @@ export const EgressDenial = Type.Object(
     name: Nullable(Type.String({ description: 'That was asked for; of an address: the one that had led there, where that is known' })),
     address: Nullable(Type.String({ description: 'null of a name that was not resolved' })),
     port: Nullable(Type.Integer({ minimum: 1, maximum: 65535 })),
-    protocol: Word(DENIED_PROTOCOLS, { description: 'dns: the name itself was refused' }),
+    protocol: Enum(DENIED_PROTOCOLS, { description: 'dns: the name itself was refused' }),
     count: Type.Integer({ minimum: 1, description: 'Packets or questions' }),
     first_at: Timestamp(),
     last_at: Timestamp(),

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { List, Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, Timestamp, Uuid, Enum } from './common.ts'
 
 export const EXPORT_STATES = ['queued', 'running', 'ready', 'failed', 'expired'] as const
 export type ExportState = (typeof EXPORT_STATES)[number]
@@ -11,8 +11,8 @@ export const Export = Type.Object(
     id: Uuid(),
     organization_id: Nullable(Uuid('null: of an account')),
     requested_by: Uuid('The person'),
-    state: Word(EXPORT_STATES, { description: 'Only one that is ready can be read' }),
-    failure: Nullable(Word(EXPORT_FAILURES, { description: 'Why it failed' })),
+    state: Enum(EXPORT_STATES, { description: 'Only one that is ready can be read' }),
+    failure: Nullable(Enum(EXPORT_FAILURES, { description: 'Why it failed' })),
     size_bytes: Nullable(Type.Integer({ description: 'Of the archive' })),
     sha256: Nullable(Type.String({ description: 'Of the archive' })),
     created_at: Timestamp(),

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { FreeText, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 
 const { message_characters_max, context_characters_max } = LIMITS.feedback
 export const FEEDBACK_CATEGORIES = ['bug', 'confusing', 'missing', 'idea', 'praise', 'other'] as const
@@ -23,7 +23,7 @@ export const FeedbackContext = Type.Object(
 export const FeedbackCreate = Type.Object(
   {
     message: FreeText({ minLength: 1, maxLength: message_characters_max }),
-    category: Type.Optional(Word(FEEDBACK_CATEGORIES, { description: 'Absent: other' })),
+    category: Type.Optional(Enum(FEEDBACK_CATEGORIES, { description: 'Absent: other' })),
     context: Type.Optional(FeedbackContext),
   },
   { ...strict, title: 'FeedbackCreate', description: 'What is shaped like a key, a token or a private key is taken out before it is kept' },

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { TOOLS } from '../tools.ts'
 import { Email, EmailedToken } from './auth.ts'
-import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { Role } from './principals.ts'
 
 const { organization: limits } = LIMITS
@@ -50,7 +50,7 @@ export const InvitationList = List(Invitation, 'InvitationList')
 export const InvitationAccept = Type.Object({ token: EmailedToken }, { ...strict, title: 'InvitationAccept' })
 
 const KeyName = Text({ minLength: 0, maxLength: limits.key_name_characters_max })
-const ToolPermissions = Type.Array(Word(TOOLS), { maxItems: TOOLS.length, uniqueItems: true, description: 'What its tool tokens may do' })
+const ToolPermissions = Type.Array(Enum(TOOLS), { maxItems: TOOLS.length, uniqueItems: true, description: 'What its tool tokens may do' })
 const ExpiresAt = Nullable(Timestamp('When it is good no more; null: only when it is revoked'))
 
 export const ApiKeyCreate = Type.Object(
@@ -67,7 +67,7 @@ const API_KEY = {
   organization_id: Uuid(),
   project_id: Uuid(),
   name: Type.String(),
-  tool_permissions: Type.Array(Word(TOOLS)),
+  tool_permissions: Type.Array(Enum(TOOLS)),
   created_at: Timestamp(),
   expires_at: Nullable(Timestamp()),
   revoked_at: Nullable(Timestamp()),

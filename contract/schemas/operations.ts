@@ -2,13 +2,13 @@ import Type, { type Static } from 'typebox'
 import { OPERATION_ERRORS } from '../errors.ts'
 import { OPERATION_KINDS, OPERATION_STATES } from '../states/operation.ts'
 import { AuditActor } from './audit.ts'
-import { List, Nullable, PageQuery, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, Timestamp, Uuid, Enum } from './common.ts'
 
 const open = { additionalProperties: true } as const
 
 export const OperationError = Type.Object(
   {
-    code: Word(Object.keys(OPERATION_ERRORS) as (keyof typeof OPERATION_ERRORS)[]),
+    code: Enum(Object.keys(OPERATION_ERRORS) as (keyof typeof OPERATION_ERRORS)[]),
     message: Type.String(),
     retryable: Type.Boolean(),
     details: Type.Object(
@@ -23,8 +23,8 @@ export const OperationError = Type.Object(
 export const Operation = Type.Object(
   {
     id: Uuid(),
-    kind: Word(OPERATION_KINDS),
-    state: Word(OPERATION_STATES),
+    kind: Enum(OPERATION_KINDS),
+    state: Enum(OPERATION_STATES),
     state_reason: Nullable(Type.String({ description: 'Why it is in that state' })),
     workspace_id: Nullable(Uuid('Of a fork: the new workspace')),
     created_at: Timestamp(),
@@ -50,6 +50,6 @@ export const OperationList = List(Operation, 'OperationList')
 
 export const OperationQuery = Type.Object({
   ...PageQuery,
-  state: Type.Optional(Word(OPERATION_STATES)),
-  kind: Type.Optional(Word(OPERATION_KINDS)),
+  state: Type.Optional(Enum(OPERATION_STATES)),
+  kind: Type.Optional(Enum(OPERATION_KINDS)),
 })

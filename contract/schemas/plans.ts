@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { APP_REASONS } from '../errors.ts'
 import { PAYMENTS } from './billing.ts'
-import { List, Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, Timestamp, Uuid, Enum } from './common.ts'
 import { PeriodView } from './spend.ts'
 
 /** Limits of a plan, by the names in refusals. */
@@ -22,8 +22,8 @@ export type EntitlementName = (typeof ENTITLEMENTS)[number]
 /** Distinguishes a limit, no limit, and a limit that the plan does not set. */
 const Entitlement = Type.Object(
   {
-    name: Word(ENTITLEMENTS),
-    kind: Word(['value', 'unlimited', 'missing'], { description: 'missing: what it limits is refused until the plan says it' }),
+    name: Enum(ENTITLEMENTS),
+    kind: Enum(['value', 'unlimited', 'missing'], { description: 'missing: what it limits is refused until the plan says it' }),
     value: Nullable(Type.Integer({ description: 'Where there is a limit' })),
   },
   { title: 'Entitlement' },
@@ -55,11 +55,11 @@ export const Subscription = Type.Object(
   {
     organization_id: Uuid(),
     plan: PlanView,
-    state: Word(SUBSCRIPTION_STATES),
-    refuses_starts: Nullable(Word(APP_REASONS.entitlement_required, { description: 'Why nothing may be started; null: it may' })),
+    state: Enum(SUBSCRIPTION_STATES),
+    refuses_starts: Nullable(Enum(APP_REASONS.entitlement_required, { description: 'Why nothing may be started; null: it may' })),
     grace_until: Nullable(Timestamp('Until when a payment that is past due may be made')),
     current_period: PeriodView,
-    payment: Word(PAYMENTS, {
+    payment: Enum(PAYMENTS, {
       description: 'manual: an operator says what is paid; stripe: the plan was bought, and that service collects',
     }),
   },

@@ -1,14 +1,14 @@
 import Type, { type Static } from 'typebox'
 import { TOOLS } from '../route.ts'
-import { List, Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, Timestamp, Uuid, Enum } from './common.ts'
 
 export const ROLES = ['owner', 'admin', 'member', 'billing'] as const
-export const Role = Word(ROLES)
+export const Role = Enum(ROLES)
 
 /** App, "Principal". */
 export const Principal = Type.Object(
   {
-    type: Word(['user', 'api_key']),
+    type: Enum(['user', 'api_key']),
     user: Nullable(
       Type.Object({
         id: Uuid(),
@@ -27,7 +27,7 @@ export const Principal = Type.Object(
         key_id: Type.String(),
         organization_id: Uuid(),
         project_id: Uuid(),
-        tool_permissions: Type.Array(Word(TOOLS)),
+        tool_permissions: Type.Array(Enum(TOOLS)),
       }),
     ),
   },

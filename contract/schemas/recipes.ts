@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { FreeText, strict, Text, Uuid, Word } from './common.ts'
+import { FreeText, strict, Text, Uuid, Enum } from './common.ts'
 import { EgressPolicyRequest } from './egress.ts'
 import { Service, StartCommand, TemplateSettings } from './template-settings.ts'
 
@@ -67,7 +67,7 @@ const hosts = (description: string) =>
 
 export const BuildEgress = Type.Object(
   {
-    mode: Word(BUILD_EGRESS_MODES, {
+    mode: Enum(BUILD_EGRESS_MODES, {
       description: 'auto: where Debian packages and those of languages come from, and extra_hosts. allowlist: allow_hosts alone',
     }),
     extra_hosts: hosts('With auto alone'),
@@ -87,7 +87,7 @@ export const Recipe = Type.Object(
           'slug@version of the organization or of the platform; slug: its latest version; upload: with the id of an upload: the root file system that it holds, as a tar or as a tar of an OCI image layout',
       }),
     ),
-    architecture: Type.Optional(Word(ARCHITECTURES)),
+    architecture: Type.Optional(Enum(ARCHITECTURES)),
     packages: Type.Optional(
       Type.Array(Text({ minLength: 1, maxLength: 200, description: 'A Debian package: name, or name=version' }), {
         description: 'Installed at first, by apt',

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { TOOLS } from '../tools.ts'
-import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 
 export const RESERVED_SECRET_PREFIX = 'SERVICE_'
 /** A secret can be bound only if both commands and terminals may use it. */
@@ -19,7 +19,7 @@ const Value = Type.String({
 const Description = FreeText({ minLength: 0, maxLength: LIMITS.secret.description_characters_max })
 const Ids = (description: string) =>
   Nullable(Type.Array(Uuid(), { maxItems: LIMITS.secret.allowed_ids_max, uniqueItems: true, description }))
-const AllowedTools = Type.Array(Word(TOOLS), {
+const AllowedTools = Type.Array(Enum(TOOLS), {
   maxItems: TOOLS.length,
   uniqueItems: true,
   description: 'What may be started with its value. It can be bound to a workspace only with both `exec` and `pty` among them',
@@ -128,7 +128,7 @@ export const Secret = Type.Object(
     description: Nullable(Type.String()),
     allowed_project_ids: Nullable(Type.Array(Uuid())),
     allowed_workspace_ids: Nullable(Type.Array(Uuid())),
-    allowed_tools: Type.Array(Word(TOOLS)),
+    allowed_tools: Type.Array(Enum(TOOLS)),
     hosts: Nullable(Type.Array(SecretHost)),
     version: Type.Integer({ description: 'The newest, which is used from the next start on' }),
     created_at: Timestamp(),
@@ -170,7 +170,7 @@ export const WorkspaceSecrets = Type.Object(
     secrets: Type.Array(
       Type.Object({
         name: Type.String(),
-        status: Word(BINDING_STATUSES, {
+        status: Enum(BINDING_STATUSES, {
           description: 'deleted: the template version requires a secret of this name, and there is none any more',
         }),
       }),

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { List, Nullable, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, strict, Timestamp, Uuid, Enum } from './common.ts'
 
 export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
 export type Allowance = (typeof ALLOWANCE_NAMES)[number]
@@ -13,7 +13,7 @@ export const SPEND_CAP_STATES = ['unavailable', 'off', 'paused', 'within_allowan
 const minor = Nullable(Type.Integer({ description: 'Smallest units of the currency' }))
 export const SpendCapView = Type.Object(
   {
-    state: Word(SPEND_CAP_STATES),
+    state: Enum(SPEND_CAP_STATES),
     cap_minor: minor,
     effective_cap_minor: minor,
     max_cap_minor: minor,
@@ -22,7 +22,7 @@ export const SpendCapView = Type.Object(
     percent_of_cap: Nullable(Type.Number()),
     lines: Type.Array(
       Type.Object({
-        allowance: Word(ALLOWANCE_NAMES),
+        allowance: Enum(ALLOWANCE_NAMES),
         units_over: Type.Number(),
         billed_units: Type.Integer(),
         rate_minor: Type.Integer(),
@@ -56,7 +56,7 @@ export const SpendPolicy = Type.Object(
     organization_id: Uuid(),
     overage_available: Type.Boolean({ description: 'The plan has a price, and a rate for every allowance that ends' }),
     overage_enabled: Type.Boolean(),
-    overage_state: Word(OVERAGE_STATES, { description: 'paused: a payment of the plan is past due' }),
+    overage_state: Enum(OVERAGE_STATES, { description: 'paused: a payment of the plan is past due' }),
     spend_cap_minor: minor,
     spend_cap_min_minor: minor,
     spend_cap_max_minor: Nullable(Type.Integer({ description: 'The price of the plan' })),
@@ -96,10 +96,10 @@ export const UsageEstimate = Type.Object(
   {
     organization_id: Uuid(),
     period: PeriodView,
-    basis: Word(['average_so_far'], { description: 'The rest of the period is taken to be as what is over of it' }),
+    basis: Enum(['average_so_far'], { description: 'The rest of the period is taken to be as what is over of it' }),
     allowances: Type.Array(
       Type.Object({
-        allowance: Word(ALLOWANCE_NAMES),
+        allowance: Enum(ALLOWANCE_NAMES),
         used_meter_units: Type.Integer(),
         estimated_meter_units: Type.Integer({ description: 'At the end of the period' }),
         workspace_meter_units: Type.Integer({ description: 'Of these, what the workspace that was asked about adds' }),
@@ -121,8 +121,8 @@ export const UsageGrant = Type.Object(
   {
     id: Uuid(),
     organization_id: Uuid(),
-    allowance: Word(ALLOWANCE_NAMES),
-    state: Word(GRANT_STATES),
+    allowance: Enum(ALLOWANCE_NAMES),
+    state: Enum(GRANT_STATES),
     granted: Type.Number({ description: 'In units of the allowance' }),
     granted_meter_units: Type.Integer(),
     drawn_meter_units: Type.Integer({ description: 'Taken for what was used beyond what the plan includes, in all billing periods' }),
@@ -152,7 +152,7 @@ export const SpendAlerts = Type.Object(
     period: PeriodView,
     reached: Type.Array(
       Type.Object({
-        subject: Word(ALERT_SUBJECTS),
+        subject: Enum(ALERT_SUBJECTS),
         threshold_percent: Type.Integer(),
         reached_at: Timestamp(),
         mailed_at: Nullable(Timestamp('When the mail was written that tells of it; null: soon')),

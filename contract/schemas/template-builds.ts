@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { OPERATION_STATES } from '../states/operation.ts'
-import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { Operation, OperationError } from './operations.ts'
 import { ScanFinding } from './scan-findings.ts'
 import { TemplateSettings } from './template-settings.ts'
@@ -13,8 +13,8 @@ export type BuildKind = (typeof BUILD_KINDS)[number]
 export const TemplateBuild = Type.Object(
   {
     id: Uuid(),
-    kind: Word(BUILD_KINDS),
-    state: Word(OPERATION_STATES, { description: 'Of its operation' }),
+    kind: Enum(BUILD_KINDS),
+    state: Enum(OPERATION_STATES, { description: 'Of its operation' }),
     state_reason: Nullable(Type.String()),
     operation_id: Uuid(),
     organization_id: Uuid(),
@@ -73,7 +73,7 @@ export const TemplateSettingsInput = Type.Object(
     guest_features,
     ceiling: Type.Optional(ceiling),
     defaults: Type.Optional(TemplateDefaults),
-    update_policy: Type.Optional(Word(UPDATE_POLICIES, { description: 'manual: workspaces keep the version that they were made from' })),
+    update_policy: Type.Optional(Enum(UPDATE_POLICIES, { description: 'manual: workspaces keep the version that they were made from' })),
   },
   { ...strict, title: 'TemplateSettingsInput' },
 )

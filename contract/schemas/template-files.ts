@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FILE_CHANGES } from './cell/change.ts'
 import { FILE_TYPES, Sha256 } from './cell/file.ts'
-import { List, Nullable, PageQuery, Word } from './common.ts'
+import { List, Nullable, PageQuery, Enum } from './common.ts'
 
 const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with such a name cannot be asked for'
 const Count = Type.Integer({ minimum: 0 })
@@ -13,7 +13,7 @@ export const TemplateFile = Type.Object(
   {
     path: Type.String({ description: NAME }),
     name: Type.String({ description: NAME }),
-    type: Word(FILE_TYPES),
+    type: Enum(FILE_TYPES),
     size_bytes: Count,
     mode: Type.String({ pattern: '^[0-7]{4}$', description: 'Octal' }),
     uid: Count,
@@ -30,7 +30,7 @@ export const TemplateFileList = List(TemplateFile, 'TemplateFileList')
 export const TemplateFileChange = Type.Object(
   {
     path: Type.String({ description: NAME }),
-    change: Word(FILE_CHANGES),
+    change: Enum(FILE_CHANGES),
     before: Nullable(TemplateFile),
     after: Nullable(TemplateFile),
   },

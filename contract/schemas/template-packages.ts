@@ -1,8 +1,8 @@
 import Type, { type Static } from 'typebox'
-import { List, PageQuery, Text, Word } from './common.ts'
+import { List, PageQuery, Text, Enum } from './common.ts'
 import { ARCHITECTURES } from './recipes.ts'
 
-const architecture = Type.Optional(Word(ARCHITECTURES, { description: 'amd64 when absent' }))
+const architecture = Type.Optional(Enum(ARCHITECTURES, { description: 'amd64 when absent' }))
 
 export const PackageQuery = Type.Object({
   query: Type.Optional(Text({ minLength: 1, maxLength: 100, description: 'A part of the name; names that begin with it come first' })),

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
-import { strict, Timestamp, Uuid, Word } from './common.ts'
+import { strict, Timestamp, Uuid, Enum } from './common.ts'
 
 export const UPLOAD_STATES = ['receiving', 'complete'] as const
 const SHA256 = '^[0-9a-f]{64}$'
@@ -22,7 +22,7 @@ export const TemplateUpload = Type.Object(
     size_bytes: Type.Integer(),
     sha256: Type.String(),
     received_bytes: Type.Integer({ description: 'Where the next part begins' }),
-    state: Word(UPLOAD_STATES, { description: 'complete: all of it is there, and has the digest' }),
+    state: Enum(UPLOAD_STATES, { description: 'complete: all of it is there, and has the digest' }),
     created_at: Timestamp(),
     expires_at: Timestamp('It is gone then, where nothing is received or built with it before'),
   },

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { WARM_REASONS } from '../errors.ts'
 import { EgressRules } from './egress.ts'
-import { Caps, List, Nullable, strict, Timestamp, Uuid, Word } from './common.ts'
+import { Caps, List, Nullable, strict, Timestamp, Uuid, Enum } from './common.ts'
 import { ScanFinding } from './scan-findings.ts'
 import { TemplateSettings } from './template-settings.ts'
 import { AgentLabel, Tools } from './tool-tokens.ts'
@@ -35,14 +35,14 @@ export const WARM_STATES = ['none', 'making', 'ready', 'failed'] as const
 /** State of the warm sandbox of a version with settings.warm. */
 export const WarmVersion = Type.Object(
   {
-    state: Word(WARM_STATES, {
+    state: Enum(WARM_STATES, {
       description: 'none: the next open has one made. failed: opens are cold, and an hour later it is tried again',
     }),
     error: Nullable(
       Type.Object(
         {
           step: Nullable(Type.String({ description: 'The start command or service; null: it was the machine' })),
-          reason: Word(WARM_REASONS),
+          reason: Enum(WARM_REASONS),
           exit_code: Nullable(Type.Integer()),
           output_tail: Type.String(),
         },
@@ -62,7 +62,7 @@ export const TemplateVersion = Type.Object(
     slug: TemplateSlug,
     organization_id: Nullable(Uuid("null: it is the platform's")),
     version: Type.Integer(),
-    disk_layout: Word(DISK_LAYOUTS, { description: 'Of the workspaces that are made from it' }),
+    disk_layout: Enum(DISK_LAYOUTS, { description: 'Of the workspaces that are made from it' }),
     layers: Type.Array(Type.String(), { description: 'SHA-256 of each file system image, the lowest first' }),
     settings: TemplateSettings,
     egress: Nullable(EgressRules),

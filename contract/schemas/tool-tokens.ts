@@ -1,14 +1,14 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { TOOLS } from '../tools.ts'
-import { FreeText, List, PageQuery, strict, Timestamp, Uuid, Word } from './common.ts'
+import { FreeText, List, PageQuery, strict, Timestamp, Uuid, Enum } from './common.ts'
 
 export const AgentLabel = FreeText({
   minLength: 1,
   maxLength: LIMITS.workspace.agent_label_characters_max,
   description: 'Names the agent session; `default` when absent',
 })
-export const Tools = Type.Array(Word(TOOLS), {
+export const Tools = Type.Array(Enum(TOOLS), {
   minItems: 1,
   maxItems: TOOLS.length,
   uniqueItems: true,
@@ -29,7 +29,7 @@ export const ToolToken = Type.Object(
     workspace_id: Uuid(),
     agent_session_id: Uuid(),
     ownership_epoch: Type.Integer(),
-    tools: Type.Array(Word(TOOLS)),
+    tools: Type.Array(Enum(TOOLS)),
     audience: Type.String(),
     kid: Type.String(),
     cell_endpoint: Type.String(),
@@ -44,7 +44,7 @@ export const AgentSession = Type.Object(
     id: Uuid(),
     workspace_id: Uuid(),
     agent_label: Type.String(),
-    principal: Type.Object({ type: Word(['user', 'api_key']), id: Uuid() }),
+    principal: Type.Object({ type: Enum(['user', 'api_key']), id: Uuid() }),
     created_at: Timestamp(),
     last_used_at: Timestamp(),
   },

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { APP_REASONS } from '../errors.ts'
-import { Nullable, Timestamp, Uuid, Word } from './common.ts'
+import { Nullable, Timestamp, Uuid, Enum } from './common.ts'
 import { ALLOWANCE_NAMES, PeriodView, SpendCapView } from './spend.ts'
 
 /** App, "Usage and spend". Bytes as seen by the machine: egress is sent. */
@@ -20,8 +20,8 @@ export type Granularity = (typeof GRANULARITIES)[number]
 const RangeQuery = {
   from: Type.Optional(Timestamp('The series begins with the hour or day of this; absent: the beginning of the billing period')),
   to: Type.Optional(Timestamp('The series ends with the hour or day of this, which is part of it; absent: now')),
-  granularity: Type.Optional(Word(GRANULARITIES, { description: 'hour: 31 days at most; day, the default: 400 days at most; in UTC' })),
-  meter: Type.Optional(Word(METERS, { description: 'Of this one alone' })),
+  granularity: Type.Optional(Enum(GRANULARITIES, { description: 'hour: 31 days at most; day, the default: 400 days at most; in UTC' })),
+  meter: Type.Optional(Enum(METERS, { description: 'Of this one alone' })),
 }
 export const WorkspaceUsageQuery = Type.Object(RangeQuery)
 export const UsageQuery = Type.Object({
@@ -52,10 +52,10 @@ export const UsageSeries = Type.Object(
   {
     from: Timestamp('Beginning of the first hour or day'),
     to: Timestamp('Beginning of the last hour or day, which is part of the series'),
-    granularity: Word(GRANULARITIES),
+    granularity: Enum(GRANULARITIES),
     series: Type.Array(
       Type.Object({
-        meter: Word(METERS),
+        meter: Enum(METERS),
         points: Type.Array(Type.Object({ at: Timestamp('Beginning of the hour or day'), units: Type.Integer({ minimum: 0 }) }), {
           description: 'One for each hour or day, the oldest first; 0 where nothing was used',
         }),
@@ -73,10 +73,10 @@ export const ALLOWANCE_STATES = ['unlimited', 'within', 'overage', 'exhausted'] 
 
 const AllowanceView = Type.Object(
   {
-    allowance: Word(ALLOWANCE_NAMES),
-    meter: Word(['cpu_seconds', 'memory_gib_seconds']),
-    unit: Word(['hours', 'gib_hours']),
-    state: Word(ALLOWANCE_STATES, { description: 'overage: used up, and what is beyond is charged' }),
+    allowance: Enum(ALLOWANCE_NAMES),
+    meter: Enum(['cpu_seconds', 'memory_gib_seconds']),
+    unit: Enum(['hours', 'gib_hours']),
+    state: Enum(ALLOWANCE_STATES, { description: 'overage: used up, and what is beyond is charged' }),
     used: Type.Number({ description: 'In its unit' }),
     included: Nullable(Type.Number({ description: 'In its unit, with what credits add; null: without limit' })),
     used_meter_units: Type.Integer(),
@@ -93,7 +93,7 @@ export const UsageSummary = Type.Object(
     usage: Units,
     allowances: Type.Array(AllowanceView),
     allowance_exhausted: Type.Boolean({ description: 'Opens, resumes and forks are refused with 402 allowance_exhausted' }),
-    exhausted_reason: Nullable(Word(APP_REASONS.allowance_exhausted)),
+    exhausted_reason: Nullable(Enum(APP_REASONS.allowance_exhausted)),
     spend_cap: SpendCapView,
     measurement: Measurement,
   },

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { ATTACHMENT_MODES, ATTACHMENT_STATES, VOLUME_STATES } from '../states/volume.ts'
-import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { Operation } from './operations.ts'
 
 /** App, "Volume": attachments carry a mount path and a mode. */
@@ -10,8 +10,8 @@ export const VolumeAttachment = Type.Object(
     volume_id: Uuid(),
     workspace_id: Uuid(),
     mount_path: Type.String(),
-    mode: Word(ATTACHMENT_MODES),
-    state: Word(ATTACHMENT_STATES, { description: 'attached: the workspace has it, or has it as soon as it runs' }),
+    mode: Enum(ATTACHMENT_MODES),
+    state: Enum(ATTACHMENT_STATES, { description: 'attached: the workspace has it, or has it as soon as it runs' }),
     created_at: Timestamp(),
     updated_at: Timestamp(),
   },
@@ -28,7 +28,7 @@ export const Volume = Type.Object(
     name: Type.String(),
     quota_gib: Type.Integer({ description: "What it may hold, the file system's own records among it" }),
     org_shared: Type.Boolean({ description: 'Workspaces of every project of the organization can have it' }),
-    state: Word(VOLUME_STATES),
+    state: Enum(VOLUME_STATES),
     attachments: Type.Array(VolumeAttachment, { description: 'Those to workspaces that you may know of' }),
     created_at: Timestamp(),
     updated_at: Timestamp(),
@@ -79,7 +79,7 @@ export const VolumeAttachRequest = Type.Object(
       maxLength: LIMITS.volume.mount_path_bytes_max,
       description: 'Where the workspace sees it: an absolute path without links, . and .., which is made where it is missing',
     }),
-    mode: Type.Optional(Word(ATTACHMENT_MODES, { description: 'Default read_write' })),
+    mode: Type.Optional(Enum(ATTACHMENT_MODES, { description: 'Default read_write' })),
   },
   { ...strict, title: 'VolumeAttachRequest' },
 )

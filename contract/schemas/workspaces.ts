@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { STARTUP_REASONS } from '../errors.ts'
 import { LIMITS } from '../limits.ts'
 import { OBSERVED_STATES } from '../states/machine.ts'
-import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, Timestamp, Uuid, Word } from './common.ts'
+import { Caps, List, Nullable, PageQuery, ResourcesView, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { Operation } from './operations.ts'
 import { AgentLabel, Tools, ToolToken } from './tool-tokens.ts'
 
@@ -41,9 +41,9 @@ export const Idle = Type.Object(
   {
     policy: Type.String({ description: '`adaptive`, `never` or `fixed:<seconds>`: the one that applies' }),
     timeout_seconds: Nullable(Type.Integer({ description: 'Idle seconds after which it is suspended, a session ended; null: never' })),
-    basis: Word(IDLE_BASES, { description: 'Where the timeout comes from' }),
+    basis: Enum(IDLE_BASES, { description: 'Where the timeout comes from' }),
     next_eligible_at: Nullable(Timestamp('When it may be suspended if nothing happens until then; null when not running or never')),
-    next_eligible_by: Nullable(Word(IDLE_ENDS, { description: 'Which comes first: the time of its policy or of the request' })),
+    next_eligible_by: Nullable(Enum(IDLE_ENDS, { description: 'Which comes first: the time of its policy or of the request' })),
     suspend_request: Nullable(SuspendRequest),
     recent_activity: RecentActivity,
     background_seconds: Nullable(
@@ -57,9 +57,9 @@ export const Idle = Type.Object(
 /** App, "Workspace (view)": state of the template's start commands and services. */
 export const Startup = Type.Object(
   {
-    state: Word(['pending', 'running', 'ready', 'failed']),
+    state: Enum(['pending', 'running', 'ready', 'failed']),
     step: Type.Optional(Type.String({ description: 'The start command or service that failed; while running the one that is waited for' })),
-    reason: Type.Optional(Word(STARTUP_REASONS, { description: 'failed: why' })),
+    reason: Type.Optional(Enum(STARTUP_REASONS, { description: 'failed: why' })),
     exit_code: Type.Optional(Nullable(Type.Integer({ description: 'failed: how it ended; null when it did not end by itself' }))),
     output_tail: Type.Optional(Type.String({ description: 'failed: the end of what it wrote' })),
   },
@@ -90,8 +90,8 @@ export const Workspace = Type.Object(
     organization_id: Uuid(),
     project_id: Uuid(),
     key: Type.String({ description: "The caller's own name of it, unique in the organization" }),
-    observed_state: Word(OBSERVED_STATES, { description: 'What it is' }),
-    desired_state: Word(DESIRED_STATES, { description: 'What it was last asked to be' }),
+    observed_state: Enum(OBSERVED_STATES, { description: 'What it is' }),
+    desired_state: Enum(DESIRED_STATES, { description: 'What it was last asked to be' }),
     ready: Type.Boolean({
       description:
         'Observed and desired state are running, start-up is ready where there is one, and the operation that started it has ended',
@@ -105,9 +105,9 @@ export const Workspace = Type.Object(
     grants: Nullable(ResourcesView),
     ceilings: ResourcesView,
     caps: Caps,
-    lifetime: Word(LIFETIMES, { description: 'session: discarded when it is closed or has been idle; never changes' }),
-    purpose: Word(PURPOSES),
-    disk_layout: Word(DISK_LAYOUTS, {
+    lifetime: Enum(LIFETIMES, { description: 'session: discarded when it is closed or has been idle; never changes' }),
+    purpose: Enum(PURPOSES),
+    disk_layout: Enum(DISK_LAYOUTS, {
       description: "layered: its changes lie above the template's files and can be wiped by a reset",
     }),
     origin: Nullable(Origin),
@@ -119,7 +119,7 @@ export const Workspace = Type.Object(
       }),
     ),
     startup: Nullable(Startup),
-    mode: Word(MODES, { description: 'never changes' }),
+    mode: Enum(MODES, { description: 'never changes' }),
     tree_revision: Nullable(Type.Integer({ description: 'file_first: revision of its tree; null for processful' })),
     ownership_epoch: Type.Integer({ description: 'Rises with every suspend, start, resume and move; tool tokens carry it' }),
     cell_endpoint: Nullable(Type.String({ description: 'Where its tools are served; null until it has a place' })),
@@ -142,8 +142,8 @@ export const WorkspaceInputs = Type.Unsafe<Record<string, string>>({
 const filters = {
   ...PageQuery,
   project_id: Type.Optional(Uuid()),
-  state: Type.Optional(Word(OBSERVED_STATES)),
-  desired_state: Type.Optional(Word(DESIRED_STATES)),
+  state: Type.Optional(Enum(OBSERVED_STATES)),
+  desired_state: Type.Optional(Enum(DESIRED_STATES)),
   key_prefix: Type.Optional(Text({ minLength: 0, maxLength: LIMITS.workspace.key_characters_max, description: 'Only keys that start so' })),
   include_deleted: Type.Optional(Type.Boolean({ default: false, description: 'implied by state=deleted and desired_state=deleted' })),
   lifetime: Type.Optional(
@@ -190,7 +190,7 @@ export const OpenRequest = Type.Object(
       Type.Array(Text({ minLength: 1, maxLength: 200 }), { maxItems: LIMITS.secret.per_workspace_max, uniqueItems: true }),
     ),
     inputs: Type.Optional(GivenInputs),
-    lifetime: Type.Optional(Word(LIFETIMES)),
+    lifetime: Type.Optional(Enum(LIFETIMES)),
     idle_policy: Type.Optional(IdlePolicy),
     background_seconds: Type.Optional(
       Type.Integer({
@@ -200,7 +200,7 @@ export const OpenRequest = Type.Object(
           'For work in the background: for so long after its last use the machine of a new workspace is not parked though its processes use neither processor nor network. Never shorter than the cell waits with others; omitted: what the template says',
       }),
     ),
-    mode: Type.Optional(Word(MODES)),
+    mode: Type.Optional(Enum(MODES)),
   },
   { ...strict, title: 'OpenRequest' },
 )
@@ -217,7 +217,7 @@ export const OpenResponse = Type.Object(
     cell_endpoint: Nullable(Type.String()),
     tool_token: Nullable(ToolToken),
     ignored: Type.Optional(
-      Type.Array(Word(IGNORABLE), {
+      Type.Array(Enum(IGNORABLE), {
         description:
           'What the call asked for and the workspace does not have. Of one that exists already nothing of it is applied; an open applies its inputs, a test instance and a draft keep theirs. Of a new one `caps` stands here where one is above the limit of template or plan: `workspace.ceilings` says what it has',
       }),
@@ -229,7 +229,7 @@ export const OpenResponse = Type.Object(
 export const ResumeRequest = Type.Object({ agent_label: Type.Optional(AgentLabel), tools: Type.Optional(Tools) }, strict)
 
 export const ForkRequest = Type.Object(
-  { key: WorkspaceKey, caps: Type.Optional(Caps), lifetime: Type.Optional(Word(LIFETIMES)) },
+  { key: WorkspaceKey, caps: Type.Optional(Caps), lifetime: Type.Optional(Enum(LIFETIMES)) },
   { ...strict, title: 'ForkRequest' },
 )
 

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { APP_REASONS } from '../errors.ts'
-import { COMMANDS, decide, HELD_COMMANDS, STATE_COMMANDS, type HeldBy, type Seen } from './commands.ts'
+import { COMMANDS, decide, LOCKED_COMMANDS, STATE_COMMANDS, type LockRole, type CommandFacts } from './commands.ts'
 import { OBSERVED_STATES } from './machine.ts'
 
-const running: Seen = { observed_state: 'running', deleted: false, mode: 'processful', lifetime: 'persistent', held_by: null }
-const all: Seen[] = OBSERVED_STATES.flatMap((observed_state) =>
-  ([null, ...Object.keys(HELD_COMMANDS)] as (HeldBy | null)[]).flatMap((held_by) =>
+const running: CommandFacts = { observed_state: 'running', deleted: false, mode: 'processful', lifetime: 'persistent', held_by: null }
+const all: CommandFacts[] = OBSERVED_STATES.flatMap((observed_state) =>
+  ([null, ...Object.keys(LOCKED_COMMANDS)] as (LockRole | null)[]).flatMap((held_by) =>
     (['persistent', 'session'] as const).flatMap((lifetime) =>
       (['processful', 'file_first'] as const).flatMap((mode) =>
         [true, false].map((deleted) => ({ observed_state, held_by, lifetime, mode, deleted })),
@@ -45,11 +45,11 @@ test('while an operation holds the workspace, only delete, close and a second fo
 })
 
 test('refusals rank: deleted, mode, lifetime, operation in progress, state', () => {
-  const refusal = (seen: Partial<Seen>) => {
+  const refusal = (seen: Partial<CommandFacts>) => {
     const decision = decide({ ...running, ...seen }, 'suspend')
     return decision.kind === 'refuse' ? decision.reason : decision.kind
   }
-  const everything: Partial<Seen> = {
+  const everything: Partial<CommandFacts> = {
     deleted: true,
     mode: 'file_first',
     lifetime: 'session',
@@ -65,7 +65,7 @@ test('refusals rank: deleted, mode, lifetime, operation in progress, state', () 
 })
 
 test('close is refused for persistent workspaces, and a repeated delete joins the first', () => {
-  const of = (lifetime: Seen['lifetime'], deleted: boolean) => decide({ ...running, lifetime, deleted }, 'close')
+  const of = (lifetime: CommandFacts['lifetime'], deleted: boolean) => decide({ ...running, lifetime, deleted }, 'close')
   assert.deepEqual(of('persistent', false), { kind: 'refuse', reason: 'not_session' })
   assert.deepEqual(of('persistent', true), { kind: 'refuse', reason: 'workspace_deleted' })
   assert.deepEqual(of('session', true), { kind: 'join' })
@@ -73,7 +73,7 @@ test('close is refused for persistent workspaces, and a repeated delete joins th
 })
 
 test('the tables match the rows of the specification', () => {
-  const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) => STATE_COMMANDS[observed_state][command]
+  const of = (observed_state: CommandFacts['observed_state'], command: (typeof COMMANDS)[number]) => STATE_COMMANDS[observed_state][command]
   assert.deepEqual(of('running', 'resume'), { kind: 'refuse', reason: 'already_running' })
   assert.deepEqual(of('running', 'resume_and_wait'), { kind: 'proceed' })
   assert.deepEqual(of('suspended', 'open'), { kind: 'operate', operation: 'resume', desired_state: 'running' })
@@ -90,7 +90,7 @@ test('the tables match the rows of the specification', () => {
 })
 
 test('a second fork of a source starts its own operation, and no other command does', () => {
-  const of = (observed_state: Seen['observed_state'], command: (typeof COMMANDS)[number]) =>
+  const of = (observed_state: CommandFacts['observed_state'], command: (typeof COMMANDS)[number]) =>
     decide({ ...running, observed_state, held_by: 'fork_source' }, command)
   assert.deepEqual(of('running', 'fork'), { kind: 'operate', operation: 'fork', desired_state: 'running' })
   assert.deepEqual(of('suspended', 'fork'), { kind: 'operate', operation: 'fork', desired_state: 'running' })

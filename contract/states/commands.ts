@@ -158,7 +158,7 @@ export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
 }
 
 /** Role of the workspace in the operation that locks it: a fork and an adoption lock two. */
-export type HeldBy = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target' | 'adopt_source'
+export type LockRole = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target' | 'adopt_source'
 
 const HELD: Row = {
   open: busy,
@@ -197,7 +197,7 @@ const STARTING: Row = {
 const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
 /** Decisions while an operation locks the workspace: the kind of operation decides, not the state. */
-export const HELD_COMMANDS: Record<HeldBy, Row> = {
+export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   open: STARTING,
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
   fork_target: STARTING,
@@ -220,7 +220,7 @@ export const HELD_COMMANDS: Record<HeldBy, Row> = {
 }
 
 /** A transitional state without an operation: the next open repairs it, and delete is accepted. */
-const ADRIFT: Row = {
+const WITHOUT_OPERATION: Row = {
   open: start,
   suspend: refuse('not_running'),
   resume: refuse('not_suspended'),
@@ -248,7 +248,7 @@ const ADRIFT: Row = {
 /** Decisions for a workspace without a running operation. */
 export const STATE_COMMANDS: Record<ObservedState, Row> = {
   running: {
-    ...ADRIFT,
+    ...WITHOUT_OPERATION,
     ...changeless('running'),
     ...volumes('running'),
     save_as_template: { kind: 'operate', operation: 'layer_snapshot', desired_state: 'running' },
@@ -263,7 +263,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     tool_token: proceed,
   },
   suspended: {
-    ...ADRIFT,
+    ...WITHOUT_OPERATION,
     ...changeless('suspended'),
     ...volumes('suspended'),
     open: resume,
@@ -274,40 +274,40 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     tool_token: proceed,
   },
   // An open starts from the current disk. If that fails, a restore or an adoption leaves it suspended at the chosen checkpoint.
-  failed: { ...ADRIFT, ...volumes('running'), restore: changeless('suspended').restore, adopt: changeless('suspended').adopt },
-  creating: ADRIFT,
-  starting: ADRIFT,
-  suspending: ADRIFT,
-  resuming: ADRIFT,
-  forking: ADRIFT,
-  stopping: ADRIFT,
+  failed: { ...WITHOUT_OPERATION, ...volumes('running'), restore: changeless('suspended').restore, adopt: changeless('suspended').adopt },
+  creating: WITHOUT_OPERATION,
+  starting: WITHOUT_OPERATION,
+  suspending: WITHOUT_OPERATION,
+  resuming: WITHOUT_OPERATION,
+  forking: WITHOUT_OPERATION,
+  stopping: WITHOUT_OPERATION,
   deleting: DELETED_COMMANDS,
   deleted: DELETED_COMMANDS,
 }
 
 /** Returns the refusal that does not depend on the state. It takes precedence over errors of the request. */
-export function refusedAlways(seen: Seen, command: Command): RefusalReason | null {
+export function refusedAlways(seen: CommandFacts, command: Command): RefusalReason | null {
   const decision = ofEveryState(seen, command)
   return decision?.kind === 'refuse' ? decision.reason : null
 }
 
-export interface Seen {
+export interface CommandFacts {
   observed_state: ObservedState
   deleted: boolean
   mode: 'processful' | 'file_first'
   lifetime: 'persistent' | 'session'
-  held_by: HeldBy | null
+  held_by: LockRole | null
 }
 
 export type Decision = Exclude<Outcome, { kind: 'by_state' | 'as_if_free' | 'when_running' }>
 
 /** The only reader of the tables above; checks refusals in order of precedence. */
-export function decide(seen: Seen, command: Command): Decision {
+export function decide(seen: CommandFacts, command: Command): Decision {
   const always = ofEveryState(seen, command)
   if (always !== undefined) return always
   const of_state = settled(STATE_COMMANDS[seen.observed_state][command])
   if (seen.held_by === null) return of_state
-  const of_holder = HELD_COMMANDS[seen.held_by][command]
+  const of_holder = LOCKED_COMMANDS[seen.held_by][command]
   if (of_holder.kind === 'when_running') {
     return seen.observed_state === 'running' ? of_state : { kind: 'refuse', reason: of_holder.otherwise }
   }
@@ -316,14 +316,14 @@ export function decide(seen: Seen, command: Command): Decision {
   return of_state.kind === 'operate' ? { kind: 'refuse', reason: 'operation_in_progress' } : of_state
 }
 
-function ofEveryState(seen: Seen, command: Command): Decision | undefined {
+function ofEveryState(seen: CommandFacts, command: Command): Decision | undefined {
   if (seen.deleted) return ofDeleted(seen, command)
   const refused = MODE_COMMANDS[seen.mode][command] ?? LIFETIME_COMMANDS[seen.lifetime][command]
   return refused && settled(refused)
 }
 
 /** A repeated delete joins the running one, if the lifetime allows the command at all (App, "Close"). */
-function ofDeleted({ lifetime }: Seen, command: Command): Decision {
+function ofDeleted({ lifetime }: CommandFacts, command: Command): Decision {
   const outcome = settled(DELETED_COMMANDS[command])
   const is_refused_alive = LIFETIME_COMMANDS[lifetime][command] !== undefined
   return outcome.kind === 'join' && is_refused_alive ? { kind: 'refuse', reason: 'workspace_deleted' } : outcome

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import type { PlatformTemplate, SetupConfig } from '../config.ts'
-import { byService } from '../core/changes/audit.ts'
+import { serviceOrigin } from '../core/changes/audit.ts'
 import { mutate } from '../core/changes/mutate.ts'
 import { latestVersion, publishVersion } from '../core/templates/store.ts'
 import { type Db, openDatabase } from '../db/database.ts'
@@ -86,7 +86,7 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   const here = { ids: at.ids, now: at.clock.now() }
   const { version } = await mutate(
     db,
-    byService('setup', here),
+    serviceOrigin('setup', here),
     'template-versions.publish',
     (tx) => publishVersion(tx, next, here),
     (made) => subjectOf('template_version', made.id, {}, { slug: template.name, version: made.version }),

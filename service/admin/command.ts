@@ -4,7 +4,7 @@ import type { Db } from '../db/database.ts'
 import type { Database } from '../db/schema.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
-import type { Subject, SubjectKind } from '../core/changes/audit.ts'
+import type { AuditTarget, AuditTargetKind } from '../core/changes/audit.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
 import { findOrganization, findProject } from '../core/organizations/store.ts'
 
@@ -30,17 +30,17 @@ export interface Context {
   change<Result>(
     action: string,
     work: (tx: ChangeTx) => Promise<Result>,
-    subject: Subject | ((result: Result) => Subject | null),
+    subject: AuditTarget | ((result: Result) => AuditTarget | null),
   ): Promise<Result>
 }
 
 /** Builds an audit target. Without an owner the target belongs to the installation. */
 export function subjectOf(
-  kind: SubjectKind,
+  kind: AuditTargetKind,
   id: string,
   owner: { organization_id?: string; project_id?: string } = {},
-  details: NonNullable<Subject['details']> = {},
-): Subject {
+  details: NonNullable<AuditTarget['details']> = {},
+): AuditTarget {
   return { kind, id, organization_id: owner.organization_id ?? null, project_id: owner.project_id ?? null, details }
 }
 

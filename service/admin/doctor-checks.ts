@@ -1,6 +1,6 @@
-import type { DoctorPlaces, Facts, FirewallFact, HostFacts } from './doctor-facts.ts'
+import type { DoctorPaths, Facts, FirewallFact, HostFacts } from './doctor-facts.ts'
 import { ofUsage } from './doctor-usage.ts'
-import { ofMemory, strandedOn } from './doctor-memory.ts'
+import { ofMemory, unrestorableOn } from './doctor-memory.ts'
 import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
 
 export interface Finding {
@@ -25,7 +25,7 @@ const OPERATION_SECONDS_NOTICE = 60
 const OPERATION_SECONDS_MAX = 20 * 60 // 15 minutes of waiting for capacity, and a slow start
 const ATTEMPTS_NOTICE = 3
 
-export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
+export function judge(places: DoctorPaths, facts: Facts): Finding[] {
   return [
     ...ofKernel(facts),
     ...ofProcesses(facts),
@@ -44,7 +44,7 @@ export function judge(places: DoctorPlaces, facts: Facts): Finding[] {
 }
 
 /** Reports layer images. Decision 230: unreferenced layers are removed automatically. */
-function ofLayers({ cell_name }: DoctorPlaces, layers: { size_bytes: number }[], { unnamed_layers }: StoredFacts): Finding {
+function ofLayers({ cell_name }: DoctorPaths, layers: { size_bytes: number }[], { unnamed_layers }: StoredFacts): Finding {
   const all = gib(layers.reduce((sum, { size_bytes }) => sum + size_bytes, 0))
   const unnamed = unnamed_layers.find((each) => each.cell_name === cell_name)
   const of_them =
@@ -94,7 +94,7 @@ function ofSecrets({ sealing_key_files }: Facts, { sealing_keys }: StoredFacts):
 }
 
 /** Reports unsent mail. The api's log has the reason of each failure. */
-function ofMail({ mail_directory = '' }: DoctorPlaces, { mails }: StoredFacts): Finding {
+function ofMail({ mail_directory = '' }: DoctorPaths, { mails }: StoredFacts): Finding {
   const { waiting, tried, oldest_seconds, given_up } = mails
   const where = mail_directory === '' ? 'to the server of smtp_url' : `as files to ${mail_directory}: no smtp_url is set`
   if (tried > 0)
@@ -111,7 +111,7 @@ function ofMail({ mail_directory = '' }: DoctorPlaces, { mails }: StoredFacts): 
 const NEARLY = 1.2
 
 export function ofDisk(
-  { data_reserve_bytes = 0 }: Pick<DoctorPlaces, 'data_reserve_bytes'>,
+  { data_reserve_bytes = 0 }: Pick<DoctorPaths, 'data_reserve_bytes'>,
   { data_free_bytes, data_bytes, host }: Pick<Facts, 'data_free_bytes' | 'data_bytes' | 'host'>,
 ): Finding[] {
   const is_short = data_free_bytes < data_reserve_bytes
@@ -125,7 +125,7 @@ export function ofDisk(
   return [own, finding('pool', level, `${gib(pool_free_bytes)} of ${gib(pool_bytes)} free, ${gib(reserve_bytes)} of it kept for suspends`)]
 }
 
-function ofHost(places: DoctorPlaces, { host, leftovers, firewalls }: Facts): Finding[] {
+function ofHost(places: DoctorPaths, { host, leftovers, firewalls }: Facts): Finding[] {
   if (host === null) return [finding('hostd', 'wrong', 'hostd does not answer; machines run on without it')]
   const short = host.slots < places.slots || host.shells < places.shells
   const found = leftovers?.found ?? []
@@ -171,7 +171,7 @@ function keptBeside({ engine, engines }: HostFacts): string {
   return older.length === 0 ? '' : `; kept for what older ones began: ${named(older)}`
 }
 
-function ofDatabase(places: DoctorPlaces, { clock_at }: Facts, stored: StoredFacts): Finding[] {
+function ofDatabase(places: DoctorPaths, { clock_at }: Facts, stored: StoredFacts): Finding[] {
   const off_seconds = Math.abs(clock_at.getTime() - stored.now.getTime()) / 1000
   const counted = stored.states.map(({ state, count }) => `${count} ${state}`).join(', ')
   return [
@@ -190,7 +190,7 @@ function ofDatabase(places: DoctorPlaces, { clock_at }: Facts, stored: StoredFac
   ]
 }
 
-function ofCell({ cell_name }: DoctorPlaces, clock_at: Date, { cells }: StoredFacts): Finding[] {
+function ofCell({ cell_name }: DoctorPaths, clock_at: Date, { cells }: StoredFacts): Finding[] {
   const cell = cells.find(({ name }) => name === cell_name)
   if (cell === undefined) return [finding('lease', 'wrong', `No cell of the name ${cell_name} has ever started`)]
   const silent_seconds = cell.seen_at === null ? Infinity : (clock_at.getTime() - cell.seen_at.getTime()) / 1000
@@ -261,7 +261,7 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
   const machines = new Map(host.machines.map((machine) => [machine.workspace_id, machine]))
   const files = new Set(host.workspaces.flatMap(({ checkpoints }) => checkpoints.map(({ checkpoint_id }) => checkpoint_id)))
   const disks = new Set(host.workspaces.flatMap(({ workspace_id, disks: names }) => names.map((name) => `${workspace_id} ${name}`)))
-  const stranded = strandedOn(stored, host)
+  const stranded = unrestorableOn(stored, host)
   const told = new Set(stranded.map(({ checkpoint_id }) => checkpoint_id))
   const recorded = new Set(stored.checkpoints.map(({ id }) => id))
   const quiet = stored.workspaces.filter(({ active }) => !active)

@@ -8,7 +8,7 @@ import type { HostCounters } from './doctor-usage.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
 /** Addresses and folders of an installation, from tools/admin.mjs. */
-export interface DoctorPlaces {
+export interface DoctorPaths {
   database_url: string
   embedded: boolean
   instance: string
@@ -98,7 +98,7 @@ export interface Facts {
 const ANSWER_MS = 5000
 const CGROUP2_MAGIC = 0x63677270
 
-export async function gather(places: DoctorPlaces): Promise<Facts> {
+export async function gather(places: DoctorPaths): Promise<Facts> {
   const { bsize, bavail, blocks } = await statfs(places.data_dir)
   return {
     kernel: await kernel(),
@@ -120,7 +120,7 @@ export async function gather(places: DoctorPlaces): Promise<Facts> {
 }
 
 /** Returns hostd's latest firewall findings. null: hostd does not answer. */
-export async function firewallsOf({ hostd_socket }: DoctorPlaces): Promise<FirewallFact[] | null> {
+export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFact[] | null> {
   const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
   return answer === null ? null : answer.found
 }
@@ -138,7 +138,7 @@ async function kernel(): Promise<Facts['kernel']> {
   }
 }
 
-async function processes({ data_dir, run_dir, embedded }: DoctorPlaces): Promise<Record<string, boolean>> {
+async function processes({ data_dir, run_dir, embedded }: DoctorPaths): Promise<Record<string, boolean>> {
   const found: Record<string, boolean> = { supervisor: await runs(path.join(data_dir, 'supervisor.lock'), Number) }
   const names = ['hostd', 'api', 'cell', 'portd', ...(embedded ? ['postgres'] : [])]
   const pidOf = (text: string) => (JSON.parse(text) as { pid: number }).pid

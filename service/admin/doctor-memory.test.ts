@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ofMemory, strandedOn, WAY_OUT } from './doctor-memory.ts'
+import { ofMemory, unrestorableOn, WAY_OUT } from './doctor-memory.ts'
 import type { HostFacts } from './doctor-facts.ts'
 import type { StoredFacts } from './doctor-store.ts'
 
@@ -30,7 +30,7 @@ test('a workspace hibernated on refused memory is named with reason, checkpoint 
   const facts = host({
     workspaces: [{ workspace_id: 'a', subject: { kind: 'workspace', id: 'a' }, disks: [], checkpoints, quarantined: [] }],
   })
-  const stranded = strandedOn(stored, facts)
+  const stranded = unrestorableOn(stored, facts)
   assert.deepEqual(stranded, [
     { workspace_id: 'a', checkpoint_id: '1', why: 'processor' },
     { workspace_id: 'b', checkpoint_id: '2', why: 'engine_refused' },

@@ -6,14 +6,14 @@ export const WAY_OUT =
   'POST /v1/workspaces/{id}/restore with {checkpoint_id, memory: false} starts each from its disk, without its processes; the checkpoint stays for 7 days'
 
 /** A workspace whose memory image its host refuses to restore. */
-export interface Stranded {
+export interface UnrestorableWorkspace {
   workspace_id: string
   checkpoint_id: string
   why: string
 }
 
 /** Lists suspended workspaces, and running ones with hibernated memory. */
-export function strandedOn({ workspaces }: StoredFacts, host: HostFacts): Stranded[] {
+export function unrestorableOn({ workspaces }: StoredFacts, host: HostFacts): UnrestorableWorkspace[] {
   const refused = new Map(
     host.workspaces.flatMap(({ checkpoints }) => checkpoints.map((one) => [one.checkpoint_id, one.memory_refused ?? ''] as const)),
   )
@@ -24,8 +24,8 @@ export function strandedOn({ workspaces }: StoredFacts, host: HostFacts): Strand
 }
 
 /** Reports memory that the host's engines or processor refuse; empty if none is refused. */
-export function ofMemory(stranded: Stranded[], host: HostFacts, named: (list: string[]) => string): Finding[] {
-  const about = ({ workspace_id, checkpoint_id, why }: Stranded) => `${workspace_id} (${why}, checkpoint ${checkpoint_id})`
+export function ofMemory(stranded: UnrestorableWorkspace[], host: HostFacts, named: (list: string[]) => string): Finding[] {
+  const about = ({ workspace_id, checkpoint_id, why }: UnrestorableWorkspace) => `${workspace_id} (${why}, checkpoint ${checkpoint_id})`
   // The operator refused an engine on purpose; the other refusals are unintended.
   const meant = stranded.filter(({ why }) => why === 'engine_refused')
   const unwanted = stranded.filter(({ why }) => why !== 'engine_refused')

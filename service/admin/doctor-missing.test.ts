@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { doctor } from './doctor.ts'
-import type { DoctorPlaces } from './doctor-facts.ts'
+import type { DoctorPaths } from './doctor-facts.ts'
 
-const places: DoctorPlaces = {
+const places: DoctorPaths = {
   database_url: 'postgres://berth@/berth?host=/nowhere/run',
   embedded: true,
   instance: 'none',

@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { Output } from './command.ts'
 import { judge, type Finding } from './doctor-checks.ts'
-import { gather, type DoctorPlaces } from './doctor-facts.ts'
+import { gather, type DoctorPaths } from './doctor-facts.ts'
 
 const MARKS: Record<Finding['level'], string> = { ok: 'ok    ', notice: 'notice', wrong: 'WRONG ' }
 
 /** Reports the state of this computer and changes nothing. @returns the exit code: 1 if something is wrong. */
-export async function doctor(argv: string[], places: DoctorPlaces, output: Output): Promise<number> {
+export async function doctor(argv: string[], places: DoctorPaths, output: Output): Promise<number> {
   const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean', default: false } } })
   const findings = existsSync(places.data_dir) ? judge(places, await gather(places)) : [missing(places)]
   const healthy = findings.every(({ level }) => level !== 'wrong')
@@ -17,7 +17,7 @@ export async function doctor(argv: string[], places: DoctorPlaces, output: Outpu
 }
 
 /** Without the folder there is no installation, and every other finding would only repeat that. */
-function missing({ data_dir }: DoctorPlaces): Finding {
+function missing({ data_dir }: DoctorPaths): Finding {
   return {
     check: 'data_dir',
     level: 'wrong',

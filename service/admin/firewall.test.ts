@@ -4,7 +4,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { ofFirewalls } from './doctor-checks.ts'
-import type { DoctorPlaces, FirewallFact } from './doctor-facts.ts'
+import type { DoctorPaths, FirewallFact } from './doctor-facts.ts'
 import { firewall } from './firewall.ts'
 
 const folder = mkdtempSync('/tmp/berth-firewall-test-')
@@ -25,7 +25,7 @@ async function printed(found: FirewallFact[] | undefined): Promise<{ code: numbe
   if (found !== undefined) await new Promise<void>((resolve) => server.listen(hostd_socket, resolve))
   const [lines, notes]: string[][] = [[], []]
   const output = { line: (text: string) => void lines?.push(text), note: (text: string) => void notes?.push(text) }
-  const code = await firewall({ hostd_socket } as DoctorPlaces, output)
+  const code = await firewall({ hostd_socket } as DoctorPaths, output)
   if (found !== undefined) await new Promise((resolve) => server.close(resolve))
   return { code, lines: lines ?? [], notes: notes ?? [] }
 }

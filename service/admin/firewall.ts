@@ -1,8 +1,8 @@
 import type { Output } from './command.ts'
-import { firewallsOf, type DoctorPlaces } from './doctor-facts.ts'
+import { firewallsOf, type DoctorPaths } from './doctor-facts.ts'
 
 /** Prints, for each firewall of hostd, comments and commands that let packets of machines pass. @returns the exit code. */
-export async function firewall(places: DoctorPlaces, output: Output): Promise<number> {
+export async function firewall(places: DoctorPaths, output: Output): Promise<number> {
   const found = await firewallsOf(places)
   if (found === null) {
     output.note('hostd does not answer: start Berth with `npm start`, and ask again.')

@@ -1,6 +1,6 @@
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { TOOLS } from '../../contract/route.ts'
-import { byService } from '../core/changes/audit.ts'
+import { serviceOrigin } from '../core/changes/audit.ts'
 import { type ChangeTx, mutate } from '../core/changes/mutate.ts'
 import { anyApiKey, insertApiKey } from '../core/keys/store.ts'
 import { findOrganization, findProject, insertOrganization, insertProject } from '../core/organizations/store.ts'
@@ -24,7 +24,7 @@ export async function firstKey(db: Db, file: string, at: At): Promise<string | n
   if (await anyApiKey(db)) return null
   // The file is written first: an interrupted start finds its key there, and no active key is lost.
   const key = await readKey(file).catch(() => writeKey(file))
-  const by = byService('setup', { ids: at.ids, now: at.clock.now() })
+  const by = serviceOrigin('setup', { ids: at.ids, now: at.clock.now() })
   const { key_id, secret_sha256 } = key
   const id = at.ids.next()
   await mutate(

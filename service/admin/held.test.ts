@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { v7 } from 'uuid'
 import { freshDatabase } from '../../tests/support/postgres.ts'
-import { tellConfirmed } from '../core/revocations/store.ts'
+import { notifyConfirmed } from '../core/revocations/store.ts'
 import { answerText, parseAsk } from '../core/revocations/words.ts'
 import { cellChannels, openListener } from '../db/listen.ts'
 import { KEY_COMMANDS } from './keys.ts'
@@ -46,7 +46,7 @@ test('a revoking command ends after the cell has confirmed', async () => {
     const { revoked_at } = await db.selectFrom('api_keys').select('revoked_at').where('key_id', '=', key_id).executeTakeFirstOrThrow()
     assert.ok(revoked_at)
     assert.equal(ended, false)
-    await tellConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
+    await notifyConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
     await command
   } finally {
     unheard()

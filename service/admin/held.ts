@@ -13,13 +13,13 @@ const CHANNELS: Channels = new Map([
 ])
 
 /** Resolves when every cell and api has applied a revocation, or when its time bound has passed (decision 284). */
-export async function untilHeld(db: Db, url: string, clock: Clock): Promise<void> {
+export async function awaitRevocation(db: Db, url: string, clock: Clock): Promise<void> {
   const listener = await openListener({ url, role: null, connections_max: 1, application_name: 'berth-admin' }, CHANNELS)
   const seconds = LIMITS.credential.revocation_held_seconds_max
   const logger = pino({ level: 'silent' }) // failed requests are retried within the bound
   const revocations = openRevocations({ db, listener, clock, logger, listener_name: listenerOf(applicationName('api')), seconds })
   try {
-    await revocations.held('everywhere', new AbortController().signal)
+    await revocations.awaitConfirmed('everywhere', new AbortController().signal)
   } finally {
     revocations.close()
     await listener.close()

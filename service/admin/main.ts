@@ -7,11 +7,11 @@ import { AUDIT_COMMANDS } from './audit.ts'
 import { AdminError, type Command, type Context, type Output, UsageError } from './command.ts'
 import { BILLING_COMMANDS } from './billing.ts'
 import { doctor } from './doctor.ts'
-import type { DoctorPlaces } from './doctor-facts.ts'
+import type { DoctorPaths } from './doctor-facts.ts'
 import { FEEDBACK_COMMANDS } from './feedback.ts'
 import { firewall } from './firewall.ts'
 import { GRANT_COMMANDS } from './grants.ts'
-import { untilHeld } from './held.ts'
+import { awaitRevocation } from './held.ts'
 import { KEY_RING_COMMANDS } from './key-ring.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { byOperator } from './operator.ts'
@@ -82,7 +82,7 @@ async function main(argv: string[]): Promise<number> {
     }
     const at = { clock: systemClock, ids: createIds(systemClock), ...places }
     await run(found.command, found.rest, db, at)
-    if (found.command.revokes === true) await untilHeld(db, database_url, systemClock)
+    if (found.command.revokes === true) await awaitRevocation(db, database_url, systemClock)
   } finally {
     await db.destroy()
   }
@@ -90,8 +90,8 @@ async function main(argv: string[]): Promise<number> {
 }
 
 /** Settings for commands that also run without a database: doctor, pool and firewall. */
-function places(): DoctorPlaces {
-  const { doctor: given } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPlaces }
+function places(): DoctorPaths {
+  const { doctor: given } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPaths }
   if (given === undefined) throw new UsageError('Run this by `npm run admin`')
   return given
 }

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { keepTerms } from '../core/billing/store.ts'
+import { recordTermsBefore } from '../core/billing/store.ts'
 import { insertOrganization, insertProject, listOrganizations, listProjects, updateOrganization } from '../core/organizations/store.ts'
 import { findPlan } from '../core/plans/store.ts'
 import { AdminError, type Command, type Context, organizationOf, show, slugOf, subjectOf, unlessTaken, words } from './command.ts'
@@ -48,7 +48,7 @@ export async function setPlan(argv: string[], { db, output, clock, change }: Con
   await change(
     'organizations.set_plan',
     async (tx) => {
-      await keepTerms(tx, { organization_id: id }, clock.now())
+      await recordTermsBefore(tx, { organization_id: id }, clock.now())
       await updateOrganization(tx, id, { plan_id })
     },
     subjectOf('organization', id, { organization_id: id }, { plan }),

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
 import type { EntitlementName } from '../../contract/schemas/plans.ts'
-import { keepTerms } from '../core/billing/store.ts'
+import { recordTermsBefore } from '../core/billing/store.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
 import { LIMIT_NAMES } from '../core/admission/plan.ts'
 import { VOLUME_LIMIT_NAMES } from '../core/volumes/plan.ts'
@@ -78,7 +78,7 @@ async function setPlan(argv: string[], { db, output, clock, change }: Context): 
   refusePrices(limits, plan.currency)
   if (Object.keys(limits).length === 0) throw new UsageError('Nothing is to be set')
   const work = async (tx: ChangeTx) => {
-    await keepTerms(tx, { plan_id: plan.id }, clock.now())
+    await recordTermsBefore(tx, { plan_id: plan.id }, clock.now())
     await updatePlan(tx, plan.id, limits)
   }
   await change('plans.update', work, subjectOf('plan', plan.id, {}, { slug, ...limits }))

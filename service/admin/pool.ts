@@ -7,7 +7,7 @@ import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
 import { AdminError, type Output, subjectOf, words } from './command.ts'
 import { byOperator } from './operator.ts'
-import type { DoctorPlaces } from './doctor-facts.ts'
+import type { DoctorPaths } from './doctor-facts.ts'
 
 const ANSWER_MS = 20_000
 
@@ -15,7 +15,7 @@ const ANSWER_MS = 20_000
  * Gives this computer's pool to this database's installation.
  * @param argv the id of the current owner, as proof that the operator knows whom the pool is taken from.
  */
-export async function adoptPool(argv: string[], { database_url, hostd_socket }: DoctorPlaces, output: Output): Promise<number> {
+export async function adoptPool(argv: string[], { database_url, hostd_socket }: DoctorPaths, output: Output): Promise<number> {
   const { INSTALLATION: instead_of } = words(argv, 'INSTALLATION')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })
   try {

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { dropFile } from '../core/key-ring/key-files.ts'
 import { openerOf, sealerFor, type SealingKey } from '../core/key-ring/sealed-values.ts'
 import { type KeyFile, type SealingFolder, sealingFolder } from '../core/key-ring/sealing-folder.ts'
-import { wrappingBy } from '../core/key-ring/wrapping.ts'
+import { commandKeyWrapper } from '../core/key-ring/wrapping.ts'
 import { resealAuthority } from '../core/secrets/authority.ts'
 import { rewrap } from '../core/secrets/envelope.ts'
 import {
@@ -141,7 +141,7 @@ function directoryOf({ secret_keys_dir }: Context): string {
 function folderOf(context: Context): SealingFolder {
   const { output, secret_keys_command = '' } = context
   const directory = directoryOf(context)
-  const wrapping = secret_keys_command === '' ? null : wrappingBy(secret_keys_command)
+  const wrapping = secret_keys_command === '' ? null : commandKeyWrapper(secret_keys_command)
   return sealingFolder(directory, wrapping, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
 }
 

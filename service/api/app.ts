@@ -5,13 +5,13 @@ import { createDiskReserve, NO_RESERVE } from '../lib/disk-reserve.ts'
 import { createIds } from '../lib/ids.ts'
 import { openLog } from '../lib/log.ts'
 import { processMetrics } from '../lib/process-metrics.ts'
-import { steadily } from '../lib/steadily.ts'
+import { whileClockStable } from '../lib/steadily.ts'
 import { LIMITS } from '../../contract/limits.ts'
-import { startLinker } from './audit/linker.ts'
+import { startChainWorker } from './audit/linker.ts'
 import { dropExports } from './exports/store.ts'
-import { forgetOld } from './forget.ts'
+import { deleteExpired } from './forget.ts'
 import { forgetPayments } from './payment/store.ts'
-import { tellOverdue } from '../core/under-way/overdue.ts'
+import { logOverdue } from '../core/under-way/overdue.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { forgetMails } from './mail/store.ts'
 import { openMetrics, startOps } from './ops.ts'
@@ -68,18 +68,18 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
     observe: metrics.observe,
   })
   const address = await api.server.listen(config.listen)
-  const linker = startLinker({ db: api.deps.db, logger })
+  const linker = startChainWorker({ db: api.deps.db, logger })
   const ops = await startOps({ listen: config.ops_listen, registry: metrics.registry, check: api.check })
   const told_overdue = new Set<string>()
-  const forget = steadily(clock, logger, 'removal of what is old', async () => {
+  const forget = whileClockStable(clock, logger, 'removal of what is old', async () => {
     const now = clock.now()
     await Promise.all([
-      forgetOld(api.deps.db, now),
+      deleteExpired(api.deps.db, now),
       forgetMails(api.deps.db, new Date(now.getTime() - MAIL_MS)),
       forgetPayments(api.deps.db, new Date(now.getTime() - PAYMENTS_MS)),
       dropExports(api.deps.db, now, new Date(now.getTime() - EXPORTS_TOLD_MS)),
       sweepUploads(api.deps.db, api.deps.uploads_dir, now),
-      tellOverdue({ db: api.deps.db, clock, log: logger }, { by: 'api', cell_id: null }, told_overdue),
+      logOverdue({ db: api.deps.db, clock, log: logger }, { by: 'api', cell_id: null }, told_overdue),
     ])
   })
   const forgetting = setInterval(() => {

@@ -6,16 +6,16 @@ import type { DiskReserve } from '../lib/disk-reserve.ts'
 import type { KeyRing } from '../core/key-ring/ring.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { PeopleDeps } from './auth/people.ts'
-import type { Looking } from './looking.ts'
+import type { Poller } from './looking.ts'
 import type { Cells } from './workspaces/cells.ts'
 import type { Buckets } from '../http/buckets.ts'
 import type { PaymentService } from './payment/service.ts'
 import type { PackageIndex } from './template-packages/package-index.ts'
 import type { Waits } from './operations/waits.ts'
-import type { Turns } from './turns.ts'
+import type { TenantLimit } from './turns.ts'
 import type { ChangeRate } from './change-rate.ts'
 import type { Revocations } from '../core/revocations/revocations.ts'
-import type { PartPlaces } from './template-uploads/places.ts'
+import type { PartPermits } from './template-uploads/places.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
 export interface ApiDeps {
@@ -25,9 +25,9 @@ export interface ApiDeps {
   clock: Clock
   ids: Ids
   waits: Waits
-  revocations: Pick<Revocations, 'held'>
+  revocations: Pick<Revocations, 'awaitConfirmed'>
   cells: Cells
-  turns: Turns
+  turns: TenantLimit
   change_rate: ChangeRate
   signer: Signer
   /** Whether new workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
@@ -44,7 +44,7 @@ export interface ApiDeps {
   reserve: DiskReserve
   /** Folder of uploads; null: uploads are not kept. */
   uploads_dir: string | null
-  part_places: PartPlaces
+  part_places: PartPermits
   /** Debian mirror for builds; null: Debian's own mirrors. */
   package_mirror: string | null
   /** Index of the Debian mirror; null: none configured. */
@@ -52,13 +52,13 @@ export interface ApiDeps {
   package_lookups: Buckets
   people: PeopleDeps
   /** Worker that deletes organizations. */
-  enders: Pick<Looking, 'poke'>
+  enders: Pick<Poller, 'poke'>
   /** Worker that makes exports. */
-  exports: Pick<Looking, 'poke'>
+  exports: Pick<Poller, 'poke'>
   /** Service that collects invoices; null: the operator records payments. */
   payment: PaymentService | null
   /** Worker that syncs with the payment service. */
-  payments: Pick<Looking, 'poke'>
+  payments: Pick<Poller, 'poke'>
   /** Serialized OpenAPI description. The first call builds it, which takes a tenth of a second. */
   openapi(): Buffer
   logger: Logger

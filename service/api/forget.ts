@@ -16,7 +16,7 @@ const SESSION_DAYS = 30
 const BUDGET_DAYS = 1
 
 /** Removes expired data. @returns the numbers of outcomes and audit events removed. */
-export async function forgetOld(db: Db, now: Date): Promise<{ outcomes: number; audit_events: number }> {
+export async function deleteExpired(db: Db, now: Date): Promise<{ outcomes: number; audit_events: number }> {
   const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const outcomes = await forgetOutcomes(db, now)
   const created_before = daysAgo(AUDIT_DAYS)

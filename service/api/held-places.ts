@@ -4,27 +4,27 @@ import { waitSeconds } from '../http/headers.ts'
 import { fail } from '../lib/fail.ts'
 
 /** Permit that a call keeps until its answer ends. */
-export type HeldPlace = Disposable | undefined
+export type WaitPermit = Disposable | undefined
 
 /** Limits concurrent `Prefer: wait` calls: each holds a connection and memory. */
-export interface HeldPlaces {
+export interface WaitPermits {
   /** Takes a permit for a waiting call, or rejects it before any work. Disposing releases it. */
-  take(arrival: Arrival, who: Principal): HeldPlace
+  acquire(arrival: Arrival, who: Principal): WaitPermit
 }
 
-export interface HeldLimits {
+export interface WaitPermitLimits {
   all: number
   per_principal: number
 }
 
-const LIMITS_OF_A_PROCESS: HeldLimits = { all: LIMITS.wait.held_calls_max, per_principal: LIMITS.wait.held_calls_per_principal_max }
+const LIMITS_OF_A_PROCESS: WaitPermitLimits = { all: LIMITS.wait.held_calls_max, per_principal: LIMITS.wait.held_calls_per_principal_max }
 const RETRY_SECONDS = 1
 
-export function createHeldPlaces(limits = LIMITS_OF_A_PROCESS): HeldPlaces {
+export function createWaitPermits(limits = LIMITS_OF_A_PROCESS): WaitPermits {
   const taken = new Map<string, number>()
   let all = 0
   return {
-    take({ route, headers }, { id }) {
+    acquire({ route, headers }, { id }) {
       if (!route.waits || waitSeconds(headers) === 0) return undefined
       const own = taken.get(id) ?? 0
       if (own >= limits.per_principal) {

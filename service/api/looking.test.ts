@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lookRegularly } from './looking.ts'
+import { startPoller } from './looking.ts'
 
 const NEVER_MS = 2 ** 31 - 1
 
 test('passes run one at a time, a poke during one adds one more, and failures are reported', async () => {
   const ends: (() => void)[] = []
   const failures: unknown[] = []
-  const looking = lookRegularly({
+  const looking = startPoller({
     every_ms: NEVER_MS,
     look: () => new Promise<void>((resolve, reject) => ends.push(ends.length === 0 ? () => reject(new Error('once')) : resolve)),
     failed: (error) => failures.push(error),
@@ -32,7 +32,7 @@ test('closing stops a running pass and waits for it', async () => {
     asked = stopped
     return new Promise<void>((resolve) => (end = resolve))
   }
-  const looking = lookRegularly({ every_ms: NEVER_MS, look, failed: (error) => assert.ifError(error) })
+  const looking = startPoller({ every_ms: NEVER_MS, look, failed: (error) => assert.ifError(error) })
   looking.poke()
   assert.equal(asked(), false)
   let is_closed = false

@@ -1,12 +1,12 @@
 /** Calls one function in an interval and on demand. */
-export interface Looking {
+export interface Poller {
   /** Polls now, or again after a pass in progress. */
   poke(): void
   /** Resolves when no pass runs; none begins afterwards. */
   close(): Promise<void>
 }
 
-interface Look {
+interface PollerOptions {
   every_ms: number
   /** One pass. `stopped` tells whether it should end early. */
   look(stopped: () => boolean): Promise<unknown>
@@ -14,7 +14,7 @@ interface Look {
 }
 
 /** Polls in an interval, one pass at a time, until it is closed. A failed pass is reported and does not stop the poller. */
-export function lookRegularly({ every_ms, look, failed }: Look): Looking {
+export function startPoller({ every_ms, look, failed }: PollerOptions): Poller {
   let closed = false
   let working: Promise<unknown> | null = null
   let again = false

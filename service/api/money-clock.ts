@@ -1,20 +1,20 @@
 import { closePeriods } from '../core/billing/close.ts'
 import { judgePayments } from '../core/billing/standing.ts'
-import { byService } from '../core/changes/audit.ts'
-import { steadily } from '../lib/steadily.ts'
+import { serviceOrigin } from '../core/changes/audit.ts'
+import { whileClockStable } from '../lib/steadily.ts'
 import { mailAlerts } from './spend/alert-mail.ts'
 import type { ApiDeps } from './deps.ts'
-import { lookRegularly, type Looking } from './looking.ts'
+import { startPoller, type Poller } from './looking.ts'
 
 const TICK_MS = 15_000
 
 type Clockwork = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
 /** Does periodic work: threshold mails, closing of billing periods, judging of due invoices. Several processes may run this. */
-export function startMoneyClock(deps: Clockwork, mailed: () => void): Looking {
+export function startMoneyClock(deps: Clockwork, mailed: () => void): Poller {
   const { clock, logger } = deps
-  const closeSteadily = steadily(clock, logger, 'closing of billing periods', () => close(deps))
-  return lookRegularly({
+  const closeSteadily = whileClockStable(clock, logger, 'closing of billing periods', () => close(deps))
+  return startPoller({
     every_ms: TICK_MS,
     look: () => tick(deps, closeSteadily, mailed),
     failed: (error) => logger.warn({ err: error }, 'what is due for organizations was not done'),
@@ -28,7 +28,7 @@ async function tick(deps: Clockwork, closeSteadily: () => Promise<void>, mailed:
     if (each.status === 'rejected') deps.logger.warn({ err: each.reason }, 'what is due for organizations was not done')
 }
 
-const byClock = ({ clock, ids }: Clockwork) => byService('api', { ids, now: clock.now() })
+const byClock = ({ clock, ids }: Clockwork) => serviceOrigin('api', { ids, now: clock.now() })
 
 async function mail({ db, ids, clock }: Clockwork, mailed: () => void): Promise<void> {
   if ((await mailAlerts(db, ids, clock.now())) > 0) mailed()

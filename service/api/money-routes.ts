@@ -22,9 +22,9 @@ import { getSpendPolicy, putSpendPolicy } from './spend/policy.ts'
 import { getUsageEstimate } from './usage/estimate.ts'
 import { listGrantsOfOrganization } from './usage/grants.ts'
 import type { ApiDeps } from './deps.ts'
-import type { HeldPlace } from './held-places.ts'
+import type { WaitPermit } from './held-places.ts'
 
-export const MONEY_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
+export const MONEY_BOUND: readonly Bound<ApiDeps, WaitPermit>[] = [
   bind(usageEstimate, getUsageEstimate),
   bind(plansList, listCatalog),
   bind(subscriptionGet, getSubscription),

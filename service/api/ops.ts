@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { Observation } from '../http/pipeline.ts'
-import { outliveErrors } from '../lib/outlive.ts'
+import { logAcceptErrors } from '../lib/outlive.ts'
 
 export interface Metrics {
   registry: Registry
@@ -50,7 +50,7 @@ export async function startOps(options: OpsOptions): Promise<{ address: string; 
       .catch(() => ({ status: 500, type: 'application/json', body: '{"status":"error"}' }))
       .then(({ status, type, body }) => response.writeHead(status, { 'content-type': type }).end(body))
   })
-  outliveErrors(server, null)
+  logAcceptErrors(server, null)
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(options.listen.port, options.listen.host, resolve))
   const { address, port } = server.address() as AddressInfo
   return {

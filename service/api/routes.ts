@@ -172,7 +172,7 @@ import {
   putWorkspaceEgress,
 } from './egress/workspace.ts'
 import { createFeedback } from './feedback/create.ts'
-import type { HeldPlace } from './held-places.ts'
+import type { WaitPermit } from './held-places.ts'
 import type { Changed } from './idempotency/change.ts'
 import { acceptInvitation } from './invitations/accept.ts'
 import { createInvitation } from './invitations/create.ts'
@@ -237,7 +237,7 @@ import { cancelSuspendWhenIdle, requestSuspendWhenIdle } from './workspaces/susp
 import { MONEY_BOUND } from './money-routes.ts'
 import { suspendWorkspace } from './workspaces/suspend.ts'
 
-export const API_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
+export const API_ROUTES: readonly Bound<ApiDeps, WaitPermit>[] = [
   bind(clientVersions, getClientVersions),
   bind(me, getMe),
   bind(organizationsList, listOwnOrganizations),

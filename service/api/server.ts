@@ -19,20 +19,20 @@ import type { Ids } from '../lib/ids.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { roleOf } from './auth/role.ts'
 import { createCallerRate } from './auth/caller-rate.ts'
-import { createGuesses, type Guesses } from './auth/guesses.ts'
+import { createAuthFailureLimiter, type AuthFailureLimiter } from './auth/guesses.ts'
 import { openPasswords } from './auth/passwords.ts'
 import type { PeopleDeps } from './auth/people.ts'
-import { createSignInBounds, type SignInLimits } from './auth/sign-in-bounds.ts'
-import { openVerdicts } from './auth/verdicts.ts'
+import { createSignInLimiter, type SignInLimits } from './auth/sign-in-bounds.ts'
+import { openApiKeyCache } from './auth/verdicts.ts'
 import type { ApiDeps } from './deps.ts'
-import { createHeldPlaces, type HeldPlace } from './held-places.ts'
-import { startMaker } from './exports/maker.ts'
+import { createWaitPermits, type WaitPermit } from './held-places.ts'
+import { startExportWorker } from './exports/maker.ts'
 import { idempotency } from './idempotency/replay.ts'
 import { startSender } from './mail/sender.ts'
 import { openTransport, type MailConfig } from './mail/transports.ts'
-import { startEnders } from './organizations/ender.ts'
+import { startDeletionWorker } from './organizations/ender.ts'
 import { refuseGrowth } from './growth.ts'
-import { startCollector } from './payment/collector.ts'
+import { startPaymentSync } from './payment/collector.ts'
 import type { StripeConfig } from './payment/stripe.ts'
 import { startMoneyClock } from './money-clock.ts'
 import { openWaits } from './operations/waits.ts'
@@ -41,9 +41,9 @@ import { ANSWERS, API_ROUTES } from './routes.ts'
 import { siteFiles } from './site/site.ts'
 import { ask, newestIds } from './store.ts'
 import { openSigner } from './tool-tokens/signer.ts'
-import { createTurns, turnLimits } from './turns.ts'
+import { createTenantLimit, tenantLimitOptions } from './turns.ts'
 import { createChangeRate } from './change-rate.ts'
-import { createPartPlaces } from './template-uploads/places.ts'
+import { createPartPermits } from './template-uploads/places.ts'
 import { createLookups } from './template-packages/lookup.ts'
 import { createPackageIndex } from './template-packages/package-index.ts'
 import { openCells } from './workspaces/cells.ts'
@@ -122,7 +122,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const listener = await openListener({ ...options.database, application_name: listener_name }, API_CHANNELS)
   for (const id of await newestIds(reads)) ids.seen(id) // after a clock reset, new ids must still be newer
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
-  const verdicts = openVerdicts(listener)
+  const verdicts = openApiKeyCache(listener)
   const waits = openWaits(reads, listener)
   const held_seconds = options.revocation_held_seconds ?? LIMITS.credential.revocation_held_seconds_max
   const revocations = openRevocations({ db, listener, clock, logger, listener_name, seconds: held_seconds })
@@ -139,7 +139,7 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     waits,
     revocations,
     cells: openCells(clock),
-    turns: createTurns(turnLimits(options.database.connections_max)),
+    turns: createTenantLimit(tenantLimitOptions(options.database.connections_max)),
     change_rate: createChangeRate(options.changes_per_day ?? LIMITS.caller.changes_per_day, clock),
     signer: await openSigner({ directory: options.signing_keys_dir, db, listener, clock, logger }),
     layered_opens: options.layered_opens ?? true,
@@ -150,24 +150,24 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     ports_url: options.ports_url,
     reserve: options.reserve ?? NO_RESERVE,
     uploads_dir: options.uploads_dir || null,
-    part_places: createPartPlaces(),
+    part_places: createPartPermits(),
     package_mirror: otherMirror(options.package_mirror),
     packages: options.package_mirror ? createPackageIndex({ mirror: options.package_mirror, clock, logger }) : null,
     package_lookups: createLookups(clock),
     people: {
       passwords: openPasswords(),
       secrets,
-      bounds: createSignInBounds(clock, options.sign_in_limits),
+      bounds: createSignInLimiter(clock, options.sign_in_limits),
       registration: options.registration ?? 'invitation',
-      mailed: () => sender?.poke(),
+      wakeMailSender: () => sender?.poke(),
     },
     payment,
     openapi: () => (description ??= Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url)))),
     logger,
   }
-  const enders = options.ends_organizations === true ? startEnders(without_enders) : undefined
-  const maker = options.makes_exports === true ? startMaker(without_enders) : undefined
-  const collector = options.collects_payments === true && payment !== null ? startCollector({ ...without_enders, payment }) : undefined
+  const enders = options.ends_organizations === true ? startDeletionWorker(without_enders) : undefined
+  const maker = options.makes_exports === true ? startExportWorker(without_enders) : undefined
+  const collector = options.collects_payments === true && payment !== null ? startPaymentSync({ ...without_enders, payment }) : undefined
   const deps: ApiDeps = {
     ...without_enders,
     enders: { poke: () => enders?.poke() },
@@ -175,9 +175,9 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     payments: { poke: () => collector?.poke() },
   }
   const money = startMoneyClock(deps, () => sender?.poke())
-  const held = createHeldPlaces()
+  const held = createWaitPermits()
   const { caller_rate, guesses, refusals } = callerLimits(options)
-  const server = createServer<ApiDeps, HeldPlace>({
+  const server = createServer<ApiDeps, WaitPermit>({
     surface: 'app',
     routes: API_ROUTES,
     deps,
@@ -190,11 +190,11 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other type
     admit: async (arrival, who) => {
       await refuseGrowth(deps.reserve, arrival.route)
-      return held.take(arrival, who as Principal)
+      return held.acquire(arrival, who as Principal)
     },
     ...(options.edge_requests_per_minute ? { edge: createEdge(options.edge_requests_per_minute, clock) } : {}),
     ...(options.cors_origins ? { cors_origins: options.cors_origins } : {}),
-    held: (call, revokes) => revocations.held(scopeOf(call, revokes), call.signal),
+    held: (call, revokes) => revocations.awaitConfirmed(scopeOf(call, revokes), call.signal),
     idempotency: idempotency(rings.idempotency, ANSWERS, refusals),
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),
@@ -231,7 +231,7 @@ function scopeOf({ params }: { params: unknown }, revokes: 'workspace' | 'projec
   return revokes === 'workspace' ? `workspace:${workspace_id.toLowerCase()}` : `project:${project_id.toLowerCase()}`
 }
 
-const UNLIMITED: Guesses = { look: (_address, _digest, find) => find() }
+const UNLIMITED: AuthFailureLimiter = { lookUp: (_address, _digest, find) => find() }
 
 /** Limits per caller, and per address for failed credentials. */
 function callerLimits(options: ApiOptions) {
@@ -241,7 +241,7 @@ function callerLimits(options: ApiOptions) {
   const tokens = options.kept_refusals_per_hour ?? LIMITS.idempotency.kept_refusals_per_hour
   return {
     caller_rate: requests === 0 ? null : createCallerRate(requests, clock),
-    guesses: wrong === 0 ? UNLIMITED : createGuesses(wrong, clock),
+    guesses: wrong === 0 ? UNLIMITED : createAuthFailureLimiter(wrong, clock),
     refusals: createBuckets({ tokens, seconds: 3600, names_max: LIMITS.caller.callers_counted_max }, clock),
   }
 }

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Call } from '../http/call.ts'
-import { createTurns } from './turns.ts'
+import { createTenantLimit } from './turns.ts'
 
 const caller = (organization_id: string, signal = new AbortController().signal) =>
   ({ who: { type: 'api_key', id: organization_id, organization_id }, signal }) as unknown as Pick<Call, 'who' | 'signal'>
 
-function works(turns: ReturnType<typeof createTurns>) {
+function works(turns: ReturnType<typeof createTenantLimit>) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
   const begin = (name: string, call = caller('a')) =>
@@ -22,7 +22,7 @@ function works(turns: ReturnType<typeof createTurns>) {
 }
 
 test("a tenant's changes run up to the limit, the rest in order, and another tenant does not wait", async () => {
-  const { begin, begun, end } = works(createTurns({ at_once: 2, waiting: 10, wait_ms: 60_000 }))
+  const { begin, begun, end } = works(createTenantLimit({ at_once: 2, waiting: 10, wait_ms: 60_000 }))
   const all = ['1', '2', '3', '4', '5'].map((name) => begin(name))
   const other = begin('b', caller('b'))
   assert.deepEqual(begun, ['1', '2', 'b'])
@@ -39,7 +39,7 @@ test("a tenant's changes run up to the limit, the rest in order, and another ten
 })
 
 test('changes beyond the queue or the wait limit get 429, and a disconnected caller leaves the queue', async () => {
-  const turns = createTurns({ at_once: 1, waiting: 2, wait_ms: 30 })
+  const turns = createTenantLimit({ at_once: 1, waiting: 2, wait_ms: 30 })
   const { begin, begun, end } = works(turns)
   const first = begin('1')
   const gone = new AbortController()
@@ -56,7 +56,7 @@ test('changes beyond the queue or the wait limit get 429, and a disconnected cal
 })
 
 test('failed work releases its permit', async () => {
-  const turns = createTurns({ at_once: 1, waiting: 2, wait_ms: 60_000 })
+  const turns = createTenantLimit({ at_once: 1, waiting: 2, wait_ms: 60_000 })
   const broken = turns.run(caller('a'), () => Promise.reject(new Error('broken')))
   const next = turns.run(caller('a'), async () => 'next')
   await assert.rejects(broken, /broken/)

@@ -6,12 +6,12 @@ import { fail, type Failure } from '../lib/fail.ts'
  * Tenant limit: bounds the connections that one tenant's changes hold. Changes wait for row locks inside a connection, so without it a
  * burst of one tenant would block all others.
  */
-export interface Turns {
+export interface TenantLimit {
   /** Runs the work under the tenant's limit, in order of arrival. */
   run<Result>(call: Pick<Call, 'who' | 'signal'>, work: () => Promise<Result>): Promise<Result>
 }
 
-export interface TurnLimits {
+export interface TenantLimitOptions {
   /** Running changes per tenant. */
   at_once: number
   /** Queued changes per tenant; more are refused. */
@@ -24,31 +24,31 @@ const RETRY_SECONDS = 1
 const SHARE = 4
 const AT_ONCE_MIN = 2
 
-export function turnLimits(connections_max: number): TurnLimits {
+export function tenantLimitOptions(connections_max: number): TenantLimitOptions {
   const at_once = Math.max(AT_ONCE_MIN, Math.floor(connections_max / SHARE))
   return { at_once, waiting: LIMITS.caller.waiting_changes_per_tenant_max, wait_ms: LIMITS.caller.change_wait_seconds_max * 1000 }
 }
 
-interface Line {
+interface TenantQueue {
   running: number
   waiting: Set<() => void>
 }
 
-export function createTurns(limits: TurnLimits): Turns {
-  const lines = new Map<string, Line>()
+export function createTenantLimit(limits: TenantLimitOptions): TenantLimit {
+  const lines = new Map<string, TenantQueue>()
   return {
     async run(call, work) {
       const tenant = tenantOf(call.who)
       const line = lines.get(tenant) ?? { running: 0, waiting: new Set() }
       lines.set(tenant, line)
       if (line.running < limits.at_once) line.running += 1
-      else await turn(line, limits, call)
+      else await waitForPermit(line, limits, call)
       try {
         return await work()
       } finally {
         const [next] = line.waiting
         if (next === undefined) line.running -= 1
-        else handOver(line, next)
+        else handOverPermit(line, next)
         if (line.running === 0) lines.delete(tenant)
       }
     },
@@ -56,13 +56,13 @@ export function createTurns(limits: TurnLimits): Turns {
 }
 
 /** Removes the waiter and resolves it in one step, so that no permit goes to a waiter that has left. */
-function handOver({ waiting }: Line, next: () => void): void {
+function handOverPermit({ waiting }: TenantQueue, next: () => void): void {
   waiting.delete(next)
   next()
 }
 
 /** Waits until finished work hands over its permit. */
-async function turn({ waiting }: Line, limits: TurnLimits, { signal }: Pick<Call, 'signal'>): Promise<void> {
+async function waitForPermit({ waiting }: TenantQueue, limits: TenantLimitOptions, { signal }: Pick<Call, 'signal'>): Promise<void> {
   if (waiting.size >= limits.waiting) throw tooMany()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const leave = () => {

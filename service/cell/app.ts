@@ -8,7 +8,7 @@ import { createDiskReserve, NO_RESERVE } from '../lib/disk-reserve.ts'
 import { createIds } from '../lib/ids.ts'
 import { openLog } from '../lib/log.ts'
 import { processMetrics } from '../lib/process-metrics.ts'
-import { createEgressBook } from './egress/book.ts'
+import { createObservedPolicies } from './egress/book.ts'
 import { enforcing } from './egress/enforcing.ts'
 import { startEngine } from './engine.ts'
 import { startGateway, type Gateway } from './gateway/server.ts'
@@ -17,8 +17,8 @@ import { createGuestLinks } from './links/guest-links.ts'
 import type { MachineHost } from './links/hostd.ts'
 import { answerProxy } from './links/secret-proxy.ts'
 import { connectHostd } from './links/hostd-client.ts'
-import { askActivity, askAlive, type AskActivity } from './machines/ask-activity.ts'
-import { createQuestions } from './machines/questions.ts'
+import { queryActivity, probeLiveness, type AskActivity } from './machines/ask-activity.ts'
+import { createAgentCallCounter } from './machines/questions.ts'
 import { registerCell } from './machines/cells-store.ts'
 import { createMachineTable } from './machines/live-table.ts'
 import { createParking } from './machines/parking.ts'
@@ -26,12 +26,12 @@ import type { WatchedMachines } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { residencyViewer } from './machines/show-residency.ts'
 import { openCellMetrics } from './metrics.ts'
-import { createRoom } from './room/room.ts'
+import { createCapacityAllocator } from './room/room.ts'
 import { finalCounters, metered } from './metering/final-counters.ts'
 import { addFinal, SAMPLE_MS } from './metering/sampler.ts'
 import { createAuthorities } from './secrets/authorities.ts'
 import { openSecretKeys } from './secrets/keys.ts'
-import { whatToPutIn } from './secrets/put-in.ts'
+import { secretsToInject } from './secrets/put-in.ts'
 import { createSecrets } from './secrets/resolve.ts'
 import { startPorts, type Ports } from './ports/ports.ts'
 import { tickEvery } from './machines/ticking.ts'
@@ -101,7 +101,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const cell_id = await registerCell(db, { id: ids.next(), name: config.cell_name, endpoint: config.cell_endpoint }, clock.now())
   const listener = await openListener(config.database, cellChannels(cell_id))
   const final = finalCounters((read) => addFinal({ db, clock }, read), log)
-  const egress = createEgressBook()
+  const egress = createObservedPolicies()
   const host = enforcing(metered(parts.host ?? connectHostd(config.hostd_socket), final), { db, clock, log, book: egress })
   const closing = new AbortController()
   tickEvery(SAMPLE_MS, final.flush, () => undefined, closing.signal) // a failed flush is logged and retried
@@ -110,7 +110,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   let ports: Ports | null = null
   const isReady = (): boolean => gateway !== null && engine.isReady()
   const whyNotReady = (): string | null => engine.whyNot() ?? (gateway === null ? 'the gateway is being started' : null)
-  const room = createRoom({ db, cell_id })
+  const room = createCapacityAllocator({ db, cell_id })
   const metrics = openCellMetrics({ cell_id, db, clock, host, table, room, isReady })
   processMetrics(metrics.registry, reserve, own_log)
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log, metrics })
@@ -118,7 +118,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const opener = await openSecretKeys({ directory: config.secret_keys_dir, command: config.secret_keys_command, db, clock, log })
   const authorities = createAuthorities({ db, opener, clock, ids })
   const secrets = createSecrets({ db, opener, authorities, clock, log })
-  const putIn = (workspace_id: string, epoch: number) => whatToPutIn({ cell_id, db, opener, authorities }, workspace_id, epoch)
+  const putIn = (workspace_id: string, epoch: number) => secretsToInject({ cell_id, db, opener, authorities }, workspace_id, epoch)
   if (parts.host === undefined) void answerProxy(config.secrets_socket, putIn, log, closing.signal)
   const trees = createTrees({ db, clock, folder: config.trees_dir, kept: config.tree_revisions_kept, reserve })
   const guests = createGuestLinks()
@@ -126,8 +126,8 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const cell = { cell_id, db, clock, ids, host, table, room, parking, agents, guests, secrets, trees, executions, log }
   const watched: WatchedMachines = new Map()
   const showResidency = residencyViewer({ table, parking, park_after: config.park_after, started_at: clock.now() }, watched)
-  const questions = createQuestions()
-  const ask_activity = parts.ask_activity ?? askActivity
+  const questions = createAgentCallCounter()
+  const ask_activity = parts.ask_activity ?? queryActivity
   const engine = startEngine({
     cell: {
       ...cell,
@@ -145,7 +145,7 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
     park_after: config.park_after,
     watched,
     // The guests of a test's own host cannot be probed.
-    ...(parts.host === undefined ? { ask_alive: askAlive } : {}),
+    ...(parts.host === undefined ? { ask_alive: probeLiveness } : {}),
   })
   const ops = await startOpsServer({ listen: config.ops_listen, registry: metrics.registry, whyNotReady })
   // Only while this process acts for the cell: a second process knows no machine, and would refuse what the first serves.

@@ -1,12 +1,12 @@
 import type { DatabaseOptions } from '../db/options.ts'
 import type { Listener } from '../db/listen.ts'
 import type { AskActivity, AskAlive } from './machines/ask-activity.ts'
-import type { EgressBook } from './egress/book.ts'
+import type { ObservedPolicies } from './egress/book.ts'
 import { startDenials } from './egress/denials.ts'
-import { startEgressKeeper, type EgressKeeper } from './egress/keeper.ts'
+import { startEgressReconciler, type EgressReconciler } from './egress/keeper.ts'
 import { startAllowanceClock } from './machines/allowance-clock.ts'
 import { describeCell } from './machines/cells-store.ts'
-import { startSeen } from './machines/seen.ts'
+import { startHeartbeat } from './machines/seen.ts'
 import { startExpiry } from './machines/expiry.ts'
 import type { Inventory } from './links/hostd.ts'
 import type { ReconcileContext } from './machines/sweep.ts'
@@ -15,12 +15,12 @@ import { startEvictor } from './machines/evictor.ts'
 import { startIdleClock } from './machines/idle-clock.ts'
 import { startProbe } from './machines/probe.ts'
 import { isWorkspace } from './links/subject.ts'
-import type { Questions } from './machines/questions.ts'
+import type { AgentCallCounter } from './machines/questions.ts'
 import { startResidencyClock, type WatchedMachines } from './machines/residency-clock.ts'
 import type { ParkAfter } from './machines/residency-rules.ts'
 import { openSpareShare } from './machines/spare-share.ts'
 import { residentIds } from './machines/store.ts'
-import { retrying, soon } from './machines/ticking.ts'
+import { retrying, debounced } from './machines/ticking.ts'
 import { watchHost, type Comparing, type Watch } from './machines/watch.ts'
 import type { CellMetrics } from './metrics.ts'
 import { startMetering } from './metering/sampler.ts'
@@ -29,11 +29,11 @@ import type { CellContext } from './operations/job.ts'
 import { ownCell } from './operations/ownership.ts'
 import { readGiven } from './operations/queue-store.ts'
 import { startRunner, type Runner } from './operations/runner.ts'
-import { startForgetting } from './executions/forget.ts'
+import { startResultExpiry } from './executions/forget.ts'
 import { startCollectingLayers } from './layers/collect.ts'
 import { startListing } from './layer-lists/listing.ts'
-import { startCollecting } from './trees/collect.ts'
-import { followTrees } from './trees/follow.ts'
+import { startTreeCollector } from './trees/collect.ts'
+import { adoptStoreRevisions } from './trees/follow.ts'
 import { startSweeping } from './under-way/sweep.ts'
 import { startWarming } from './warm/keeper.ts'
 
@@ -44,11 +44,11 @@ export interface EngineOptions {
     }
   listener: Listener
   /** Policies in force, as the host last reported them. */
-  egress: EgressBook
+  egress: ObservedPolicies
   database: DatabaseOptions
   endpoint: string
   ask_activity: AskActivity
-  questions: Questions
+  questions: AgentCallCounter
   /** Absent: machines are not probed. */
   ask_alive?: AskAlive
   park_after: ParkAfter
@@ -81,7 +81,7 @@ const COMPARED_AGAIN = { first_ms: DOUBT_MS, most_ms: 60_000 }
 
 interface Term {
   runner: Runner
-  keeper: EgressKeeper
+  keeper: EgressReconciler
   watch: Watch
   controller: AbortController
   state(): object
@@ -101,11 +101,11 @@ export function startEngine(options: EngineOptions): Engine {
     const signal = AbortSignal.any([lost, controller.signal])
     await cell.executions.recover()
     await cell.table.preload(await residentIds(cell.db, cell.cell_id))
-    const keeper = startEgressKeeper(cell, options.listener, options.egress, signal)
+    const keeper = startEgressReconciler(cell, options.listener, options.egress, signal)
     const again = retrying(COMPARED_AGAIN, () => watch.sweepSoon(), signal)
     const compared = (is_whole: boolean) => {
       again(is_whole)
-      cell.room.compared(is_whole)
+      cell.room.noteReconciled(is_whole)
     }
     const seen = async (inventory: Inventory) => {
       // First, even if the rest fails: an operation may wait for capacity that the host has released.
@@ -119,13 +119,13 @@ export function startEngine(options: EngineOptions): Engine {
     beginning = watch
     await Promise.race([watch.ready, watch.ended])
     signal.throwIfAborted()
-    await followTrees(cell, signal) // after the host has accepted this database
+    await adoptStoreRevisions(cell, signal) // after the host has accepted this database
     // A deleted checkpoint releases its space only when its files are gone.
     signal.addEventListener('abort', options.listener.on('berth_checkpoint', watch.sweepSoon))
     // A pass repeats stops that the host has not done, because a request may wait for the capacity.
-    const doubted = soon(DOUBT_MS, watch.sweepSoon, signal)
-    signal.addEventListener('abort', cell.room.onDoubt(doubted))
-    cell.room.recall(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
+    const doubted = debounced(DOUBT_MS, watch.sweepSoon, signal)
+    signal.addEventListener('abort', cell.room.onReconcileRequested(doubted))
+    cell.room.restoreShares(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
     const runner = startRunner({ cell, listener: options.listener, signal, leftovers: watch.sweepSoon })
     startFlushing(cell.db, cell.table, cell.log, signal)
     const ask_activity = questions.counted(options.ask_activity)
@@ -138,14 +138,14 @@ export function startEngine(options: EngineOptions): Engine {
     startResidencyClock(residency, open, residency.watched)
     const evictor = startEvictor(residency, open)
     startAllowanceClock(cell, open)
-    startSeen({ ...cell, in_contact: watch.in_contact }, open)
+    startHeartbeat({ ...cell, in_contact: watch.in_contact }, open)
     startMetering(cell, signal)
     startDenials(cell, options.egress, signal)
     const { ask_alive } = options
     if (ask_alive !== undefined) startProbe({ ...cell, ask_alive: questions.counted(ask_alive), spare_share: openSpareShare() }, signal)
     startExpiry(cell, signal)
-    startCollecting(cell, signal)
-    startForgetting(cell, signal)
+    startTreeCollector(cell, signal)
+    startResultExpiry(cell, signal)
     startSweeping(cell, watch.sweepSoon, signal)
     startCollectingLayers(cell, signal)
     startListing(cell, options.listener, signal)
@@ -206,7 +206,7 @@ export function startEngine(options: EngineOptions): Engine {
 
 /** Waits for transitions under way: a guest that is being saved would stay paused until the next start of the cell. */
 async function stillMachines({ parking }: CellContext): Promise<void> {
-  await Promise.all(parking.moving().map((id) => parking.still(id)))
+  await Promise.all(parking.inTransition().map((id) => parking.transitionEnded(id)))
 }
 
 async function within(limit_ms: number, work: Promise<unknown>): Promise<void> {

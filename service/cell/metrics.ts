@@ -7,7 +7,7 @@ import type { Inventory, MachineHost } from './links/hostd.ts'
 import { layerGauges } from './layers/metrics.ts'
 import type { LiveTable } from './machines/live-table.ts'
 import type { Count, Tally } from './ports/frames.ts'
-import type { Room } from './room/room.ts'
+import type { CapacityAllocator } from './room/room.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
 export const RECOVERIES = [
@@ -59,7 +59,7 @@ export interface MetricsOptions {
   clock: Clock
   host: MachineHost
   table: LiveTable
-  room: Pick<Room, 'waiting' | 'capacity'>
+  room: Pick<CapacityAllocator, 'waiting' | 'capacity'>
   isReady(): boolean
 }
 

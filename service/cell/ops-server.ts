@@ -1,6 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { Registry } from 'prom-client'
-import { outliveErrors } from '../lib/outlive.ts'
+import { logAcceptErrors } from '../lib/outlive.ts'
 
 export interface OpsOptions {
   listen: { host: string; port: number }
@@ -20,7 +20,7 @@ export async function startOpsServer({ listen, registry, whyNotReady }: OpsOptio
       () => answer(response, 500, '{}'),
     )
   })
-  outliveErrors(server, null)
+  logAcceptErrors(server, null)
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)
   server.listen(listen, resolve)

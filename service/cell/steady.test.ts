@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import pino from 'pino'
-import { startForgetting } from './executions/forget.ts'
+import { startResultExpiry } from './executions/forget.ts'
 import { startCollectingLayers } from './layers/collect.ts'
 import { startExpiry } from './machines/expiry.ts'
-import { startCollecting } from './trees/collect.ts'
+import { startTreeCollector } from './trees/collect.ts'
 
-const REMOVERS = { startExpiry, startForgetting, startCollectingLayers, startCollecting }
+const REMOVERS = { startExpiry, startForgetting: startResultExpiry, startCollectingLayers, startCollecting: startTreeCollector }
 
 for (const [name, start] of Object.entries(REMOVERS)) {
   test(`${name} removes nothing while the clock is set forward by days`, async () => {

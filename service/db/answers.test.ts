@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
 import { freshDatabase, type TestDatabase } from '../../tests/support/postgres.ts'
-import { answers } from './answers.ts'
+import { isResponsive } from './answers.ts'
 import { connectionConfig } from './options.ts'
 
 let database: TestDatabase
@@ -24,7 +24,7 @@ function standStill(ms: number): void {
 
 test('an answer that arrived while this process stood still counts as in time', async () => {
   for (let round = 0; round < 5; round += 1) {
-    const answered = answers(client, 50)
+    const answered = isResponsive(client, 50)
     standStill(300)
     assert.equal(await answered, true)
   }
@@ -32,7 +32,7 @@ test('an answer that arrived while this process stood still counts as in time', 
 
 test('a silent server has not answered', async () => {
   const sleeping = client.query('select pg_sleep(0.5)')
-  assert.equal(await answers(client, 50), false)
+  assert.equal(await isResponsive(client, 50), false)
   await sleeping
 })
 
@@ -40,5 +40,5 @@ test('a lost connection does not answer', async () => {
   const lost = new pg.Client(connectionConfig(database.options('berth_cell')))
   await lost.connect()
   await lost.end()
-  assert.equal(await answers(lost, 1000), false)
+  assert.equal(await isResponsive(lost, 1000), false)
 })

@@ -4,7 +4,7 @@ import type pg from 'pg'
  * Returns true if the server answers in time. A stopped server keeps its sockets open, so only an answer proves contact. An answer that
  * arrived while this process stood still counts: sockets are read before the deadline is judged.
  */
-export function answers(client: pg.Client, within_ms: number): Promise<boolean> {
+export function isResponsive(client: pg.Client, within_ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   // After a standstill the event loop runs timers first, then reads sockets, and runs immediates last.
   const deadline = setTimeout(() => setImmediate(() => resolve(false)), within_ms)

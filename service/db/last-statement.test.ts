@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { freshDatabase, type TestDatabase } from '../../tests/support/postgres.ts'
 import { type Db, openDatabase } from './database.ts'
-import { sayLast } from './last-statement.ts'
+import { queueLastStatement } from './last-statement.ts'
 
 const INSERT = 'insert into kept (word) values ($1)'
 
@@ -32,7 +32,7 @@ test('the last statement is committed with the rest of the transaction', async (
   await using w = await words(database)
   const result = await w.db.transaction().execute(async (tx) => {
     await say(tx, 'first')
-    await sayLast(tx, INSERT, ['last'])
+    await queueLastStatement(tx, INSERT, ['last'])
     return 'the result'
   })
   assert.deepEqual([result, await w.kept()], ['the result', ['first', 'last']])
@@ -48,12 +48,12 @@ test('a failing last statement fails the transaction, and nothing is committed',
   ] as const) {
     const failing = w.db.transaction().execute(async (tx) => {
       await say(tx, 'first')
-      await sayLast(tx, INSERT, [last])
+      await queueLastStatement(tx, INSERT, [last])
     })
     await assert.rejects(failing, { code })
     assert.deepEqual(await w.kept(), ['taken'])
   }
-  await w.db.transaction().execute((tx) => sayLast(tx, INSERT, ['afterwards']))
+  await w.db.transaction().execute((tx) => queueLastStatement(tx, INSERT, ['afterwards']))
   assert.deepEqual(await w.kept(), ['afterwards', 'taken'])
 })
 
@@ -63,7 +63,7 @@ test('a failing commit discards the last statement', async () => {
   await sql`create table later (word text references kept (word) deferrable initially deferred)`.execute(w.db)
   const failing = w.db.transaction().execute(async (tx) => {
     await sql`insert into later (word) values ('nobody')`.execute(tx)
-    await sayLast(tx, INSERT, ['last'])
+    await queueLastStatement(tx, INSERT, ['last'])
   })
   await assert.rejects(failing, { code: '23503' })
   assert.deepEqual(await w.kept(), [])
@@ -73,7 +73,7 @@ test('an abandoned transaction never sends its last statement, and neither does 
   await using database = await freshDatabase()
   await using w = await words(database)
   const failing = w.db.transaction().execute(async (tx) => {
-    await sayLast(tx, INSERT, ['never'])
+    await queueLastStatement(tx, INSERT, ['never'])
     throw new Error('given up')
   })
   await assert.rejects(failing, /given up/)
@@ -85,7 +85,7 @@ test('no statement may follow the last one', async () => {
   await using database = await freshDatabase()
   await using w = await words(database)
   const failing = w.db.transaction().execute(async (tx) => {
-    await sayLast(tx, INSERT, ['last'])
+    await queueLastStatement(tx, INSERT, ['last'])
     await say(tx, 'behind')
   })
   await assert.rejects(failing, /behind the last one/)
@@ -102,7 +102,7 @@ test('the last statement and the commit take one round trip', async () => {
     const more = (n: number) =>
       db.transaction().execute(async (tx) => {
         await say(tx, `plain ${n}`)
-        await sayLast(tx, INSERT, [`last ${n}`])
+        await queueLastStatement(tx, INSERT, [`last ${n}`])
       })
     await more(0) // prepares its statements
     assert.deepEqual([await wire.tripsOf(() => plain(1)), await wire.tripsOf(() => more(2))], [3, 3])

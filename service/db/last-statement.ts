@@ -16,7 +16,11 @@ import type { Database } from './schema.ts'
  * PostgreSQL commits nothing and the commit rejects with its error.
  * @param values of these types only: a value that the driver refuses to send would not stop the commit behind it
  */
-export async function sayLast(tx: Transaction<Database>, text: string, values: readonly (string | Date | null)[]): Promise<void> {
+export async function queueLastStatement(
+  tx: Transaction<Database>,
+  text: string,
+  values: readonly (string | Date | null)[],
+): Promise<void> {
   const statement = CompiledQuery.raw(text, [...values])
   lasts.add(statement)
   await tx.executeQuery(statement)

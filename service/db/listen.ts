@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { answers } from './answers.ts'
+import { isResponsive } from './answers.ts'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
 export type Channels = ReadonlyMap<string, Channel>
@@ -105,7 +105,7 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
   const prove = async () => {
     const current = client
     if (!current || lost_since !== null) return
-    if (!(await answers(current, PROBE_MS))) lose(current)
+    if (!(await isResponsive(current, PROBE_MS))) lose(current)
   }
   const probe = setInterval(() => void prove(), PROBE_MS)
   probe.unref()

@@ -5,8 +5,8 @@ import { readRights } from './rights.ts'
 
 // Table and lock id are those of the library that releases up to 0.1.0 use. Such a release finds unknown migrations here and refuses to
 // start, instead of running on a newer schema.
-const TURN = '3853314791062309107'
-const REMEMBER = `
+const MIGRATION_LOCK_ID = '3853314791062309107'
+const CREATE_MIGRATIONS_TABLE = `
   create table if not exists kysely_migration (name varchar(255) primary key, "timestamp" varchar(255) not null);
   alter table kysely_migration add column if not exists sha256 text, add column if not exists needs integer;`
 
@@ -31,8 +31,8 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   await client.connect()
   try {
     await client.query(`set lock_timeout = ${options.lock_wait_ms ?? LOCK_WAIT_MS}`)
-    await takeTurn(client)
-    await client.query(REMEMBER)
+    await acquireMigrationLock(client)
+    await client.query(CREATE_MIGRATIONS_TABLE)
     const missing = missingOf(files, await readApplied(client, files))
     for (const group of groupsOf(missing)) await retrying(group, options, () => applyGroup(client, group))
     await inTransaction(client, () => applyRights(client))
@@ -45,10 +45,10 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
 const TURN_WAIT_MS = 15 * 60_000
 
 /** Polls: a session that waits inside the database holds a snapshot, and a concurrent index build would wait for that session in turn. */
-async function takeTurn(client: pg.Client): Promise<void> {
+async function acquireMigrationLock(client: pg.Client): Promise<void> {
   const deadline_ms = performance.now() + TURN_WAIT_MS
   for (;;) {
-    const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [TURN])
+    const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [MIGRATION_LOCK_ID])
     if (rows[0]?.taken) return
     if (performance.now() > deadline_ms) throw new Error('Another process has been migrating the database for a quarter of an hour')
     await pause(50)

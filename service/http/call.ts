@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { WebSocket } from 'ws'
 import type { Role } from '../../contract/access.ts'
 import type { Parsed, Route, Tool } from '../../contract/route.ts'
-import type { Goodbye } from './websocket.ts'
+import type { WebSocketEnd } from './websocket.ts'
 
 export type Principal = ApiKeyPrincipal | PersonPrincipal
 
@@ -91,7 +91,7 @@ export type Reply =
   | { status: number; body?: unknown; json?: string; headers?: Record<string, string> }
   | { stream: (response: ServerResponse) => Promise<void> }
   /** For WebSocket routes only. The socket is paused; a refusal that the function throws is sent before the close. */
-  | { websocket: (socket: WebSocket) => Promise<Goodbye> }
+  | { websocket: (socket: WebSocket) => Promise<WebSocketEnd> }
 
 /** `ticket`: result of the server's `admit` for this request; undefined without one. */
 export type Handler<R extends Route, Deps, Ticket = unknown> = (call: Call<R>, deps: Deps, ticket: Ticket) => Promise<Reply>

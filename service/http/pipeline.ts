@@ -7,7 +7,7 @@ import { pathsOf, type Route } from '../../contract/route.ts'
 import type { Clock } from '../lib/clock.ts'
 import { fail, type Failure } from '../lib/fail.ts'
 import type { Ids } from '../lib/ids.ts'
-import { outliveErrors } from '../lib/outlive.ts'
+import { logAcceptErrors } from '../lib/outlive.ts'
 import { methodsOf } from './methods.ts'
 import { refuseKind, refuseRole, refuseStale, refuseToolless } from './access.ts'
 import { checkRefusal, declaredOf, type Declared } from './answers.ts'
@@ -24,7 +24,7 @@ import { createLogShare } from './log-share.ts'
 import { parse, type Parser } from './parse.ts'
 import { logRefusal, NO_STORE, send, sendRefusal } from './respond.ts'
 import { serveFiles, type StaticFile } from './static-files.ts'
-import { createWebSockets, type Goodbye } from './websocket.ts'
+import { createWebSockets, type WebSocketEnd } from './websocket.ts'
 
 export type { Observation } from './ending.ts'
 
@@ -110,7 +110,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
       sendRefusal(options, null, request, reply, fail('bad_request', null, 'The address of the request is malformed'))
     },
   })
-  outliveErrors(app.server, logger)
+  logAcceptErrors(app.server, logger)
   // CONNECT asks for a tunnel. Without a listener Node would close the connection without an answer.
   app.server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
   // An unknown Expect header may be ignored (RFC 9110, 10.1.1); Node would answer a bare 417.
@@ -247,7 +247,7 @@ export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps
       ending.served()
       return reply
     }
-    let goodbye: Goodbye
+    let goodbye: WebSocketEnd
     try {
       const { call, ticket } = await receive(o, entry, request, ending)
       const answer = await entry.handler(call, o.deps, ticket)

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { fail } from '../lib/fail.ts'
-import { swallow } from './swallow.ts'
+import { drainBody } from './swallow.ts'
 
 /** Short, so that a sender that announces a large body and stalls gets its refusal soon. */
 const REFUSED = { bytes_max: 64 << 20, ms_max: 1000 }
@@ -11,7 +11,7 @@ export async function readBody(request: IncomingMessage, bytes_max: number): Pro
   if (length === undefined ? request.headers['transfer-encoding'] === undefined : length === '0') return null
   const body = length !== undefined && Number(length) > bytes_max ? null : await collect(request, bytes_max)
   if (body === null) {
-    await swallow(request, REFUSED)
+    await drainBody(request, REFUSED)
     throw fail('payload_too_large', null, `The body is larger than ${bytes_max} bytes`, { details: { max_bytes: bytes_max } })
   }
   return body.length === 0 ? null : body

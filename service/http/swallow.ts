@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 /** The rest of a refused body is drained, so that its sender reads the refusal. */
 const LEFTOVER = { bytes_max: 64 << 20, ms_max: 5000 }
 
-export function swallow(body: IncomingMessage, { bytes_max, ms_max } = LEFTOVER): Promise<void> {
+export function drainBody(body: IncomingMessage, { bytes_max, ms_max } = LEFTOVER): Promise<void> {
   if (body.readableEnded || body.destroyed) return Promise.resolve()
   return new Promise((resolve) => {
     let bytes = 0

@@ -12,7 +12,7 @@ import { answerBrokenRequest } from './client-error.ts'
 import { refusal } from './envelope.ts'
 
 /** End of a WebSocket: normal, because this process ends, or with a refusal that is sent first. */
-export type Goodbye = { code: 1000 | 1001 } | { failure: Failure; code?: number }
+export type WebSocketEnd = { code: 1000 | 1001 } | { failure: Failure; code?: number }
 
 /** Above the largest message of any route. Messages in between are refused by their route in the envelope; larger ones close with 1009. */
 const MESSAGE_BYTES_MAX = 1 << 20
@@ -32,7 +32,7 @@ export interface WebSockets {
    */
   accept(request: FastifyRequest): WebSocket | null
   /** Sends a refusal, if there is one, and closes. */
-  leave(socket: WebSocket, goodbye: Goodbye, request_id: string): void
+  leave(socket: WebSocket, goodbye: WebSocketEnd, request_id: string): void
   terminate(): void
 }
 

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'node:test'
 import { fail } from './fail.ts'
-import { createFairLine, type FairLineLimits } from './fair-line.ts'
+import { createFairSemaphore, type FairSemaphoreLimits } from './fair-line.ts'
 
 const refusal = () => fail('rate_limited', null, 'Too much waits')
-const LIMITS: FairLineLimits = { at_once: 1, waiting_per_name: 10, waiting: 20 }
+const LIMITS: FairSemaphoreLimits = { at_once: 1, waiting_per_name: 10, waiting: 20 }
 
-function bench(limits: Partial<FairLineLimits> = {}) {
-  const line = createFairLine({ ...LIMITS, ...limits }, refusal)
+function bench(limits: Partial<FairSemaphoreLimits> = {}) {
+  const line = createFairSemaphore({ ...LIMITS, ...limits }, refusal)
   const begun: string[] = []
   const ends: (() => void)[] = []
   const ask = (name: string, signal?: AbortSignal) =>

@@ -1,7 +1,7 @@
 import type { Failure } from './fail.ts'
 
 /** Fair semaphore: bounds concurrent work. Names (tenants, addresses) alternate, so that each waits behind its own work only. */
-export interface FairLine {
+export interface FairSemaphore {
   /**
    * Runs the work when its name is due.
    * @param signal ends the waiting; the work must observe it itself
@@ -11,7 +11,7 @@ export interface FairLine {
   waiting(): number
 }
 
-export interface FairLineLimits {
+export interface FairSemaphoreLimits {
   at_once: number
   /** Concurrent work of one name; absent: no limit of its own. */
   at_once_per_name?: number
@@ -24,7 +24,7 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-export function createFairLine(limits: FairLineLimits, refusal: () => Failure): FairLine {
+export function createFairSemaphore(limits: FairSemaphoreLimits, refusal: () => Failure): FairSemaphore {
   const { at_once, at_once_per_name = at_once } = limits
   const lines = new Map<string, Waiter[]>() // in the order in which the names are due
   const running = new Map<string, number>()
@@ -62,7 +62,7 @@ export function createFairLine(limits: FairLineLimits, refusal: () => Failure): 
     return true
   }
   /** Removes the last entry of the longest queue, so that a new name can always wait. */
-  const makeRoom = (length: number): void => {
+  const dropFromLongest = (length: number): void => {
     let [longest, name] = [0, '']
     for (const [each, line] of lines) if (line.length > longest) [longest, name] = [line.length, each]
     const last = lines.get(name)?.at(-1)
@@ -74,7 +74,7 @@ export function createFairLine(limits: FairLineLimits, refusal: () => Failure): 
     signal?.throwIfAborted()
     const line = lines.get(name) ?? []
     if (line.length >= limits.waiting_per_name) throw refusal()
-    if (waiting >= limits.waiting) makeRoom(line.length)
+    if (waiting >= limits.waiting) dropFromLongest(line.length)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiter = { resolve, reject }
     lines.set(name, line)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
-import { steadily } from './steadily.ts'
+import { whileClockStable } from './steadily.ts'
 
 const HOUR_MS = 3600_000
 
@@ -11,7 +11,7 @@ function bench() {
   const lines: string[] = []
   const clock = { now: () => new Date(at.wall_ms), monotonic_ms: () => at.monotonic_ms }
   const log = pino({}, { write: (line: string) => void lines.push(line) })
-  const work = steadily(clock, log, 'test', () => Promise.resolve(void done.push(at.wall_ms)))
+  const work = whileClockStable(clock, log, 'test', () => Promise.resolve(void done.push(at.wall_ms)))
   /** Advances time, and sets the wall clock by `set_hours` more. @returns whether the work ran */
   const after = async (hours: number, set_hours = 0) => {
     at.monotonic_ms += hours * HOUR_MS

@@ -29,7 +29,7 @@ export function watchClock(clock: Clock): () => boolean {
 }
 
 /** Wraps periodic work: it is skipped while the clock cannot be believed. */
-export function steadily(clock: Clock, log: Logger, what: string, work: () => Promise<void>): () => Promise<void> {
+export function whileClockStable(clock: Clock, log: Logger, what: string, work: () => Promise<void>): () => Promise<void> {
   const isSteady = watchClock(clock)
   let is_told = false
   return async () => {

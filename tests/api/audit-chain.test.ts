@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { AUDIT_DAYS, forgetOld } from '../../service/api/forget.ts'
+import { AUDIT_DAYS, deleteExpired } from '../../service/api/forget.ts'
 import { CHAIN_START, firstBroken, type EventRow } from '../../service/core/changes/chain.ts'
 import { eventsAfter, linkEvents } from '../../service/core/changes/chain-store.ts'
 import { mutate } from '../../service/core/changes/mutate.ts'
-import type { By } from '../../service/core/changes/audit.ts'
+import type { ChangeOrigin } from '../../service/core/changes/audit.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
 import { adminEnd } from '../support/admin.ts'
@@ -26,7 +26,13 @@ after(async () => {
   rmSync(folder, { recursive: true })
 })
 
-const by = (): By => ({ actor: { kind: 'service', name: 'setup' }, ids: w.ids, now: w.clock.now(), request_id: null, source_address: null })
+const by = (): ChangeOrigin => ({
+  actor: { kind: 'service', name: 'setup' },
+  ids: w.ids,
+  now: w.clock.now(),
+  request_id: null,
+  source_address: null,
+})
 const record = (organization_id: string | null, n: number) =>
   mutate(w.database.api, by(), 'tests.record', async () => undefined, { kind: 'plan', id: `of-${n}`, organization_id, project_id: null })
 const whole = async (organization_id: string) => firstBroken(CHAIN_START, await eventsAfter(w.database.api, organization_id, 0, 10_000))
@@ -153,7 +159,7 @@ test('a chain whose oldest records went for their age is whole from there on', a
   const later = new Date(w.clock.now().getTime() + (AUDIT_DAYS + 1) * 24 * 3600 * 1000)
   await mutate(w.database.api, { ...by(), now: later }, 'tests.record', async () => undefined, { kind: 'plan', id: 'later', organization_id: w.a.organization_id, project_id: null }) // prettier-ignore
   await linkEvents(w.database.api)
-  const { audit_events } = await forgetOld(w.database.api, later)
+  const { audit_events } = await deleteExpired(w.database.api, later)
   assert.ok(audit_events > 100)
   assert.deepEqual((await eventsAfter(w.database.api, w.a.organization_id, 0, 10)).map(({ subject_id }) => subject_id), ['later']) // prettier-ignore
   const { code, stdout, stderr } = await verify()

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { CompiledQuery } from 'kysely'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { armFailpoint, type FailpointName } from '../../service/lib/failpoints.ts'
-import { AUDIT_DAYS, forgetOld } from '../../service/api/forget.ts'
+import { AUDIT_DAYS, deleteExpired } from '../../service/api/forget.ts'
 import { seeder, world, type World } from './support.ts'
 
 let w: World
@@ -120,8 +120,8 @@ test('records go after their time, and nothing younger', async () => {
   assert.ok(event)
   const at = (days: number) => new Date(event.created_at.getTime() + days * day_ms)
   await linkEvents(w.database.api)
-  await forgetOld(w.database.api, at(AUDIT_DAYS - 1))
+  await deleteExpired(w.database.api, at(AUDIT_DAYS - 1))
   assert.equal((await events(id)).length, 1)
-  await forgetOld(w.database.api, at(AUDIT_DAYS + 1))
+  await deleteExpired(w.database.api, at(AUDIT_DAYS + 1))
   assert.equal((await events(id)).length, 0)
 })

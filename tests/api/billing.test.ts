@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { closePeriods, finalThrough } from '../../service/core/billing/close.ts'
 import { judgePayment, judgePayments } from '../../service/core/billing/standing.ts'
-import { endInvoice, keepTerms } from '../../service/core/billing/store.ts'
-import { byService } from '../../service/core/changes/audit.ts'
+import { endInvoice, recordTermsBefore } from '../../service/core/billing/store.ts'
+import { serviceOrigin } from '../../service/core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../service/core/changes/mutate.ts'
 import { periodOf } from '../../service/core/usage/period.ts'
 import { seeder, world, type World } from './support.ts'
@@ -30,7 +30,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const path = (name: string, { organization_id } = w.a) => `/v1/organizations/${organization_id}/${name}`
-const by = (at: Date) => byService('api', { ids: w.ids, now: at })
+const by = (at: Date) => serviceOrigin('api', { ids: w.ids, now: at })
 const change = <R>(work: (tx: ChangeTx) => Promise<R>) => mutate(w.database.superuser, by(now), 'test.change', work, () => null)
 const invoices = async (as = owner) => (await w.get(path('invoices'), { as })).body.data
 
@@ -64,7 +64,7 @@ test('a period is closed when its last hour is final, once, however many process
   await db.updateTable('organizations').set({ plan_id: other }).where('id', '=', organization_id).execute()
   const { plan_id } = await db.selectFrom('organizations').select('plan_id').where('id', '=', w.b.organization_id).executeTakeFirstOrThrow()
   await change(async (tx) => {
-    await keepTerms(tx, { organization_id }, half)
+    await recordTermsBefore(tx, { organization_id }, half)
     await tx.updateTable('organizations').set({ plan_id }).where('id', '=', organization_id).execute()
   })
   assert.deepEqual(finalThrough(new Date(now.getTime() - 1)), period.starts_at)

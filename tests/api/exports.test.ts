@@ -5,7 +5,7 @@ import { gunzipSync } from 'node:zlib'
 import pino from 'pino'
 import { LIMITS } from '../../contract/limits.ts'
 import { ACCOUNT_CONTENT, ORGANIZATION_CONTENT } from '../../service/api/exports/content-store.ts'
-import { makeAll, type MakerDeps } from '../../service/api/exports/maker.ts'
+import { makeAll, type ExportWorkerDeps } from '../../service/api/exports/maker.ts'
 import { dropExports } from '../../service/api/exports/store.ts'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import type { Database } from '../../service/db/schema.ts'
@@ -24,7 +24,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const seeds = () => seeder(w.database, w.clock, w.ids)
-const maker = (more: Partial<MakerDeps> = {}): MakerDeps => ({
+const maker = (more: Partial<ExportWorkerDeps> = {}): ExportWorkerDeps => ({
   db: w.database.api,
   clock: w.clock,
   logger: pino({ level: 'silent' }),

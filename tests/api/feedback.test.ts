@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { forgetOld } from '../../service/api/forget.ts'
+import { deleteExpired } from '../../service/api/forget.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
 import { admin } from '../support/admin.ts'
@@ -101,7 +101,7 @@ test('an operator reads it a line each, and nothing in it reaches the terminal a
   assert.ok(!stdout.includes('\u001b') && !stdout.includes('\u009b'))
   const rows = stdout.trim().split('\n').map((line) => JSON.parse(line) as { id: string; message: string }) // prettier-ignore
   assert.equal(rows.find(({ id }) => id === body.id)?.message, 'clear \u001b[2J the \u009b2J screen')
-  await forgetOld(w.database.api, new Date(w.clock.now().getTime() + 500 * 24 * 3600 * 1000))
+  await deleteExpired(w.database.api, new Date(w.clock.now().getTime() + 500 * 24 * 3600 * 1000))
   assert.deepEqual(await w.database.superuser.selectFrom('feedback').select('id').execute(), [])
 })
 

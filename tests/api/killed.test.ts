@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { sql } from 'kysely'
-import { insertPart, takeExport } from '../../service/api/exports/store.ts'
+import { insertPart, claimExport } from '../../service/api/exports/store.ts'
 import { startApiProcess, type ApiProcess } from '../support/api-process.ts'
 import { openMailbox, type Mailbox } from '../support/mailbox.ts'
 import { until } from '../support/processes.ts'
@@ -152,8 +152,8 @@ test('a part of an attempt that is over is not kept', async () => {
   const { path, token } = await largeOrganization('over')
   const { id } = (await w.post(path, undefined, { as: token })).body
   const now = new Date()
-  assert.equal((await takeExport(w.database.api, now, now))?.attempt, 1)
-  assert.equal((await takeExport(w.database.api, now, now))?.attempt, 2)
+  assert.equal((await claimExport(w.database.api, now, now))?.attempt, 1)
+  assert.equal((await claimExport(w.database.api, now, now))?.attempt, 2)
   const part = (attempt: number) => insertPart(w.database.api, { id, attempt }, 0, Buffer.from('a part'), now)
   assert.deepEqual([await part(1), await part(2)], [false, true])
   assert.deepEqual(await parts(id), [{ attempt: 2, number: 0 }])

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { randomUUID } from 'node:crypto'
-import { takeMail } from '../../service/api/mail/store.ts'
+import { claimMail } from '../../service/api/mail/store.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import PostalMime from 'postal-mime'
 import { letterOf } from '../../service/api/mail/letters.ts'
@@ -180,6 +180,6 @@ test('mail that a person waits for goes before invitations, however many an orga
     .values([mail(1, 'invitation'), mail(2, 'invitation'), mail(3, 'reset_password')])
     .execute()
   const taken = []
-  for (let n = 0; n < 3; n++) taken.push((await takeMail(database.api, at(10), at(100)))?.email)
+  for (let n = 0; n < 3; n++) taken.push((await claimMail(database.api, at(10), at(100)))?.email)
   assert.deepEqual(taken, ['reset_password-3@example.com', 'invitation-1@example.com', 'invitation-2@example.com'])
 })

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
 import { judgePayment, judgePayments } from '../../service/core/billing/standing.ts'
 import { endInvoice } from '../../service/core/billing/store.ts'
-import { byService } from '../../service/core/changes/audit.ts'
+import { serviceOrigin } from '../../service/core/changes/audit.ts'
 import { mutate } from '../../service/core/changes/mutate.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { openShop, type Shop } from './payment-support.ts'
@@ -56,7 +56,7 @@ const mine = async ({ w }: Shop, id: string) =>
     .then(({ state }) => state)
 const there = ({ double }: Shop) => double.of('invoice').map(({ status, total }) => [status, total])
 const remoteOf = ({ double }: Shop) => double.of('invoice').at(-1)?.id ?? ''
-const by = (shop: Shop, now = shop.w.clock.now()) => byService('api', { ids: shop.w.ids, now })
+const by = (shop: Shop, now = shop.w.clock.now()) => serviceOrigin('api', { ids: shop.w.ids, now })
 const failed = (shop: Shop) =>
   shop.w.database.superuser.selectFrom('payment_invoices').select(['tries', 'last_error', 'pushed_at']).execute()
 

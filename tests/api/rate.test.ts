@@ -4,7 +4,7 @@ import { Agent, request } from 'node:http'
 import { after, before, test } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import { LIMITS } from '../../contract/limits.ts'
-import { createHeldPlaces } from '../../service/api/held-places.ts'
+import { createWaitPermits } from '../../service/api/held-places.ts'
 import { operationsGet } from '../../contract/routes/app/operations.ts'
 import { me } from '../../contract/routes/app/principals.ts'
 import type { Arrival, Principal } from '../../service/http/call.ts'
@@ -213,24 +213,24 @@ test('of 2,000 calls that ask to be held 1,000 are, the others are 429 at once a
 })
 
 test('a place is taken by calls that ask to be held, given back once, and refused of all together with 503', () => {
-  const places = createHeldPlaces({ all: 3, per_principal: 2 })
+  const places = createWaitPermits({ all: 3, per_principal: 2 })
   const arrival = (prefer: string | undefined, route = operationsGet) =>
     ({ route, headers: prefer ? { prefer } : {} }) as unknown as Arrival
   const who = (id: string) => ({ type: 'api_key', id }) as Principal
   const refusal = (id: string) => {
     try {
-      places.take(arrival('wait=20'), who(id))?.[Symbol.dispose]()
+      places.acquire(arrival('wait=20'), who(id))?.[Symbol.dispose]()
       return 'held'
     } catch (error) {
       return (error as { code: string }).code
     }
   }
-  for (const none of [undefined, 'wait=0', 'wait=x', 'respond-async']) assert.equal(places.take(arrival(none), who('a')), undefined)
-  assert.equal(places.take({ ...arrival('wait=20'), route: me }, who('a')), undefined)
-  const one = places.take(arrival('wait=20'), who('a'))
-  places.take(arrival('wait=20'), who('a'))
+  for (const none of [undefined, 'wait=0', 'wait=x', 'respond-async']) assert.equal(places.acquire(arrival(none), who('a')), undefined)
+  assert.equal(places.acquire({ ...arrival('wait=20'), route: me }, who('a')), undefined)
+  const one = places.acquire(arrival('wait=20'), who('a'))
+  places.acquire(arrival('wait=20'), who('a'))
   assert.deepEqual([refusal('a'), refusal('b')], ['rate_limited', 'held'])
-  places.take(arrival('wait=20'), who('b'))
+  places.acquire(arrival('wait=20'), who('b'))
   assert.deepEqual([refusal('b'), refusal('c')], ['dependency_unavailable', 'dependency_unavailable'])
   one?.[Symbol.dispose]()
   assert.deepEqual([refusal('a'), refusal('c')], ['held', 'held'])

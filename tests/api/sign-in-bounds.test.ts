@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openPasswords, type Asker } from '../../service/api/auth/passwords.ts'
-import { createSignInBounds } from '../../service/api/auth/sign-in-bounds.ts'
+import { openPasswords, type PasswordClient } from '../../service/api/auth/passwords.ts'
+import { createSignInLimiter } from '../../service/api/auth/sign-in-bounds.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import { PASSPHRASE, refusal, signInWorld } from './auth-support.ts'
 import { NO_BOUNDS } from './people-seeds.ts'
@@ -24,7 +24,7 @@ test('guesses at one account are bounded, whether there is one or not, and a rig
 })
 
 test('guesses of one network address, and of everybody together, are bounded over all accounts', async () => {
-  const bounds = createSignInBounds(clock, { ...NO_BOUNDS, wrong_passwords_per_source_and_minute: 3, wrong_passwords_per_minute: 5 })
+  const bounds = createSignInLimiter(clock, { ...NO_BOUNDS, wrong_passwords_per_source_and_minute: 3, wrong_passwords_per_minute: 5 })
   const guess = (n: number, address: string) =>
     bounds.guess(`sprayed-${n}@example.com`, address, wrong).then(
       () => 'judged',
@@ -38,13 +38,13 @@ test('guesses of one network address, and of everybody together, are bounded ove
   ]
   assert.deepEqual(await from('192.0.2.1'), ['judged', 'judged', 'judged', 'rate_limited'])
   assert.deepEqual(await from('192.0.2.2'), ['judged', 'judged', 'rate_limited', 'rate_limited'])
-  const many = createSignInBounds(clock)
+  const many = createSignInLimiter(clock)
   const at_once = await Promise.allSettled(Array.from({ length: 200 }, () => many.guess('one@example.com', '192.0.2.1', wrong)))
   assert.equal(at_once.filter(({ status }) => status === 'fulfilled').length, LIMITS.sign_in.wrong_passwords_per_account_and_hour)
 })
 
 test('when everybody has guessed too much, accounts and addresses that signed in lately are still let in, and sessions step up', async () => {
-  const bounds = createSignInBounds(clock, { ...NO_BOUNDS, wrong_passwords_per_minute: 2, wrong_passwords_per_session_and_hour: 1 })
+  const bounds = createSignInLimiter(clock, { ...NO_BOUNDS, wrong_passwords_per_minute: 2, wrong_passwords_per_session_and_hour: 1 })
   const right = async () => 'the account'
   await bounds.guess('ada@example.com', '192.0.2.1', right)
   for (const n of [1, 2]) await bounds.guess(`sprayed-${n}@example.com`, '192.0.2.9', wrong)
@@ -61,7 +61,7 @@ test('guesses of some addresses keep no other one waiting, and no session', asyn
   let judged = 0
   const guess = (address: string) => passwords.matches(null, 'a guess', { address }).then(() => (judged += 1))
   const guesses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].flatMap((address) => Array.from({ length: 8 }, () => guess(address)))
-  const before = (asker: Asker) => passwords.matches(null, PASSPHRASE, asker).then(() => judged)
+  const before = (asker: PasswordClient) => passwords.matches(null, PASSPHRASE, asker).then(() => judged)
   const [person, session] = await Promise.all([before({ address: '198.51.100.1' }), before({ session_id: 'one' })])
   assert.ok(person <= 6 && session <= 6, `${person} and ${session} guesses were judged before`)
   await Promise.all(guesses)

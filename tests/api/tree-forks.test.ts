@@ -5,7 +5,7 @@ import pino from 'pino'
 import { LIMITS } from '../../contract/limits.ts'
 import { collectTree } from '../../service/cell/trees/collect.ts'
 import { readPart } from '../../service/cell/trees/contents.ts'
-import { removeStrangers } from '../../service/cell/trees/strangers.ts'
+import { removeOrphanTrees } from '../../service/cell/trees/strangers.ts'
 import { findEntry } from '../../service/cell/trees/tree.ts'
 import { textFile } from '../support/trees.ts'
 import type { Answer } from './support.ts'
@@ -110,7 +110,7 @@ test('whichever is deleted first, the others keep their files; with the last of 
     const family = [source, child, grandchild]
     for (const [gone, each] of order.entries()) {
       await remove(family[each] ?? '')
-      await removeStrangers(context(), new AbortController().signal)
+      await removeOrphanTrees(context(), new AbortController().signal)
       for (const left of order.slice(gone + 1)) {
         assert.equal(await read(family[left] ?? '', 'a'), 'shared')
         assert.equal(await read(family[left] ?? '', 'b'), left === 0 ? null : 'own')

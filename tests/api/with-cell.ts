@@ -1,17 +1,17 @@
 import pino from 'pino'
-import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
+import { createObservedPolicies, type ObservedPolicies } from '../../service/cell/egress/book.ts'
 import { enforcing } from '../../service/cell/egress/enforcing.ts'
 import { startEngine, type Engine } from '../../service/cell/engine.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
 import { lookAtAllowances } from '../../service/cell/machines/allowance-clock.ts'
 import type { AskActivity } from '../../service/cell/machines/ask-activity.ts'
 import { flushActivity } from '../../service/cell/machines/flush.ts'
-import { look } from '../../service/cell/machines/idle-clock.ts'
+import { checkIdle } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
-import { createQuestions } from '../../service/cell/machines/questions.ts'
+import { createAgentCallCounter } from '../../service/cell/machines/questions.ts'
 import type { PortsDeps } from '../../service/cell/ports/ports.ts'
-import { createRoom } from '../../service/cell/room/room.ts'
+import { createCapacityAllocator } from '../../service/cell/room/room.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
@@ -23,7 +23,7 @@ import { world, type Answer, type CallOptions, type World, type WorldOptions } f
 export interface CellWorld extends World {
   host: FakeHost
   /** What the cell knows of its host's policies. */
-  egress: EgressBook
+  egress: ObservedPolicies
   trees: Trees
   table: LiveTable
   parking: Parking
@@ -54,9 +54,9 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
   const listener = await openListener(w.database.options('berth_cell'), cellChannels(cell_id))
   const table = createMachineTable({ db, listener, clock, cell_id })
   const log = pino({ level: process.env['BERTH_TEST_LOG'] ?? 'silent' })
-  const egress = createEgressBook()
+  const egress = createObservedPolicies()
   const host = enforcing(fake, { db, clock, log, book: egress })
-  const room = createRoom({ db, cell_id })
+  const room = createCapacityAllocator({ db, cell_id })
   const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
   const startup = startupGuests()
   const trees = createTrees({ db, clock, folder: treesFolder() })
@@ -89,7 +89,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     database: w.database.options('berth_cell'),
     endpoint: 'http://one.cell.test',
     ask_activity,
-    questions: createQuestions(),
+    questions: createAgentCallCounter(),
     park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
   })
   await engine.ready
@@ -106,7 +106,7 @@ export async function worldWithCell(options: FakeOptions = {}, given: WorldOptio
     startup,
     async look() {
       await flushActivity(db, table)
-      await look({ ...cell, ask_activity, started_at: new Date(0) })
+      await checkIdle({ ...cell, ask_activity, started_at: new Date(0) })
       await lookAtAllowances(cell)
     },
     advance(seconds) {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import pino from 'pino'
-import { startLinker } from '../../service/api/audit/linker.ts'
+import { startChainWorker } from '../../service/api/audit/linker.ts'
 import { CHAIN_START, firstBroken } from '../../service/core/changes/chain.ts'
 import { eventsAfter } from '../../service/core/changes/chain-store.ts'
 import { mutate, type ChangeTx } from '../../service/core/changes/mutate.ts'
@@ -20,7 +20,7 @@ const SECONDS = 20
 export async function auditRows(): Promise<void> {
   await using w = await world()
   const { api: db } = w.database
-  const linker = startLinker({ db, logger: pino({ level: 'silent' }) })
+  const linker = startChainWorker({ db, logger: pino({ level: 'silent' }) })
   for (const is_synced of [false, true]) {
     await setSync(w.database.superuser, is_synced)
     await measure(

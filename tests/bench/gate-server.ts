@@ -6,10 +6,10 @@ import pino from 'pino'
 import { filesStat } from '../../contract/routes/cell/files.ts'
 import { TOOL_TOKEN_TYPE } from '../../contract/tool-token.ts'
 import { openApiKeys } from '../../service/cell/gateway/gate/api-keys.ts'
-import { createGate } from '../../service/cell/gateway/gate/gate.ts'
+import { createAdmissionControl } from '../../service/cell/gateway/gate/gate.ts'
 import { openPeople } from '../../service/cell/gateway/gate/people.ts'
 import { openVerificationKeys } from '../../service/cell/gateway/gate/keys.ts'
-import type { Ticket } from '../../service/cell/gateway/gate/ticket.ts'
+import type { CallLease } from '../../service/cell/gateway/gate/ticket.ts'
 import { createAgentLinks } from '../../service/cell/links/agent.ts'
 import { openDatabase } from '../../service/db/database.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
@@ -39,7 +39,7 @@ table.entries.set(workspace_id, runningEntry(workspace_id, cell_id, '127.0.0.1:1
 const keys = await openVerificationKeys(db, listener, systemClock)
 const api_keys = openApiKeys(db, listener)
 const people = openPeople(db, listener, systemClock)
-const gate = createGate({
+const gate = createAdmissionControl({
   uses: { note: () => undefined },
   table,
   keys,
@@ -79,8 +79,8 @@ const caller: ToolCaller = {
 }
 
 const body = { path: '/a', name: 'a', type: 'file', size: 1, mode: '0644', modified_at: systemClock.now().toISOString() }
-const serverOf = (authenticate: Parameters<typeof createServer<object, Ticket>>[0]['authenticate']) =>
-  createServer<object, Ticket>({
+const serverOf = (authenticate: Parameters<typeof createServer<object, CallLease>>[0]['authenticate']) =>
+  createServer<object, CallLease>({
     surface: 'cell',
     routes: [bind(filesStat, async () => ({ status: 200, body }))],
     deps: {},

@@ -1,6 +1,6 @@
 import pino from 'pino'
-import { askActivity } from '../../service/cell/machines/ask-activity.ts'
-import { look } from '../../service/cell/machines/idle-clock.ts'
+import { queryActivity } from '../../service/cell/machines/ask-activity.ts'
+import { checkIdle } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable } from '../../service/cell/machines/live-table.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { systemClock } from '../../service/lib/clock.ts'
@@ -38,9 +38,9 @@ async function filled(count: number) {
   const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
   const table = createMachineTable({ db: database.cell, listener, clock: systemClock, cell_id })
   const log = pino({ level: 'silent' })
-  const context = { cell_id, db: database.cell, clock: systemClock, ids, table, log, ask_activity: askActivity, started_at: new Date(0) }
+  const context = { cell_id, db: database.cell, clock: systemClock, ids, table, log, ask_activity: queryActivity, started_at: new Date(0) }
   return {
-    sample: async () => (await timed(() => look(context))) / count,
+    sample: async () => (await timed(() => checkIdle(context))) / count,
     async [Symbol.asyncDispose]() {
       table.close()
       await listener.close()

@@ -71,7 +71,7 @@ async function measureOpen(service: Service, row: Row, body: Record<string, unkn
     let warm = false
     const subject = async () => {
       await service.slots_ready()
-      if (warm) await service.slots_fitted() // waits for the pre-provisioned disk of the recent template
+      if (warm) await service.warm_disks_ready() // waits for the pre-provisioned disk of the recent template
       warm = true
       try {
         return await timed(async () => {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { closePeriods } from '../../service/core/billing/close.ts'
-import { byService } from '../../service/core/changes/audit.ts'
+import { serviceOrigin } from '../../service/core/changes/audit.ts'
 import { periodOf } from '../../service/core/usage/period.ts'
 import { closeLedger } from '../../service/cell/metering/sampler.ts'
 import { addSamples } from '../../service/cell/metering/store.ts'
@@ -52,7 +52,7 @@ export async function usageRows(): Promise<void> {
     db,
   )
   await sql`analyze`.execute(db)
-  const by = byService('api', { ids: w.ids, now: new Date(last.ends_at.getTime() + 3 * HOUR_MS) })
+  const by = serviceOrigin('api', { ids: w.ids, now: new Date(last.ends_at.getTime() + 3 * HOUR_MS) })
   for (let at = 0; at < MACHINES; at += 1) await opened(w)
   const closing = { is_over: false }
   const beside: number[] = []

@@ -10,7 +10,7 @@ import {
   wokenAt,
   type Believed,
   type Content,
-  type Place,
+  type StorageKind,
 } from './model.ts'
 import { open, pause, renew, urlOf, type Actor } from './open.ts'
 import { startWitness, testify } from './witness.ts'
@@ -77,7 +77,7 @@ const DO: Record<keyof typeof ACTIONS | 'peek', (actor: Actor, seen: Believed) =
 }
 
 async function write(actor: Actor, seen: Believed): Promise<void> {
-  const place = actor.random.pick<Place>(['disk', 'disk', 'memory'])
+  const place = actor.random.pick<StorageKind>(['disk', 'disk', 'memory'])
   const bounds = boundsOf(seen.content, place, actor.name)
   const { deaths } = seen
   const value = (bounds.ceiling += 1)
@@ -101,7 +101,14 @@ async function peek(actor: Actor, seen: Believed): Promise<void> {
   if (names.length > 0) await readOne(actor, seen, seen.content, 'disk', actor.random.pick(names))
 }
 
-async function readOne(actor: Actor, seen: Believed, content: Content, place: Place, name: string, token = seen.token): Promise<void> {
+async function readOne(
+  actor: Actor,
+  seen: Believed,
+  content: Content,
+  place: StorageKind,
+  name: string,
+  token = seen.token,
+): Promise<void> {
   const bounds = boundsOf(content, place, name)
   const { floor } = bounds
   const { deaths } = seen

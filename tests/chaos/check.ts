@@ -47,10 +47,10 @@ interface Finding {
 }
 
 /** Checks that depend on the computer or on warm sandboxes in the making. */
-const BESIDE = new Set(['data_disk', 'file_systems', 'ready_ahead'])
+const IGNORED_CHECKS = new Set(['data_disk', 'file_systems', 'ready_ahead'])
 
 export async function ailments(service: Service): Promise<Finding[]> {
   const text = await service.admin('doctor', '--json').catch((error: unknown) => (error as { stdout: string }).stdout)
   const { findings } = JSON.parse(text) as { findings: Finding[] }
-  return findings.filter(({ check, level }) => level !== 'ok' && !BESIDE.has(check))
+  return findings.filter(({ check, level }) => level !== 'ok' && !IGNORED_CHECKS.has(check))
 }

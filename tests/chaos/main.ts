@@ -13,7 +13,7 @@ import { checkRest, watch } from './check.ts'
 import { openHistory } from './history.ts'
 import { kill } from './killer.ts'
 import { newBelieved, type Believed } from './model.ts'
-import { countMoves, judgeCoverage } from './moves.ts'
+import { countTransitions, judgeCoverage } from './moves.ts'
 import { open, type Actor } from './open.ts'
 import { createRandom } from './random.ts'
 import { judgeRecord, startRecord } from './record.ts'
@@ -78,7 +78,7 @@ async function play(): Promise<void> {
   const clients = Array.from({ length: Number(values.clients) }, (_, index) => act(actor(index), workspaces, stopped))
   const killing = kill({ service, history, random: createRandom(seed), workspaces, every_seconds: [min, max] }, stopped)
   const watching = watch(service, history, stopped)
-  const counting = countMoves(service, history, stopped)
+  const counting = countTransitions(service, history, stopped)
   const distrusting = watchRevoked(service, revoked, history, stopped)
   await Promise.all([...clients, killing, watching, counting, distrusting])
   await service.ready()

@@ -14,8 +14,8 @@ export interface Witness {
   at_ms: number
 }
 
-export type Place = 'disk' | 'memory'
-export interface Content extends Record<Place, Map<string, Bounds>> {
+export type StorageKind = 'disk' | 'memory'
+export interface Content extends Record<StorageKind, Map<string, Bounds>> {
   /** null: there is none, or its state is unknown */
   witness: Witness | null
 }
@@ -45,7 +45,7 @@ export function emptyContent(): Content {
   return { disk: new Map(), memory: new Map(), witness: null }
 }
 
-export function boundsOf(content: Content, place: Place, name: string): Bounds {
+export function boundsOf(content: Content, place: StorageKind, name: string): Bounds {
   const known = content[place].get(name)
   if (known) return known
   const made = { floor: 0, ceiling: 0 }

@@ -5,7 +5,7 @@ const MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 const LOOK_MS = 500
 
 /** Sums the cell's parking counters over its restarts. Counts that a killed cell had not reported are missing. */
-export async function countMoves(service: Service, history: History, stopped: () => boolean): Promise<void> {
+export async function countTransitions(service: Service, history: History, stopped: () => boolean): Promise<void> {
   let last = new Map<string, number>()
   const began = 'process_start_time_seconds'
   while (!stopped()) {

@@ -1,7 +1,7 @@
 import type { Answer } from '../support/client.ts'
 import type { Caller, Operation } from './caller.ts'
 import type { History } from './history.ts'
-import type { Believed, Place } from './model.ts'
+import type { Believed, StorageKind } from './model.ts'
 import type { Random } from './random.ts'
 import { patience } from '../support/patience.ts'
 
@@ -23,8 +23,8 @@ const CAPS = { memory_mib: 512, disk_gib: 1 }
 const OPEN_MS = 60_000
 export const pause = () => new Promise((resolve) => setTimeout(resolve, 200)) // another client's operation may be running
 
-const FOLDERS: Record<Place, string> = { disk: '/home/user', memory: '/dev/shm' }
-export const urlOf = (seen: Believed, place: Place, name: string) =>
+const FOLDERS: Record<StorageKind, string> = { disk: '/home/user', memory: '/dev/shm' }
+export const urlOf = (seen: Believed, place: StorageKind, name: string) =>
   `${seen.endpoint}/v1/workspaces/${seen.id}/files?path=${FOLDERS[place]}/${name}`
 
 export async function open({ caller, history }: Actor, seen: Believed): Promise<boolean> {

@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test'
 import { downloadFolder } from '../../cli/src/download-folder.ts'
 import { fetchFile } from '../../cli/src/fetch-file.ts'
 import { httpFetch } from '../../cli/src/http-fetch.ts'
-import { localListing, sameThere } from '../../cli/src/sync-listing.ts'
+import { localListing, unchangedRemotely } from '../../cli/src/sync-listing.ts'
 import { untilSignal } from '../../cli/src/until-signal.ts'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 
@@ -94,5 +94,9 @@ test('of what a workspace says that it has, only files that it was asked for are
   const digests = ['../outside', '../nothing', '../../dev/zero', 'link', 'file', 'other'].map((at) => `${digest}  ./${at}\0`).join('')
   const mode = (listing.get('file')?.mode ?? 0).toString(8)
   for (const modes of ['', '0644\0./../outside\0', '0644\0./../nothing\0', '777\0./link\0'])
-    assert.deepEqual([...(await sameThere(says(`${modes}${mode}\0./file\0${digests}`), '/srv', here, listing, ['file']))], ['file'], modes)
+    assert.deepEqual(
+      [...(await unchangedRemotely(says(`${modes}${mode}\0./file\0${digests}`), '/srv', here, listing, ['file']))],
+      ['file'],
+      modes,
+    )
 })

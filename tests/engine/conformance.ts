@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
-import { HostFailure, type Fence, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
+import { HostFailure, type CommandHeader, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
 import { until } from '../support/processes.ts'
 import { disks } from './disk-conformance.ts'
 import { egress } from './egress-conformance.ts'
@@ -49,11 +49,11 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     })
     after(() => harness.close())
 
-    const speak = (of: string | Subject, epoch: number, step = 'step'): Fence => {
+    const speak = (of: string | Subject, epoch: number, step = 'step'): CommandHeader => {
       fence += 1
       return { subject: typeof of === 'string' ? workspaceSubject(of) : of, operation_id: randomUUID(), step, epoch, fence }
     }
-    const startRequest = (speaker: Fence, from_disk?: string) => ({
+    const startRequest = (speaker: CommandHeader, from_disk?: string) => ({
       ...speaker,
       resources: RESOURCES,
       hostname: 'box',

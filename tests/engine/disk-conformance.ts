@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { CheckpointInfo, Fence, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import type { CheckpointInfo, CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { until } from '../support/processes.ts'
 import type { Guest } from './conformance.ts'
 import { workspaceSubject } from '../../service/cell/links/subject.ts'
@@ -13,8 +13,8 @@ interface Suite {
   host(): MachineHost
   guest(machine: Machine): Promise<Guest>
   start(workspace_id: string): Promise<Machine>
-  startRequest(speaker: Fence): StartRequest
-  speak(workspace_id: string, epoch: number): Fence
+  startRequest(speaker: CommandHeader): StartRequest
+  speak(workspace_id: string, epoch: number): CommandHeader
   restore(workspace_id: string, epoch: number, checkpoint_id: string): Promise<Machine>
   checkpoint(machine: Machine, then: 'paused'): Promise<CheckpointInfo>
   remove(...workspace_ids: string[]): Promise<void>

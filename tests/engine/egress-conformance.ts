@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import type { HostEgress } from '../../service/cell/links/egress.ts'
-import type { Fence, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
 /** What these tests take from the suite that they are a part of. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>
-  speak(workspace_id: string, epoch: number): Fence
-  startRequest(fence: Fence): StartRequest
+  speak(workspace_id: string, epoch: number): CommandHeader
+  startRequest(fence: CommandHeader): StartRequest
   remove(...workspace_ids: string[]): Promise<void>
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }

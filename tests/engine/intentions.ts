@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 import type { Resources } from '../../service/db/schema.ts'
-import { JOINED } from '../../service/core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../service/core/operations/store.ts'
 import type { StartupState } from '../../service/db/schema-templates.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
@@ -129,7 +129,7 @@ async function insertOperation(
     }
     await tx
       .insertInto('operations')
-      .values({ ...values, state: 'queued', step: joins ? JOINED : null, input: JSON.stringify(input) })
+      .values({ ...values, state: 'queued', step: joins ? WAITS_FOR_CAPTURE : null, input: JSON.stringify(input) })
       .execute()
     for (const held of source === undefined || joins ? [workspace_id] : [workspace_id, source]) {
       await tx.insertInto('workspace_holds').values({ workspace_id: held, operation_id: id, gate: 'closed' }).execute()
@@ -170,7 +170,11 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
   // Those that have joined come first: a holder that goes hands its source to the next.
   const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
   const canceled = { state: 'canceled' as const, completed_at: now, error }
-  const joined = tx.updateTable('operations').set(canceled).where('source_workspace_id', '=', workspace_id).where('step', '=', JOINED)
+  const joined = tx
+    .updateTable('operations')
+    .set(canceled)
+    .where('source_workspace_id', '=', workspace_id)
+    .where('step', '=', WAITS_FOR_CAPTURE)
   const waiting = await joined.where('completed_at', 'is', null).returning('id').execute()
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
   const ended = [...waiting.map(({ id }) => id)]

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { Fence, HostFailure, Machine, MachineHost, SubjectFiles } from '../../service/cell/links/hostd.ts'
+import type { CommandHeader, HostFailure, Machine, MachineHost, SubjectFiles } from '../../service/cell/links/hostd.ts'
 import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
 /** What these tests take from the suite that they are a part of. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>
-  speak(workspace_id: string, epoch: number): Fence
+  speak(workspace_id: string, epoch: number): CommandHeader
   remove(...workspace_ids: string[]): Promise<void>
   filesOf(workspace_id: string): Promise<SubjectFiles | undefined>
   refused(code: HostFailure['code']): (error: unknown) => boolean

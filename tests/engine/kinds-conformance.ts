@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { Fence, HostFailure, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import type { CommandHeader, HostFailure, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { MACHINE_KINDS, workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
 /** What these tests take from the suite that they are a part of. */
 interface Suite {
   host(): MachineHost
-  speak(of: string | Subject, epoch: number): Fence
-  startRequest(fence: Fence): StartRequest
+  speak(of: string | Subject, epoch: number): CommandHeader
+  startRequest(fence: CommandHeader): StartRequest
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { HostFailure, type Fence, type Machine, type MachineHost, type StartRequest } from '../../service/cell/links/hostd.ts'
+import { HostFailure, type CommandHeader, type Machine, type MachineHost, type StartRequest } from '../../service/cell/links/hostd.ts'
 import type { LayerList } from '../../service/cell/links/hostd-layers.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
@@ -10,8 +10,8 @@ import type { Guest } from './conformance.ts'
 interface Suite {
   host(): MachineHost
   guest(machine: Machine): Promise<Guest>
-  speak(of: string | Subject, epoch: number): Fence
-  startRequest(fence: Fence): StartRequest
+  speak(of: string | Subject, epoch: number): CommandHeader
+  startRequest(fence: CommandHeader): StartRequest
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }
 

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { encodeEntry, EntryReader, type StreamEntry } from '../../service/cell/executions/entries.ts'
-import type { Fence, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import type { Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
 /** What these tests take from the suite that they are a part of. */
 interface Suite {
   host(): MachineHost
-  speak(of: string | Subject, epoch: number): Fence
-  startRequest(fence: Fence): StartRequest
+  speak(of: string | Subject, epoch: number): CommandHeader
+  startRequest(fence: CommandHeader): StartRequest
   guest(machine: Machine): Promise<Guest>
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }

@@ -3,7 +3,7 @@ import pino from 'pino'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { openDatabase, type Db } from '../../service/db/database.ts'
 import { createFakeHost, type FakeHost, type FakeOptions } from '../../service/cell/links/fake/host.ts'
-import { createEgressBook, type EgressBook } from '../../service/cell/egress/book.ts'
+import { createObservedPolicies, type ObservedPolicies } from '../../service/cell/egress/book.ts'
 import { enforcing } from '../../service/cell/egress/enforcing.ts'
 import { createExecutions, type Executions } from '../../service/cell/executions/executions.ts'
 import { startEngine, type Engine } from '../../service/cell/engine.ts'
@@ -14,8 +14,8 @@ import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable, type LiveTable } from '../../service/cell/machines/live-table.ts'
 import type { Comparing } from '../../service/cell/machines/watch.ts'
 import { createParking, type Parking } from '../../service/cell/machines/parking.ts'
-import { createRoom, type Room } from '../../service/cell/room/room.ts'
-import { createQuestions } from '../../service/cell/machines/questions.ts'
+import { createCapacityAllocator, type CapacityAllocator } from '../../service/cell/room/room.ts'
+import { createAgentCallCounter } from '../../service/cell/machines/questions.ts'
 import type { ParkAfter } from '../../service/cell/machines/residency-rules.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
@@ -54,9 +54,9 @@ export interface Process {
   engine: Engine
   table: LiveTable
   parking: Parking
-  room: Room
+  room: CapacityAllocator
   executions: Executions
-  egress: EgressBook
+  egress: ObservedPolicies
   guests: GuestLinks
   /** Ends it at once, without waiting for what is under way. */
   kill(): Promise<void>
@@ -124,9 +124,9 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
     const cell_id = await registerCell(connection, { id: ids.next(), name: 'here', endpoint: 'http://127.0.0.1:1' }, clock.now())
     const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
     const table = createMachineTable({ db: connection, listener, clock, cell_id })
-    const egress = createEgressBook()
+    const egress = createObservedPolicies()
     const host = enforcing(given, { db: connection, clock, log, book: egress })
-    const room = createRoom({ db: connection, cell_id })
+    const room = createCapacityAllocator({ db: connection, cell_id })
     const parking = createParking({
       cell_id,
       db: connection,
@@ -164,7 +164,7 @@ export async function createWorld(options: FakeOptions = {}): Promise<World> {
       database: database.options('berth_cell'),
       endpoint: 'http://127.0.0.1:1',
       ask_activity,
-      questions: createQuestions(),
+      questions: createAgentCallCounter(),
       park_after,
       ...(comparing === undefined ? {} : { comparing }),
     })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import { createCallPermits } from '../../service/cell/gateway/gate/places.ts'
 import type { Hold, WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { until } from '../support/processes.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
@@ -151,7 +151,7 @@ test('the 129th call at once is 429 with Retry-After: 1, and a place that is giv
 const TOO_MANY = { code: 'service_unavailable', reason: 'too_many_streams' }
 
 test('streams are bounded for a workspace, for its organization and in all', () => {
-  const places = createPlaces({ calls: 1, streams: 2, organization_streams: 3, all_streams: 9 })
+  const places = createCallPermits({ calls: 1, streams: 2, organization_streams: 3, all_streams: 9 })
   const open = (id: string, organization_id: string) => places.take({ id, organization_id }, 'stream')
   const first = open('a', 'first')
   open('a', 'first')
@@ -166,7 +166,7 @@ test('streams are bounded for a workspace, for its organization and in all', () 
 })
 
 test('organizations that take every stream they can get leave some to the next', () => {
-  const places = createPlaces({ calls: 1, streams: 1000, organization_streams: 1000, all_streams: 1000 })
+  const places = createCallPermits({ calls: 1, streams: 1000, organization_streams: 1000, all_streams: 1000 })
   const takeAll = (organization_id: string) => {
     for (let taken = 0; ; taken += 1) {
       try {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
-import { AgentTrouble } from '../../service/cell/links/agent-trouble.ts'
+import { AgentFailure } from '../../service/cell/links/agent-trouble.ts'
 import { createFrameReader } from '../../service/cell/links/output-frames.ts'
 import { bytesOf, eventsOf } from './support/events.ts'
 import { generatorOf, testSeed } from '../support/seed.ts'
@@ -170,7 +170,7 @@ test('whatever bytes come, and however they are cut, offsets only grow and nothi
         at += piece
       }
     } catch (error) {
-      assert.ok(error instanceof AgentTrouble, `seed ${seed}: ${String(error)}`)
+      assert.ok(error instanceof AgentFailure, `seed ${seed}: ${String(error)}`)
     }
     assert.ok(endings <= 1, `seed ${seed}`)
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, afterEach, before, test } from 'node:test'
-import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import { createCallPermits } from '../../service/cell/gateway/gate/places.ts'
 import { bytesOf, eventsOf, following, next } from './support/events.ts'
 import { type FakeSession, frame, KIND } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
@@ -279,7 +279,7 @@ test('streams beyond the bound of all or of an organization are 503 too_many_str
     [{ calls: 9, streams: 9, organization_streams: 2, all_streams: 9 }, '503 service_unavailable/too_many_streams'],
     [{ calls: 9, streams: 2, organization_streams: 9, all_streams: 9 }, '429 rate_limited'],
   ] as const) {
-    await using own = await openBench({ places: createPlaces(limits) })
+    await using own = await openBench({ places: createCallPermits(limits) })
     await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
     const leaving = new AbortController()
     const streams = [leaving.signal, null].map((signal) => own.call('GET', '/exec/s/output', { signal }))

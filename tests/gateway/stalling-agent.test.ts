@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { after, afterEach, before, test } from 'node:test'
-import { createAnswerRooms } from '../../service/cell/links/answer-room.ts'
+import { createBufferBudgets } from '../../service/cell/links/answer-room.ts'
 import { until } from '../support/processes.ts'
 import type { Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
@@ -148,7 +148,7 @@ function holds(bytes: number, held: (response: ServerResponse) => void): Script 
 }
 
 test('what agents make the cell hold is bounded: more is 503 for a read and an unknown outcome for a change', SOON_ENOUGH, async () => {
-  const rooms = createAnswerRooms(1 << 20)
+  const rooms = createBufferBudgets(1 << 20)
   await using small = await openBench({ rooms })
   small.agent.script = holds(500 << 10, () => undefined)
   const refused = await small.call('GET', '/files/list?path=/d')
@@ -159,7 +159,7 @@ test('what agents make the cell hold is bounded: more is 503 for a read and an u
 })
 
 test('a call for which there is no room does not reach its machine', SOON_ENOUGH, async () => {
-  await using small = await openBench({ rooms: createAnswerRooms(4 << 20) })
+  await using small = await openBench({ rooms: createBufferBudgets(4 << 20) })
   const large = { json: { path: '/f', content: 'x'.repeat(3 << 20) } }
   assert.equal(await refusalOf(await small.call('POST', '/files/patch', large)), '503 service_unavailable')
   assert.deepEqual(small.agent.seen, [])
@@ -167,7 +167,7 @@ test('a call for which there is no room does not reach its machine', SOON_ENOUGH
 })
 
 test('an answer is held until its reader has taken it', SOON_ENOUGH, async () => {
-  const rooms = createAnswerRooms()
+  const rooms = createBufferBudgets()
   await using own = await openBench({ rooms })
   const name = 'n'.repeat(1000)
   const entry = { path: `/${name}`, name, type: 'file', size: 1, mode: '0644', modified_at: '2026-01-01T00:00:00.000Z' }

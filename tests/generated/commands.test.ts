@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { decide, HELD_COMMANDS, type Command, type HeldBy, type Seen } from '../../contract/states/commands.ts'
+import { decide, LOCKED_COMMANDS, type Command, type LockRole, type CommandFacts } from '../../contract/states/commands.ts'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
-import { JOINED } from '../../service/core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../service/core/operations/store.ts'
 import { seeder, world, type Answer, type World } from '../api/support.ts'
 import { said } from './app-world.ts'
 
@@ -79,10 +79,10 @@ async function volume(): Promise<string> {
 }
 
 /** Writes the rows that the command is to find. */
-async function arrange(seen: Seen): Promise<void> {
+async function arrange(seen: CommandFacts): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  await db.updateTable('operations').set({ step: null }).where('step', '=', JOINED).execute() // none is handed what is freed here
+  await db.updateTable('operations').set({ step: null }).where('step', '=', WAITS_FOR_CAPTURE).execute() // none is handed what is freed here
   await db.deleteFrom('workspace_holds').execute()
   await db
     .updateTable('workspaces')
@@ -110,15 +110,15 @@ async function arrange(seen: Seen): Promise<void> {
   await db.insertInto('workspace_holds').values({ workspace_id: id, operation_id: operation, gate: 'closed' }).execute()
 }
 
-const FREE: Seen[] = OBSERVED_STATES.filter((state) => !state.startsWith('delet')).flatMap((observed_state) =>
+const FREE: CommandFacts[] = OBSERVED_STATES.filter((state) => !state.startsWith('delet')).flatMap((observed_state) =>
   (['processful', 'file_first'] as const).flatMap((mode) =>
     (['persistent', 'session'] as const).map((lifetime) => ({ observed_state, mode, lifetime, deleted: false, held_by: null })),
   ),
 )
-const HELD: Seen[] = (Object.keys(HELD_COMMANDS) as HeldBy[])
+const HELD: CommandFacts[] = (Object.keys(LOCKED_COMMANDS) as LockRole[])
   .filter((held_by) => held_by !== 'delete')
   .flatMap((held_by) =>
-    (['running', 'suspended'] as const).map((observed_state): Seen => ({
+    (['running', 'suspended'] as const).map((observed_state): CommandFacts => ({
       observed_state,
       mode: 'processful',
       lifetime: 'persistent',
@@ -145,7 +145,7 @@ for (const command of Object.keys(SENT) as Command[]) {
 }
 
 test('ready is what runs and is held by nothing that starts it: a token for it is refused by none', async () => {
-  const ready: Seen[] = []
+  const ready: CommandFacts[] = []
   for (const seen of [...FREE, ...HELD]) {
     await arrange(seen)
     if ((await w.get(`/v1/workspaces/${id}`)).body.ready === true) ready.push(seen)
@@ -166,7 +166,7 @@ test('ready is what runs and is held by nothing that starts it: a token for it i
 
 test('a deleted workspace refuses what its table refuses', async () => {
   for (const command of Object.keys(SENT) as Command[]) {
-    const seen: Seen = { observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: true, held_by: null }
+    const seen: CommandFacts = { observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: true, held_by: null }
     await arrange(seen)
     const decision = decide(seen, command)
     if (decision.kind === 'refuse') assert.equal(said(await SENT[command]()), `409 conflict/${decision.reason}`, command)

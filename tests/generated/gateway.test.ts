@@ -7,7 +7,7 @@ import { declares, errorsOf } from '../../contract/route-errors.ts'
 import { serves, TOOLS, type CellRoute } from '../../contract/route.ts'
 import { MODES } from '../../contract/schemas/workspaces.ts'
 import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
-import { createPlaces } from '../../service/cell/gateway/gate/places.ts'
+import { createCallPermits } from '../../service/cell/gateway/gate/places.ts'
 import { createSignatures } from '../../service/cell/gateway/gate/signatures.ts'
 import { hostFull, takenOver, wakeFailed } from '../../service/cell/machines/parking-refusals.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
@@ -269,7 +269,7 @@ describe('every route of the gateway', () => {
 })
 
 test('every route of the gateway is refused with 429 when its workspace has no place left, and with 503 on the way down', async () => {
-  await using full = await openBench({ places: createPlaces({ calls: 0, streams: 0, organization_streams: 0, all_streams: 0 }) })
+  await using full = await openBench({ places: createCallPermits({ calls: 0, streams: 0, organization_streams: 0, all_streams: 0 }) })
   await full.database.superuser
     .updateTable('api_keys')
     .set({ tool_permissions: [...TOOLS] })
@@ -288,7 +288,7 @@ test('every route of the gateway is refused with 429 while too many tokens wait 
 })
 
 test('a stream is refused with 503 when the cell has no place left', async () => {
-  await using full = await openBench({ places: createPlaces({ calls: 9, streams: 9, organization_streams: 9, all_streams: 0 }) })
+  await using full = await openBench({ places: createCallPermits({ calls: 9, streams: 9, organization_streams: 9, all_streams: 0 }) })
   await expectOf(declaring('service_unavailable', 'too_many_streams'), '503 service_unavailable/too_many_streams', (route) =>
     callRoute(full, route),
   )

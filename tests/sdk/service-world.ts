@@ -4,9 +4,9 @@ import { createExecutions } from '../../service/cell/executions/executions.ts'
 import { startGateway } from '../../service/cell/gateway/server.ts'
 import { createAgentLinks, openLink } from '../../service/cell/links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../service/cell/links/agent-protocol.ts'
-import { askActivity } from '../../service/cell/machines/ask-activity.ts'
+import { queryActivity } from '../../service/cell/machines/ask-activity.ts'
 import type { LiveMachine } from '../../service/cell/machines/table.ts'
-import { createRoom } from '../../service/cell/room/room.ts'
+import { createCapacityAllocator } from '../../service/cell/room/room.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { Berth } from '../../sdk/typescript/src/main.ts'
 import { type CellWorld, worldWithCell } from '../api/with-cell.ts'
@@ -39,7 +39,7 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
   const db = world.database.cell
   const log = pino({ level: 'silent' })
   const executions = createExecutions({
-    ...{ cell_id, db, clock, ids, host, trees, log, room: createRoom({ db, cell_id }) },
+    ...{ cell_id, db, clock, ids, host, trees, log, room: createCapacityAllocator({ db, cell_id }) },
     openLink: () => openLink({ ...there, epoch: 1 }),
   })
   const gateway = await startGateway({
@@ -48,7 +48,7 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
     agents: { ...links, of: (id, live, gone) => links.of(id, machine(live), gone), greet: () => undefined },
     waking: parking,
     showResidency: inUse,
-    ask_activity: askActivity,
+    ask_activity: queryActivity,
     secrets: {
       valuesFor: () => Promise.resolve({ values: {}, authority: null }),
       valueForGit: () => Promise.reject(new Error('no secrets here')),

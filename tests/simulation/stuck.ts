@@ -21,7 +21,7 @@ export async function everything(world: World, process: Process | null): Promise
 export async function unrest(world: World, process: Process | null): Promise<unknown> {
   if (process?.engine.isReady() !== true) return 'the engine is not ready'
   const operations = await world.db.selectFrom('operations').selectAll().where('completed_at', 'is', null).execute()
-  const moving = process.parking.moving()
+  const moving = process.parking.inTransition()
   return operations.length === 0 && moving.length === 0 ? null : { operations, moving }
 }
 

@@ -26,7 +26,7 @@ mount -t proc proc "$ROOT/proc"
 mount --rbind /dev "$ROOT/dev"
 exec chroot "$ROOT" /usr/bin/env HOME=/tmp /usr/bin/chromium "$@" ${FLAGS.join(' ')}`
 
-interface Said {
+interface Message {
   id?: number
   result?: Record<string, unknown>
   error?: { message: string }
@@ -76,7 +76,7 @@ function speak(child: ChildProcess, ended: Promise<void>) {
     const messages = (rest + text).split('\0')
     rest = messages.pop() ?? ''
     for (const message of messages) {
-      const { id, result, error } = JSON.parse(message) as Said
+      const { id, result, error } = JSON.parse(message) as Message
       const answer = waiting.get(id ?? 0)
       if (error !== undefined) answer?.reject(new Error(error.message))
       else answer?.resolve(result ?? {})

@@ -1,7 +1,7 @@
 // Routes for the tests of the pipeline; no product serves them.
 import Type from 'typebox'
 import { ANYONE, readers, ROLES, toolToken } from '../../contract/access.ts'
-import { ALONE } from '../../contract/errors.ts'
+import { NO_REASON } from '../../contract/errors.ts'
 import { appRoute, cellRoute } from '../../contract/route.ts'
 const Echo = Type.Object(
   {
@@ -28,7 +28,7 @@ export const post = appRoute({
   body: Echo,
   body_bytes_max: 2000,
   answers: { 200: { description, schema: Type.Object({ body: Echo, limit: Type.Integer(), wait: Type.Integer() }) } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 export const bare = appRoute({
   id: 'bare.delete',
@@ -56,7 +56,7 @@ export const broken = appRoute({
   access: ANYONE,
   query: Type.Object({ how: Type.Optional(Type.String()) }),
   answers: { 200: { description, schema: Type.Object({ ok: Type.Boolean() }) } },
-  errors: { dependency_unavailable: ALONE },
+  errors: { dependency_unavailable: NO_REASON },
 })
 export const cellPost = cellRoute({
   id: 'exec.start',
@@ -78,7 +78,7 @@ export const named = appRoute({
   access: readers('self'),
   params: Type.Object({ organization_id: Type.Optional(Type.String({ format: 'uuid' })), slug: Type.String({ maxLength: 10 }) }),
   answers: { 200: { description, schema: Type.Object({ organization_id: Type.Optional(Type.String()), slug: Type.String() }) } },
-  errors: { not_found: ALONE, conflict: ['mode_mismatch'] },
+  errors: { not_found: NO_REASON, conflict: ['mode_mismatch'] },
 })
 const answers = { 200: { description, schema: Type.Object({ ok: Type.Literal(true) }) } }
 const Project = Type.Object({ project_id: Type.String({ format: 'uuid' }) })
@@ -90,7 +90,7 @@ export const sensitive = appRoute({
   access: { kind: 'principal', within: 'project', roles: ['owner', 'admin'], keys: 'forbidden', step_up: true },
   params: Project,
   answers,
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 export const managed = appRoute({
   id: 'managed.put',
@@ -100,7 +100,7 @@ export const managed = appRoute({
   access: { kind: 'principal', within: 'project', roles: ['owner', 'admin'], keys: 'with_tool' },
   params: Project,
   answers,
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 export const signIn = appRoute({
   id: 'session.get',

@@ -3,7 +3,7 @@ import type { Ask, Refused } from '../../service/cell/ports/frames.ts'
 import { hostIdOf } from '../../service/core/ports/host-id.ts'
 import { until } from './processes.ts'
 
-export interface Said {
+export interface CellFrame {
   grant?: { id: number; lease: number; address: string; port: number; workspace_id: string; epoch: number; expires_in_ms: number | null }
   ready?: { lease: number; address: string; epoch: number }
   redirect?: { id: number; path: string; cookie: string; max_age_seconds: number }
@@ -16,22 +16,22 @@ export interface Said {
 
 /** A fake port proxy: its side of the protocol with a cell. */
 export interface PortProxy extends Disposable {
-  readonly said: Said[]
+  readonly said: CellFrame[]
   readonly closed: boolean
   /** Answers settle frames automatically; false: a test sends the answer. */
   settles: boolean
   say(frame: object): void
   write(text: string): void
   /** Asks the cell for a visitor and returns the answer. */
-  ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<Said>
-  heard(what: string, fits: (said: Said) => boolean): Promise<Said>
+  ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<CellFrame>
+  heard(what: string, fits: (said: CellFrame) => boolean): Promise<CellFrame>
 }
 
 const WAIT_MS = 45_000
 
 export async function portProxy(path: string): Promise<PortProxy> {
   const socket: Socket = connect(path)
-  const said: Said[] = []
+  const said: CellFrame[] = []
   let rest = ''
   let closed = false
   let last_id = 0
@@ -39,7 +39,7 @@ export async function portProxy(path: string): Promise<PortProxy> {
   socket.on('data', (text: string) => {
     const lines = (rest + text).split('\n')
     rest = lines.pop() ?? ''
-    const heard = lines.map((line) => JSON.parse(line) as Said)
+    const heard = lines.map((line) => JSON.parse(line) as CellFrame)
     said.push(...heard)
     for (const { settle } of heard) if (settle !== undefined && proxy.settles) say({ settled: { id: settle.id } })
   })
@@ -50,7 +50,7 @@ export async function portProxy(path: string): Promise<PortProxy> {
   await connected
   const write = (text: string) => void socket.write(text)
   const say = (frame: object) => write(`${JSON.stringify(frame)}\n`)
-  const heard = async (what: string, fits: (one: Said) => boolean): Promise<Said> => {
+  const heard = async (what: string, fits: (one: CellFrame) => boolean): Promise<CellFrame> => {
     await until(what, WAIT_MS, () => Promise.resolve(closed || said.some(fits)))
     const found = said.find(fits)
     if (found === undefined) throw new Error(`the cell closed the connection before ${what}`)

@@ -77,7 +77,7 @@ export interface Service {
   /** Returns when the warm pool is as full as the settings ask. */
   slots_ready(): Promise<void>
   /** Returns when no more warm sandboxes will get the disk of a recent template. */
-  slots_fitted(): Promise<void>
+  warm_disks_ready(): Promise<void>
   memory_bytes(child: ChildName): Promise<number>
   /** Every value of /metrics, keyed by name and labels as printed. */
   metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
@@ -231,7 +231,7 @@ function serviceOf(at: Place, released: () => void): Service {
         return slots >= hostd.slots.count && shells >= hostd.shells.count
       })
     },
-    async slots_fitted() {
+    async warm_disks_ready() {
       const { count } = hostd.slots
       await until('slots are fitted', START_MS, async () => (await inventoryOf(at)).fitted_slots >= Math.max(count - 1, Math.min(count, 1)))
     },

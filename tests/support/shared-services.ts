@@ -67,7 +67,7 @@ export async function sharedService(): Promise<SharedService> {
     return viewOf(service, user, async () => void (await service.stop()))
   }
   const service = leastUsed((JSON.parse(given) as string[]).map(attachService))
-  await forgetTheDead(service)
+  await removeEndedUsers(service)
   const user = await becomeUser(service)
   return viewOf(service, user, () => leave(service, user))
 }
@@ -127,7 +127,7 @@ function leastUsed(services: Service[]): Service {
 }
 
 /** Removes what killed files left running, which would take capacity from later files. */
-async function forgetTheDead(service: Service): Promise<void> {
+async function removeEndedUsers(service: Service): Promise<void> {
   for (const user of readUsers(service).filter((user) => !isAlive(user))) await leave(service, user)
 }
 

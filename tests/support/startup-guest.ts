@@ -8,7 +8,7 @@ import type { Secrets } from '../../service/cell/secrets/resolve.ts'
 import { fail } from '../../service/lib/fail.ts'
 
 /** Course of a fake guest's session: it ends with a code, or runs until `behave` changes. */
-export type Course = { exit: number; said?: string } | { timed_out: true; said?: string } | 'runs'
+export type SessionOutcome = { exit: number; said?: string } | { timed_out: true; said?: string } | 'runs'
 
 /** Fake guests that run a start-up as the function `behave` decides. */
 export interface StartupGuests {
@@ -19,7 +19,7 @@ export interface StartupGuests {
   started: (AgentExec & { workspace_id: string })[]
   canceled: string[]
   /** Called at each poll with a name such as `migrate`, `web` or `web.ready`. */
-  behave: (name: string, exec: AgentExec) => Course
+  behave: (name: string, exec: AgentExec) => SessionOutcome
   values: () => Promise<Record<string, string>>
   listeners: (port: number) => Promise<string[]>
 }
@@ -39,7 +39,7 @@ export function startupGuests(): StartupGuests {
     agents: { greet: () => undefined, of: (workspace_id) => linkTo(workspace_id) },
     link: (of) => linkTo(of),
   }
-  const courseOf = (exec: AgentExec): Course =>
+  const courseOf = (exec: AgentExec): SessionOutcome =>
     guests.canceled.includes(exec.session_id) ? { exit: -1 } : guests.behave(nameOf(exec), exec)
   const recordOf = (exec: AgentExec): ExecSession => {
     const { session_id, argv, cwd, user } = exec

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
-import { byService } from '../../service/core/changes/audit.ts'
+import { serviceOrigin } from '../../service/core/changes/audit.ts'
 import { mutate } from '../../service/core/changes/mutate.ts'
-import { insertTreeWorkspace, takeWorkspaceKey } from '../../service/core/workspaces/create-store.ts'
+import { insertTreeWorkspace, assignWorkspaceKey } from '../../service/core/workspaces/create-store.ts'
 import { digestOf } from '../../service/cell/trees/blob-files.ts'
 import type { FileEntry } from '../../service/cell/trees/entries.ts'
 import { createTrees, type Trees } from '../../service/cell/trees/trees.ts'
@@ -67,13 +67,13 @@ export async function treesBed(): Promise<TreesBed> {
         cell_id,
         now,
       }
-      const by = byService('setup', { ids, now })
+      const by = serviceOrigin('setup', { ids, now })
       await mutate(
         database.api,
         by,
         'tests.seed',
         async (tx) => {
-          await takeWorkspaceKey(tx, owner, id, id, null)
+          await assignWorkspaceKey(tx, owner, id, id, null)
           await insertTreeWorkspace(tx, { ...workspace, mode: 'file_first', observed_state: 'running' })
         },
         () => null,

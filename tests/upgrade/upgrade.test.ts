@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import pino from 'pino'
-import { createEgressBook } from '../../service/cell/egress/book.ts'
+import { createObservedPolicies } from '../../service/cell/egress/book.ts'
 import { startEngine } from '../../service/cell/engine.ts'
 import { createFakeHost } from '../../service/cell/links/fake/host.ts'
 import { registerCell } from '../../service/cell/machines/cells-store.ts'
 import { createMachineTable } from '../../service/cell/machines/live-table.ts'
 import { createParking } from '../../service/cell/machines/parking.ts'
-import { createQuestions } from '../../service/cell/machines/questions.ts'
-import { createRoom } from '../../service/cell/room/room.ts'
+import { createAgentCallCounter } from '../../service/cell/machines/questions.ts'
+import { createCapacityAllocator } from '../../service/cell/room/room.ts'
 import { createTrees } from '../../service/cell/trees/trees.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'
 import { migrate } from '../../service/db/migrate.ts'
@@ -126,7 +126,7 @@ for (const release of releases()) {
     const listener = await openListener(database.options('berth_cell'), cellChannels(cell_id))
     const host = createFakeHost({ clock })
     const table = createMachineTable({ db, listener, clock, cell_id })
-    const room = createRoom({ db, cell_id })
+    const room = createCapacityAllocator({ db, cell_id })
     const startup = startupGuests()
     const parking = createParking({ cell_id, db, clock, ids, host, table, room, log })
     const engine = startEngine({
@@ -148,11 +148,11 @@ for (const release of releases()) {
         warm_machines_max: 8,
       },
       listener,
-      egress: createEgressBook(),
+      egress: createObservedPolicies(),
       database: database.options('berth_cell'),
       endpoint: 'http://one.cell.test',
       ask_activity: async () => null,
-      questions: createQuestions(),
+      questions: createAgentCallCounter(),
       park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 0 },
     })
     try {

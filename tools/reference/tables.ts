@@ -14,7 +14,7 @@ import type { Route } from '../../contract/route.ts'
 import {
   COMMANDS,
   DELETED_COMMANDS,
-  HELD_COMMANDS,
+  LOCKED_COMMANDS,
   LIFETIME_COMMANDS,
   MODE_COMMANDS,
   STATE_COMMANDS,
@@ -90,7 +90,7 @@ export function statesPage(): string {
     '### By observed state, while nothing holds the workspace',
     commandTable({ ...STATE_COMMANDS, 'deleted_at is set': DELETED_COMMANDS }),
     '### By the operation that holds it',
-    commandTable(HELD_COMMANDS),
+    commandTable(LOCKED_COMMANDS),
     '### By mode and lifetime, in every state',
     commandTable({ ...MODE_COMMANDS, ...LIFETIME_COMMANDS }),
     '## What moves a workspace',

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { administrators } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { LIMITS } from '../../limits.ts'
 import { AuditEvent, AuditEventList, AuditExportQuery, AuditQuery } from '../../schemas/audit.ts'
@@ -15,7 +15,7 @@ export const auditList = appRoute({
   params: Type.Object({ organization_id: Uuid() }),
   query: AuditQuery,
   answers: { 200: { schema: AuditEventList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const auditExport = appRoute({
@@ -32,5 +32,5 @@ export const auditExport = appRoute({
       description: `One record a line, ${LIMITS.audit.export_rows_max} at most. What is newer comes by \`after\`, until an answer is empty`,
     },
   },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })

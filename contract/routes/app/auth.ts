@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { ANYONE, ofSessions } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { LIMITS } from '../../limits.ts'
 import { appRoute } from '../../route.ts'
 import {
@@ -28,7 +28,7 @@ import {
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 
 const body_bytes_max = LIMITS.sign_in.body_bytes_max
-const NO_DATABASE = { dependency_unavailable: ALONE } as const
+const NO_DATABASE = { dependency_unavailable: NO_REASON } as const
 
 export const authRegister = appRoute({
   id: 'auth.register',
@@ -39,7 +39,7 @@ export const authRegister = appRoute({
   body: RegisterRequest,
   body_bytes_max,
   answers: { 202: { schema: Accepted, description: 'The same whether there is such an account or not' } },
-  errors: { ...NO_DATABASE, forbidden: ALONE, token_invalid: ALONE },
+  errors: { ...NO_DATABASE, forbidden: NO_REASON, token_invalid: NO_REASON },
 })
 
 export const authVerifyEmail = appRoute({
@@ -51,7 +51,7 @@ export const authVerifyEmail = appRoute({
   body: EmailedTokenRequest,
   body_bytes_max,
   answers: { 204: { description: 'It is verified' } },
-  errors: { ...NO_DATABASE, token_invalid: ALONE },
+  errors: { ...NO_DATABASE, token_invalid: NO_REASON },
 })
 
 export const authResend = appRoute({
@@ -75,7 +75,7 @@ export const authLogin = appRoute({
   body: LoginRequest,
   body_bytes_max,
   answers: { 200: { schema: SignedIn, description: 'A session, which may have to wait for its second factor' } },
-  errors: { ...NO_DATABASE, invalid_credentials: ALONE },
+  errors: { ...NO_DATABASE, invalid_credentials: NO_REASON },
 })
 
 export const authChallenge = appRoute({
@@ -87,7 +87,7 @@ export const authChallenge = appRoute({
   body: ChallengeRequest,
   body_bytes_max,
   answers: { 200: { schema: SignedIn, description: 'Signed in' } },
-  errors: { invalid_credentials: ALONE, rate_limited: ['mfa_locked'], conflict: ALONE, validation_failed: ALONE },
+  errors: { invalid_credentials: NO_REASON, rate_limited: ['mfa_locked'], conflict: NO_REASON, validation_failed: NO_REASON },
 })
 
 export const authSession = appRoute({
@@ -142,7 +142,7 @@ export const authSessionsDelete = appRoute({
   access: ofSessions(),
   params: Type.Object({ session_id: Uuid() }),
   answers: { 204: { description: 'It has ended' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const authStepUp = appRoute({
@@ -154,7 +154,7 @@ export const authStepUp = appRoute({
   body: StepUpRequest,
   body_bytes_max,
   answers: { 200: { schema: RotatedSession, description: 'The session goes on under another token' } },
-  errors: { invalid_credentials: ALONE },
+  errors: { invalid_credentials: NO_REASON },
 })
 
 export const authPasswordChange = appRoute({
@@ -167,7 +167,7 @@ export const authPasswordChange = appRoute({
   body: PasswordChangeRequest,
   body_bytes_max,
   answers: { 200: { schema: RotatedSession, description: 'The session goes on under another token' } },
-  errors: { invalid_credentials: ALONE },
+  errors: { invalid_credentials: NO_REASON },
 })
 
 export const authResetRequest = appRoute({
@@ -192,7 +192,7 @@ export const authResetConfirm = appRoute({
   body: PasswordResetRequest,
   body_bytes_max,
   answers: { 204: { description: 'It is replaced. Sign in with it' } },
-  errors: { ...NO_DATABASE, token_invalid: ALONE },
+  errors: { ...NO_DATABASE, token_invalid: NO_REASON },
 })
 
 export const authEmailChange = appRoute({
@@ -216,7 +216,7 @@ export const authEmailChangeConfirm = appRoute({
   body: EmailedTokenRequest,
   body_bytes_max,
   answers: { 200: { schema: ChangedEmail, description: 'The address of the account' } },
-  errors: { token_invalid: ALONE },
+  errors: { token_invalid: NO_REASON },
 })
 
 export const authTotpStart = appRoute({
@@ -226,7 +226,7 @@ export const authTotpStart = appRoute({
   summary: 'Begin with a second factor: a secret for an authenticator. It asks for nothing until it is confirmed',
   access: ofSessions({ step_up: true }),
   answers: { 201: { schema: TotpStarted, description: 'The secret, shown this once' } },
-  errors: { conflict: ALONE },
+  errors: { conflict: NO_REASON },
 })
 
 export const authTotpConfirm = appRoute({
@@ -238,7 +238,7 @@ export const authTotpConfirm = appRoute({
   body: CodeRequest,
   body_bytes_max,
   answers: { 200: { schema: SignedInWithCodes, description: 'The session goes on under another token' } },
-  errors: { invalid_credentials: ALONE, conflict: ALONE, rate_limited: ['mfa_locked'] },
+  errors: { invalid_credentials: NO_REASON, conflict: NO_REASON, rate_limited: ['mfa_locked'] },
 })
 
 export const authTotpDisable = appRoute({
@@ -248,7 +248,7 @@ export const authTotpDisable = appRoute({
   summary: 'Turn the second factor off; recovery codes go with it',
   access: ofSessions({ step_up: true }),
   answers: { 200: { schema: RotatedSession, description: 'The session goes on under another token' } },
-  errors: { conflict: ALONE },
+  errors: { conflict: NO_REASON },
 })
 
 export const authRecoveryCodes = appRoute({
@@ -268,7 +268,7 @@ export const authRecoveryCodesIssue = appRoute({
   summary: 'Other recovery codes',
   access: ofSessions({ step_up: true }),
   answers: { 200: { schema: RecoveryCodes, description: 'Shown this once' } },
-  errors: { conflict: ALONE },
+  errors: { conflict: NO_REASON },
 })
 
 export const AUTH_ROUTES = [

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { ANYONE, PAYERS } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { LIMITS } from '../../limits.ts'
 import { appRoute } from '../../route.ts'
 import {
@@ -25,7 +25,7 @@ export const invoicesList = appRoute({
   params: organizationParams,
   query: InvoicesQuery,
   answers: { 200: { schema: InvoiceList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const invoicesGet = appRoute({
@@ -36,7 +36,7 @@ export const invoicesGet = appRoute({
   access: PAYERS,
   params: Type.Object({ organization_id: Uuid(), invoice_id: Uuid() }),
   answers: { 200: { schema: Invoice, description: 'The invoice' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const checkoutCreate = appRoute({
@@ -49,7 +49,7 @@ export const checkoutCreate = appRoute({
   body: CheckoutRequest,
   answers: { 201: { schema: HostedPage, description: 'Where the plan is paid' } },
   errors: {
-    not_found: ALONE,
+    not_found: NO_REASON,
     validation_failed: ['plan_not_purchasable'],
     conflict: ['subscription_exists', 'checkout_superseded'],
   },
@@ -63,7 +63,7 @@ export const billingPortal = appRoute({
   access: { ...PAYERS, step_up: true },
   params: organizationParams,
   answers: { 201: { schema: HostedPage, description: 'The page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 /** Called by the payment service, whose signature authenticates it. */
@@ -77,7 +77,7 @@ export const paymentEvents = appRoute({
   body: 'bytes',
   body_bytes_max: LIMITS.payment.event_bytes_max,
   answers: { 200: { schema: PaymentEventReceived, description: 'It is kept, or of no interest: a repeat changes nothing' } },
-  errors: { bad_request: ALONE, not_found: ALONE, dependency_unavailable: ALONE },
+  errors: { bad_request: NO_REASON, not_found: NO_REASON, dependency_unavailable: NO_REASON },
 })
 
 export const BILLING_ROUTES = [invoicesList, invoicesGet, checkoutCreate, billingPortal, paymentEvents]

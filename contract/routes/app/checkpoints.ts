@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { operators, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { AdoptRequest, CheckpointList, ResetRequest, RestoreRequest, SnapshotRequest } from '../../schemas/checkpoints.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
@@ -16,7 +16,7 @@ export const checkpointsList = appRoute({
   params: workspaceParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: CheckpointList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const checkpointsDelete = appRoute({
@@ -29,7 +29,7 @@ export const checkpointsDelete = appRoute({
   answers: { 204: { description: 'It cannot be restored any more, and its room comes back soon; repeating says the same' } },
   errors: {
     not_found: [null, 'checkpoint_not_found'],
-    forbidden: ALONE,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running'],
   },
 })
@@ -46,9 +46,9 @@ export const workspacesSnapshot = appRoute({
   body_optional: true,
   answers: { 202: { schema: Operation, description: 'The snapshot operation; its result carries checkpoint_id' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
-    quota_exceeded: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
+    quota_exceeded: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_snapshottable'],
   },
 })
@@ -66,7 +66,7 @@ export const workspacesRestore = appRoute({
   answers: { 202: { schema: Operation, description: 'The restore operation; its result carries recovery_checkpoint_id' } },
   errors: {
     not_found: [null, 'checkpoint_not_found'],
-    forbidden: ALONE,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running'],
   },
 })
@@ -88,8 +88,8 @@ export const workspacesAdopt = appRoute({
     },
   },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'not_running', 'not_forkable', 'not_snapshottable'],
   },
 })
@@ -106,8 +106,8 @@ export const workspacesReset = appRoute({
   body_optional: true,
   answers: { 202: { schema: Operation, description: 'The reset operation; its result carries recovery_checkpoint_id' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'legacy_disk_layout', 'operation_in_progress', 'not_resettable'],
     validation_failed: ['confirm_destructive_required'],
   },

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { operators, readers, type PrincipalAccess } from '../../access.ts'
 import { policyIssues } from '../../egress/check.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { IfMatch, PageQuery, Uuid } from '../../schemas/common.ts'
 import {
@@ -29,7 +29,7 @@ export const projectEgressGet = appRoute({
   answers: {
     200: { schema: ProjectEgressPolicy, headers: etag, description: 'The policy; allow_all at version 0 where nobody has set one' },
   },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const projectEgressPut = appRoute({
@@ -44,7 +44,7 @@ export const projectEgressPut = appRoute({
   body: EgressPolicyRequest,
   check_body: policyIssues,
   answers: { 200: { schema: ProjectEgressPolicy, headers: etag, description: 'The new version' } },
-  errors: { not_found: ALONE, conflict: ['version_mismatch'] },
+  errors: { not_found: NO_REASON, conflict: ['version_mismatch'] },
 })
 
 export const projectEgressVersions = appRoute({
@@ -56,7 +56,7 @@ export const projectEgressVersions = appRoute({
   params: projectParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: EgressVersionList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspaceEgressGet = appRoute({
@@ -67,7 +67,7 @@ export const workspaceEgressGet = appRoute({
   access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: WorkspaceEgressPolicy, headers: etag, description: 'The policy and its enforcement' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspaceEgressPut = appRoute({
@@ -82,8 +82,8 @@ export const workspaceEgressPut = appRoute({
   check_body: policyIssues,
   answers: { 200: { schema: WorkspaceEgressPolicy, headers: etag, description: 'The new version' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'version_mismatch'],
     validation_failed: ['egress_widening'],
   },
@@ -99,7 +99,7 @@ export const workspaceEgressDelete = appRoute({
   params: workspaceParams,
   headers: IfMatch,
   answers: { 204: { headers: etag, description: 'A cleared version is recorded, or none where no override was active' } },
-  errors: { not_found: ALONE, forbidden: ALONE, conflict: ['workspace_deleted', 'version_mismatch'] },
+  errors: { not_found: NO_REASON, forbidden: NO_REASON, conflict: ['workspace_deleted', 'version_mismatch'] },
 })
 
 export const workspaceEgressVersions = appRoute({
@@ -111,7 +111,7 @@ export const workspaceEgressVersions = appRoute({
   params: workspaceParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: EgressVersionList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspaceEgressDenials = appRoute({
@@ -122,5 +122,5 @@ export const workspaceEgressDenials = appRoute({
   access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: EgressDenialList, description: 'All that is kept, on one page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { AccountDelete, OrganizationDelete } from '../../schemas/endings.ts'
@@ -30,7 +30,7 @@ export const organizationsDelete = appRoute({
   answers: {
     202: { schema: Operation, description: 'The operation, which whoever asked for it reads until it is over, and for 30 days more' },
   },
-  errors: { not_found: ALONE, conflict: ['subscription_active', 'checkout_pending'] },
+  errors: { not_found: NO_REASON, conflict: ['subscription_active', 'checkout_pending'] },
 })
 
 export const ENDING_ROUTES = [accountDelete, organizationsDelete] as const

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { administrators, readers, type PrincipalAccess } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Export, ExportList } from '../../schemas/exports.ts'
@@ -23,7 +23,7 @@ const CONTENT = {
   },
 }
 /** conflict without a reason: the export is not finished (retry), or it failed. */
-const NO_CONTENT = { not_found: ALONE, conflict: [null, 'export_expired', 'export_too_large'] } as const
+const NO_CONTENT = { not_found: NO_REASON, conflict: [null, 'export_expired', 'export_too_large'] } as const
 
 export const exportsCreate = appRoute({
   id: 'exports.create',
@@ -54,7 +54,7 @@ export const exportsGet = appRoute({
   access: OWN,
   params: Own,
   answers: SHOWN,
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const exportsContent = appRoute({
@@ -76,7 +76,7 @@ export const exportsCreateOfOrganization = appRoute({
   access: { ...OF_ORGANIZATION, step_up: true },
   params: Organization,
   answers: BEGUN,
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const exportsListOfOrganization = appRoute({
@@ -88,7 +88,7 @@ export const exportsListOfOrganization = appRoute({
   params: Organization,
   query,
   answers: LISTED,
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const exportsGetOfOrganization = appRoute({
@@ -99,7 +99,7 @@ export const exportsGetOfOrganization = appRoute({
   access: OF_ORGANIZATION,
   params: Both,
   answers: SHOWN,
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const exportsContentOfOrganization = appRoute({

@@ -1,5 +1,5 @@
 import { operators } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { Operation } from '../../schemas/operations.ts'
 import {
@@ -25,8 +25,8 @@ export const workspacesSuspend = appRoute({
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The suspend operation' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'session_lifetime', 'operation_in_progress', 'not_running'],
   },
 })
@@ -48,8 +48,8 @@ export const workspacesResume = appRoute({
   },
   errors: {
     ...startErrors,
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'operation_in_progress', 'already_running', 'not_suspended'],
   },
 })
@@ -66,8 +66,8 @@ export const workspacesFork = appRoute({
   answers: { 202: { schema: OperationAndWorkspace, description: 'The fork operation and the new workspace' } },
   errors: {
     ...startErrors,
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'operation_in_progress', 'not_forkable'],
     validation_failed: ['reserved_key_prefix'],
   },
@@ -88,8 +88,8 @@ export const workspacesForkTree = appRoute({
   errors: {
     entitlement_required,
     allowance_exhausted,
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'not_forkable'], // the delete is its only operation
     validation_failed: ['reserved_key_prefix'],
   },
@@ -105,7 +105,7 @@ export const workspacesClose = appRoute({
   idempotent: true,
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The delete operation; repeating returns the active or last one' } },
-  errors: { not_found: ALONE, forbidden: ALONE, conflict: ['workspace_deleted', 'not_session'] },
+  errors: { not_found: NO_REASON, forbidden: NO_REASON, conflict: ['workspace_deleted', 'not_session'] },
 })
 
 export const workspacesSuspendWhenIdle = appRoute({
@@ -119,8 +119,8 @@ export const workspacesSuspendWhenIdle = appRoute({
   body: SuspendWhenIdleRequest,
   answers: { 202: { schema: SuspendWhenIdleResponse, description: 'The request, or the suspend in progress' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'not_supported_for_mode', 'session_lifetime', 'operation_in_progress', 'not_running'],
   },
 })
@@ -133,5 +133,5 @@ export const workspacesCancelSuspendWhenIdle = appRoute({
   access: operators('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: Workspace, description: 'The workspace' } },
-  errors: { not_found: ALONE, forbidden: ALONE },
+  errors: { not_found: NO_REASON, forbidden: NO_REASON },
 })

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { administrators, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import {
@@ -36,7 +36,7 @@ export const organizationsCreate = appRoute({
   access: { ...readers('self'), keys: 'forbidden' },
   body: NewName,
   answers: { 201: { schema: Organization, description: 'The organization' } },
-  errors: { conflict: ['name_taken'], quota_exceeded: ALONE },
+  errors: { conflict: ['name_taken'], quota_exceeded: NO_REASON },
 })
 
 export const organizationsUpdate = appRoute({
@@ -48,7 +48,7 @@ export const organizationsUpdate = appRoute({
   params: organizationParams,
   body: Rename,
   answers: { 200: { schema: Organization, description: 'The organization' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const projectsCreate = appRoute({
@@ -60,7 +60,7 @@ export const projectsCreate = appRoute({
   params: organizationParams,
   body: NewName,
   answers: { 201: { schema: Project, description: 'The project' } },
-  errors: { not_found: ALONE, conflict: ['name_taken'], quota_exceeded: ALONE },
+  errors: { not_found: NO_REASON, conflict: ['name_taken'], quota_exceeded: NO_REASON },
 })
 
 export const projectsUpdate = appRoute({
@@ -72,7 +72,7 @@ export const projectsUpdate = appRoute({
   params: projectParams,
   body: Rename,
   answers: { 200: { schema: Project, description: 'The project' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const membersList = appRoute({
@@ -84,7 +84,7 @@ export const membersList = appRoute({
   params: organizationParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: MemberList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const membersUpdate = appRoute({
@@ -97,7 +97,7 @@ export const membersUpdate = appRoute({
   params: memberParams,
   body: MemberUpdate,
   answers: { 200: { schema: Member, description: 'The member' } },
-  errors: { not_found: ALONE, conflict: ['last_owner'], step_up_required: ALONE },
+  errors: { not_found: NO_REASON, conflict: ['last_owner'], step_up_required: NO_REASON },
 })
 
 export const membersDelete = appRoute({
@@ -109,7 +109,7 @@ export const membersDelete = appRoute({
   access: { ...readers('organization'), keys: 'forbidden' },
   params: memberParams,
   answers: { 204: { description: 'They are no member any more' } },
-  errors: { not_found: ALONE, conflict: ['last_owner'], forbidden: ALONE },
+  errors: { not_found: NO_REASON, conflict: ['last_owner'], forbidden: NO_REASON },
 })
 
 export const invitationsList = appRoute({
@@ -121,7 +121,7 @@ export const invitationsList = appRoute({
   params: organizationParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: InvitationList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const invitationsCreate = appRoute({
@@ -133,7 +133,7 @@ export const invitationsCreate = appRoute({
   params: organizationParams,
   body: InvitationCreate,
   answers: { 201: { schema: Invitation, description: 'The invitation. Its token is in the mail alone' } },
-  errors: { not_found: ALONE, conflict: ['concurrent_invitation', null], quota_exceeded: ALONE, step_up_required: ALONE },
+  errors: { not_found: NO_REASON, conflict: ['concurrent_invitation', null], quota_exceeded: NO_REASON, step_up_required: NO_REASON },
 })
 
 export const invitationsResend = appRoute({
@@ -144,7 +144,7 @@ export const invitationsResend = appRoute({
   access: administrators('organization', 'forbidden'),
   params: invitationParams,
   answers: { 200: { schema: Invitation, description: 'The invitation' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const invitationsDelete = appRoute({
@@ -155,7 +155,7 @@ export const invitationsDelete = appRoute({
   access: administrators('organization', 'forbidden'),
   params: invitationParams,
   answers: { 204: { description: 'Its link is good no more' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const invitationsAccept = appRoute({
@@ -166,7 +166,7 @@ export const invitationsAccept = appRoute({
   access: { ...readers('self'), keys: 'forbidden' },
   body: InvitationAccept,
   answers: { 200: { schema: Organization, description: 'The organization, with the role in it' } },
-  errors: { token_invalid: ALONE },
+  errors: { token_invalid: NO_REASON },
 })
 
 export const apiKeysList = appRoute({
@@ -178,7 +178,7 @@ export const apiKeysList = appRoute({
   params: projectParams,
   query: ApiKeyQuery,
   answers: { 200: { schema: ApiKeyList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const apiKeysCreate = appRoute({
@@ -190,7 +190,7 @@ export const apiKeysCreate = appRoute({
   params: projectParams,
   body: ApiKeyCreate,
   answers: { 201: { schema: ApiKeyCreated, description: 'The key, whole this once' } },
-  errors: { not_found: ALONE, quota_exceeded: ALONE },
+  errors: { not_found: NO_REASON, quota_exceeded: NO_REASON },
 })
 
 export const apiKeysGet = appRoute({
@@ -201,7 +201,7 @@ export const apiKeysGet = appRoute({
   access: administrators('project', 'forbidden'),
   params: keyParams,
   answers: { 200: { schema: ApiKey, description: 'The key' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const apiKeysUpdate = appRoute({
@@ -214,7 +214,7 @@ export const apiKeysUpdate = appRoute({
   params: keyParams,
   body: ApiKeyUpdate,
   answers: { 200: { schema: ApiKey, description: 'The key' } },
-  errors: { not_found: ALONE, conflict: ALONE },
+  errors: { not_found: NO_REASON, conflict: NO_REASON },
 })
 
 export const apiKeysDelete = appRoute({
@@ -226,7 +226,7 @@ export const apiKeysDelete = appRoute({
   access: administrators('project', 'forbidden'),
   params: keyParams,
   answers: { 204: { description: 'It is good no more, and its tool tokens within 30 seconds' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const MEMBER_ROUTES = [

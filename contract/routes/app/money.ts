@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { PAYERS, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { IfMatch, Uuid } from '../../schemas/common.ts'
 import { Entitlements, PlanList, Subscription } from '../../schemas/plans.ts'
@@ -37,7 +37,7 @@ export const subscriptionGet = appRoute({
   access: readers('organization'),
   params: organizationParams,
   answers: { 200: { schema: Subscription, description: 'The plan and its standing' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const entitlementsGet = appRoute({
@@ -48,7 +48,7 @@ export const entitlementsGet = appRoute({
   access: readers('organization'),
   params: organizationParams,
   answers: { 200: { schema: Entitlements, description: 'Each entitlement' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const spendGet = appRoute({
@@ -59,7 +59,7 @@ export const spendGet = appRoute({
   access: readers('organization'),
   params: organizationParams,
   answers: { 200: { schema: Spend, description: 'Charges and cap' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const spendPolicyGet = appRoute({
@@ -70,7 +70,7 @@ export const spendPolicyGet = appRoute({
   access: readers('organization'),
   params: organizationParams,
   answers: { 200: { schema: SpendPolicy, headers: etag, description: 'The policy; off at version 0 where nobody has decided' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const spendPolicyPut = appRoute({
@@ -84,7 +84,7 @@ export const spendPolicyPut = appRoute({
   body: SpendPolicyRequest,
   answers: { 200: { schema: SpendPolicy, headers: etag, description: 'The new version' } },
   errors: {
-    not_found: ALONE,
+    not_found: NO_REASON,
     conflict: ['version_mismatch'],
     validation_failed: [
       'overage_unavailable',
@@ -105,7 +105,7 @@ export const usageEstimate = appRoute({
   params: organizationParams,
   query: EstimateQuery,
   answers: { 200: { schema: UsageEstimate, description: 'The estimate' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const usageGrants = appRoute({
@@ -117,7 +117,7 @@ export const usageGrants = appRoute({
   params: organizationParams,
   query: GrantsQuery,
   answers: { 200: { schema: UsageGrantList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const spendAlertsGet = appRoute({
@@ -128,7 +128,7 @@ export const spendAlertsGet = appRoute({
   access: PAYERS,
   params: organizationParams,
   answers: { 200: { schema: SpendAlerts, description: 'Thresholds and what was reached' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const spendAlertsPut = appRoute({
@@ -140,7 +140,7 @@ export const spendAlertsPut = appRoute({
   params: organizationParams,
   body: SpendAlertsRequest,
   answers: { 200: { schema: SpendAlerts, description: 'As it is from then on' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const MONEY_ROUTES = [

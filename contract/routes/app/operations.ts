@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { Operation, OperationList, OperationQuery } from '../../schemas/operations.ts'
@@ -15,7 +15,7 @@ export const operationsGet = appRoute({
   waits: true,
   params: Type.Object({ operation_id: Uuid() }),
   answers: { 200: { schema: Operation, headers: preferenceApplied, description: 'The operation' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const operationsList = appRoute({
@@ -27,5 +27,5 @@ export const operationsList = appRoute({
   params: workspaceParams,
   query: OperationQuery,
   answers: { 200: { schema: OperationList, description: 'Operations' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { operators, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery } from '../../schemas/common.ts'
 import { Port, PortCallback, PortLink, PortLinkRequest, PortList, PortNumber, PortToken, PortTokenRequest } from '../../schemas/ports.ts'
@@ -18,7 +18,7 @@ export const portsList = appRoute({
   params: workspaceParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: PortList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const portsGet = appRoute({
@@ -29,7 +29,7 @@ export const portsGet = appRoute({
   access: readers('workspace'),
   params: portParams,
   answers: { 200: { schema: Port, description: 'The port' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const portsExpose = appRoute({
@@ -40,7 +40,7 @@ export const portsExpose = appRoute({
   access: operators('workspace'),
   params: portParams,
   answers: { 200: { schema: Port, description: 'The port' } },
-  errors: { not_found: ALONE, quota_exceeded: ALONE, conflict: CHANGES },
+  errors: { not_found: NO_REASON, quota_exceeded: NO_REASON, conflict: CHANGES },
 })
 
 export const portsClose = appRoute({
@@ -52,7 +52,7 @@ export const portsClose = appRoute({
   access: operators('workspace'),
   params: portParams,
   answers: { 204: { description: 'It is not exposed; repeating says the same' } },
-  errors: { not_found: ALONE, conflict: CHANGES },
+  errors: { not_found: NO_REASON, conflict: CHANGES },
 })
 
 export const portTokensCreate = appRoute({
@@ -65,7 +65,7 @@ export const portTokensCreate = appRoute({
   body: PortTokenRequest,
   body_optional: true,
   answers: { 201: { schema: PortToken, description: 'The token, shown once' } },
-  errors: { not_found: ALONE, quota_exceeded: ALONE, conflict: CHANGES },
+  errors: { not_found: NO_REASON, quota_exceeded: NO_REASON, conflict: CHANGES },
 })
 
 export const portLinksCreate = appRoute({
@@ -78,7 +78,7 @@ export const portLinksCreate = appRoute({
   body: PortLinkRequest,
   body_optional: true,
   answers: { 201: { schema: PortLink, description: 'The link, shown once' } },
-  errors: { not_found: ALONE, quota_exceeded: ALONE, conflict: CHANGES, validation_failed: ['invalid_path'] },
+  errors: { not_found: NO_REASON, quota_exceeded: NO_REASON, conflict: CHANGES, validation_failed: ['invalid_path'] },
 })
 
 export const portCallbacksCreate = appRoute({
@@ -90,7 +90,7 @@ export const portCallbacksCreate = appRoute({
   access: operators('workspace', 'with_tool'),
   params: portParams,
   answers: { 201: { schema: PortCallback, description: 'The callback URL, shown once' } },
-  errors: { not_found: ALONE, conflict: CHANGES },
+  errors: { not_found: NO_REASON, conflict: CHANGES },
 })
 
 export const portCallbacksDelete = appRoute({
@@ -102,5 +102,5 @@ export const portCallbacksDelete = appRoute({
   access: operators('workspace'),
   params: portParams,
   answers: { 204: { description: 'There is none; repeating says the same' } },
-  errors: { not_found: ALONE, conflict: CHANGES },
+  errors: { not_found: NO_REASON, conflict: CHANGES },
 })

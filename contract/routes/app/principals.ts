@@ -4,7 +4,7 @@ import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Organization, OrganizationList, Principal, Project, ProjectList } from '../../schemas/principals.ts'
 import { LIMITS } from '../../limits.ts'
 import { ANYONE, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 
 export const clientVersions = appRoute({
@@ -52,7 +52,7 @@ export const organizationsGet = appRoute({
   access: readers('organization'),
   params: Type.Object({ organization_id: Uuid() }),
   answers: { 200: { schema: Organization, description: 'The organization' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const projectsList = appRoute({
@@ -64,7 +64,7 @@ export const projectsList = appRoute({
   params: Type.Object({ organization_id: Uuid() }),
   query: Type.Object(PageQuery),
   answers: { 200: { schema: ProjectList, description: 'Projects' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const projectsGet = appRoute({
@@ -75,5 +75,5 @@ export const projectsGet = appRoute({
   access: readers('project'),
   params: Type.Object({ project_id: Uuid() }),
   answers: { 200: { schema: Project, description: 'The project' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { administrators, operators, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { LIMITS } from '../../limits.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
@@ -24,8 +24,8 @@ const organizationParams = Type.Object({ organization_id: Uuid() })
 const secretParams = Type.Object({ secret_id: Uuid() })
 const BAD_VALUE = ['nul_character', 'too_large'] as const
 const CREATE_ERRORS = {
-  not_found: ALONE,
-  quota_exceeded: ALONE,
+  not_found: NO_REASON,
+  quota_exceeded: NO_REASON,
   conflict: ['name_taken'],
   validation_failed: ['reserved_prefix', ...BAD_VALUE],
 } as const
@@ -39,7 +39,7 @@ export const secretsList = appRoute({
   params: projectParams,
   query: SecretQuery,
   answers: { 200: { schema: SecretList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const secretsCreate = appRoute({
@@ -64,7 +64,7 @@ export const secretsListOfOrganization = appRoute({
   params: organizationParams,
   query: SecretQuery,
   answers: { 200: { schema: SecretList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const secretsCreateOfOrganization = appRoute({
@@ -88,7 +88,7 @@ export const secretsGet = appRoute({
   access: readers('secret'),
   params: secretParams,
   answers: { 200: { schema: Secret, description: 'The secret' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const secretsUpdate = appRoute({
@@ -100,7 +100,7 @@ export const secretsUpdate = appRoute({
   params: secretParams,
   body: SecretUpdate,
   answers: { 200: { schema: Secret, description: 'The secret' } },
-  errors: { not_found: ALONE, conflict: ['secret_deleted'], validation_failed: ALONE },
+  errors: { not_found: NO_REASON, conflict: ['secret_deleted'], validation_failed: NO_REASON },
 })
 
 export const secretsDelete = appRoute({
@@ -111,7 +111,7 @@ export const secretsDelete = appRoute({
   access: administrators('secret'),
   params: secretParams,
   answers: { 204: { description: 'It is deleted; repeating says the same' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const secretVersionsList = appRoute({
@@ -123,7 +123,7 @@ export const secretVersionsList = appRoute({
   params: secretParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: SecretVersionList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const secretVersionsCreate = appRoute({
@@ -137,7 +137,7 @@ export const secretVersionsCreate = appRoute({
   body: SecretVersionCreate,
   body_bytes_max: LIMITS.secret.body_bytes_max,
   answers: { 201: { schema: SecretVersion, description: 'The new version, without its value' } },
-  errors: { not_found: ALONE, conflict: ['secret_deleted', 'concurrent_rotation'], validation_failed: BAD_VALUE },
+  errors: { not_found: NO_REASON, conflict: ['secret_deleted', 'concurrent_rotation'], validation_failed: BAD_VALUE },
 })
 
 export const workspacesSecrets = appRoute({
@@ -148,7 +148,7 @@ export const workspacesSecrets = appRoute({
   access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: WorkspaceSecrets, description: 'By name' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspacesSetSecrets = appRoute({
@@ -161,5 +161,5 @@ export const workspacesSetSecrets = appRoute({
   params: workspaceParams,
   body: WorkspaceSecretsRequest,
   answers: { 200: { schema: WorkspaceSecrets, description: 'By name' } },
-  errors: { not_found: ALONE, conflict: ['workspace_deleted'], validation_failed: ['secret_not_available', 'env_collision'] },
+  errors: { not_found: NO_REASON, conflict: ['workspace_deleted'], validation_failed: ['secret_not_available', 'env_collision'] },
 })

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { administrators, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { RECIPE_REASONS } from '../../recipes/check.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
@@ -28,7 +28,7 @@ export const templateBuildsGet = appRoute({
   waits: true,
   params,
   answers: { 200: { schema: TemplateBuild, headers: preferenceApplied, description: 'The build' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const templateBuildsLog = appRoute({
@@ -40,7 +40,7 @@ export const templateBuildsLog = appRoute({
   params,
   query: TemplateBuildLogQuery,
   answers: { 200: { schema: TemplateBuildLog, description: 'A piece of the log' } },
-  errors: { not_found: ['log_expired', ...ALONE] },
+  errors: { not_found: ['log_expired', ...NO_REASON] },
 })
 
 export const templateBuildsCancel = appRoute({
@@ -52,7 +52,7 @@ export const templateBuildsCancel = appRoute({
   idempotent: true,
   params,
   answers: { 200: { schema: TemplateBuild, description: 'The build, which is canceled' } },
-  errors: { not_found: ALONE, conflict: ['build_finished'] },
+  errors: { not_found: NO_REASON, conflict: ['build_finished'] },
 })
 
 export const workspacesSaveAsTemplate = appRoute({
@@ -67,8 +67,8 @@ export const workspacesSaveAsTemplate = appRoute({
   answers: { 202: { schema: SaveAsTemplateResponse, description: 'What captures the files, and the build, to poll' } },
   errors: {
     ...BUILD_FORBIDDEN,
-    not_found: ['checkpoint_not_found', ...ALONE],
-    quota_exceeded: ALONE,
+    not_found: ['checkpoint_not_found', ...NO_REASON],
+    quota_exceeded: NO_REASON,
     conflict: [
       'workspace_deleted',
       'not_supported_for_mode',
@@ -104,7 +104,7 @@ function create<P extends object>(form: { path: string; params: P; within: 'proj
     errors: {
       ...startErrors,
       ...BUILD_FORBIDDEN,
-      not_found: ALONE,
+      not_found: NO_REASON,
       conflict: ['template_archived'],
       dependency_unavailable: ['uploads_not_configured'],
       validation_failed: [

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery } from '../../schemas/common.ts'
 import { Operation } from '../../schemas/operations.ts'
@@ -16,10 +16,10 @@ import {
 } from '../../schemas/template-drafts.ts'
 import { TemplateSlug } from '../../schemas/templates.ts'
 import { OpenResponse, WorkspaceList } from '../../schemas/workspaces.ts'
-import { BUILD_FORBIDDEN, DEVELOPERS, LONG, SHORT, templateParams, type Form } from './templates.ts'
+import { BUILD_FORBIDDEN, DEVELOPERS, LONG, SHORT, templateParams, type TemplateAddress } from './templates.ts'
 import { preferenceApplied, startErrors } from './workspaces.ts'
 
-const NO_DRAFT = ['draft_not_found', ...ALONE] as const
+const NO_DRAFT = ['draft_not_found', ...NO_REASON] as const
 
 export const draftsGet = appRoute({ id: 'drafts.get', ...get(SHORT) })
 export const draftsGetOfOrganization = appRoute({ id: 'drafts.get_of_organization', ...get(LONG) })
@@ -57,7 +57,7 @@ export const DRAFT_ROUTES = [
   draftsPublishOfOrganization,
 ] as const
 
-function get(form: Form) {
+function get(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/draft`,
@@ -87,8 +87,8 @@ function create<P extends object>(form: { path: string; params: P; within: 'proj
     },
     errors: {
       ...startErrors,
-      forbidden: ALONE,
-      not_found: ['version_not_found', ...ALONE],
+      forbidden: NO_REASON,
+      not_found: ['version_not_found', ...NO_REASON],
       conflict: ['template_archived', 'version_archived', 'template_not_layered', 'draft_exists'],
       validation_failed: [
         null,
@@ -104,7 +104,7 @@ function create<P extends object>(form: { path: string; params: P; within: 'proj
   } as const
 }
 
-function discard(form: Form) {
+function discard(form: TemplateAddress) {
   return {
     method: 'DELETE',
     path: `${form.path}/{slug}/draft`,
@@ -118,7 +118,7 @@ function discard(form: Form) {
   } as const
 }
 
-function states(form: Form) {
+function states(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/draft/states`,
@@ -131,7 +131,7 @@ function states(form: Form) {
   } as const
 }
 
-function capture(form: Form) {
+function capture(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/draft/states`,
@@ -146,13 +146,13 @@ function capture(form: Form) {
     },
     errors: {
       not_found: NO_DRAFT,
-      quota_exceeded: ALONE,
+      quota_exceeded: NO_REASON,
       conflict: ['operation_in_progress', 'workspace_not_running'],
     },
   } as const
 }
 
-function instances(form: Form) {
+function instances(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/draft/test-instances`,
@@ -165,7 +165,7 @@ function instances(form: Form) {
   } as const
 }
 
-function instance(form: Form) {
+function instance(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/draft/test-instances`,
@@ -182,15 +182,15 @@ function instance(form: Form) {
     },
     errors: {
       ...startErrors,
-      forbidden: ALONE,
-      not_found: ['draft_not_found', 'draft_state_not_found', ...ALONE],
+      forbidden: NO_REASON,
+      not_found: ['draft_not_found', 'draft_state_not_found', ...NO_REASON],
       conflict: ['operation_in_progress', 'key_in_use', 'template_archived'],
       validation_failed: ['reserved_key_prefix', 'input_required', 'input_unknown', 'input_invalid', 'env_collision'],
     },
   } as const
 }
 
-function publish(form: Form) {
+function publish(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/draft/publish`,
@@ -203,8 +203,8 @@ function publish(form: Form) {
     answers: { 202: { schema: SaveAsTemplateResponse, description: 'What captures the files, and the build, to poll' } },
     errors: {
       ...BUILD_FORBIDDEN,
-      not_found: ['draft_not_found', 'draft_state_not_found', ...ALONE],
-      quota_exceeded: ALONE,
+      not_found: ['draft_not_found', 'draft_state_not_found', ...NO_REASON],
+      quota_exceeded: NO_REASON,
       conflict: ['template_archived', 'build_in_progress', 'draft_stale', 'operation_in_progress', 'workspace_not_running'],
       validation_failed: ['invalid_settings', 'update_policy_not_available', 'too_many_acknowledged_findings', 'invalid_path'],
     },

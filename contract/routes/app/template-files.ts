@@ -1,8 +1,8 @@
 import { readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { TemplateDiffQuery, TemplateFileChangeList, TemplateFileList, TemplateFilesQuery } from '../../schemas/template-files.ts'
-import { LONG, SHORT, versionParams, type Form } from './templates.ts'
+import { LONG, SHORT, versionParams, type TemplateAddress } from './templates.ts'
 
 /** Files are listed only once the list is complete: a caller could not tell a part from the whole. */
 const LISTED = ['file_list_indexing', 'file_list_unavailable'] as const
@@ -12,7 +12,7 @@ export const templateFilesListOfOrganization = appRoute({ id: 'template-files.li
 export const templateFilesDiff = appRoute({ id: 'template-files.diff', ...diff(SHORT) })
 export const templateFilesDiffOfOrganization = appRoute({ id: 'template-files.diff_of_organization', ...diff(LONG) })
 
-function files(form: Form) {
+function files(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/versions/{version}/files`,
@@ -21,11 +21,11 @@ function files(form: Form) {
     params: versionParams(form),
     query: TemplateFilesQuery,
     answers: { 200: { schema: TemplateFileList, description: 'A page' } },
-    errors: { not_found: ['version_not_found', 'path_not_found', ...ALONE], conflict: LISTED },
+    errors: { not_found: ['version_not_found', 'path_not_found', ...NO_REASON], conflict: LISTED },
   } as const
 }
 
-function diff(form: Form) {
+function diff(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/versions/{version}/diff`,
@@ -36,6 +36,6 @@ function diff(form: Form) {
     answers: {
       200: { schema: TemplateFileChangeList, description: 'A page; one that is not the last may have fewer rows than asked for' },
     },
-    errors: { not_found: ['version_not_found', ...ALONE], conflict: LISTED },
+    errors: { not_found: ['version_not_found', ...NO_REASON], conflict: LISTED },
   } as const
 }

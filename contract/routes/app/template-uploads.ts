@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { LIMITS } from '../../limits.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
@@ -19,7 +19,7 @@ export const templateUploadsCreate = appRoute({
   access: { ...DEVELOPERS, within: 'project' },
   body: TemplateUploadRequest,
   answers: { 201: { schema: TemplateUpload, description: 'Begun' } },
-  errors: { ...UNCONFIGURED, not_found: ALONE, quota_exceeded: ALONE, validation_failed: ['upload_too_large'] },
+  errors: { ...UNCONFIGURED, not_found: NO_REASON, quota_exceeded: NO_REASON, validation_failed: ['upload_too_large'] },
 })
 
 export const templateUploadsGet = appRoute({
@@ -30,7 +30,7 @@ export const templateUploadsGet = appRoute({
   access,
   params,
   answers: { 200: { schema: TemplateUpload, description: 'The upload' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const templateUploadsPart = appRoute({
@@ -44,7 +44,7 @@ export const templateUploadsPart = appRoute({
   body: 'bytes',
   body_bytes_max: LIMITS.template_upload.part_bytes_max,
   answers: { 200: { schema: TemplateUpload, description: 'Kept' } },
-  errors: { ...UNCONFIGURED, not_found: ALONE, bad_request: ALONE, validation_failed: [null, 'upload_digest_mismatch'] },
+  errors: { ...UNCONFIGURED, not_found: NO_REASON, bad_request: NO_REASON, validation_failed: [null, 'upload_digest_mismatch'] },
 })
 
 export const templateUploadsDelete = appRoute({
@@ -55,5 +55,5 @@ export const templateUploadsDelete = appRoute({
   access,
   params,
   answers: { 204: { description: 'It is gone' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })

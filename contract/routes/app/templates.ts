@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { administrators, readers, type PrincipalAccess } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Template, TemplateList, TemplateSlug, TemplateVersion, TemplateVersionList, VersionNumber } from '../../schemas/templates.ts'
@@ -23,12 +23,12 @@ export const DEVELOPERS: Omit<PrincipalAccess, 'within'> = {
   refused_as: 'template_dev_mode_role',
 }
 /** A key's build may not publish into another project's template, and needs `exec` where the version has commands. */
-export const BUILD_FORBIDDEN = { forbidden: ['template_not_of_project', ...ALONE] } as const
+export const BUILD_FORBIDDEN = { forbidden: ['template_not_of_project', ...NO_REASON] } as const
 const TEMPLATE = { slug: TemplateSlug }
 const VERSION = { ...TEMPLATE, version: VersionNumber }
 const page = { query: Type.Object(PageQuery) }
 
-const WHICH = { not_found: ['version_not_found', ...ALONE] } as const
+const WHICH = { not_found: ['version_not_found', ...NO_REASON] } as const
 const PUBLISHED = { ...WHICH, conflict: ['template_archived', 'version_archived'], validation_failed: ['platform_template_slug'] } as const
 const ARCHIVED = { ...WHICH, validation_failed: ['platform_template_slug'] } as const
 
@@ -52,7 +52,7 @@ export const templatesListOfOrganization = appRoute({
   params: Type.Object(LONG.params),
   ...page,
   answers: { 200: { schema: TemplateList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const templatesGet = appRoute({ id: 'templates.get', ...get(SHORT) })
@@ -69,17 +69,17 @@ export const templateVersionsArchive = appRoute({ id: 'template-versions.archive
 export const templateVersionsArchiveOfOrganization = appRoute({ id: 'template-versions.archive_of_organization', ...archive(LONG) })
 
 /** One of the two addresses. Its other parameters are known only to the handler. */
-export type Form = typeof SHORT | typeof LONG
+export type TemplateAddress = typeof SHORT | typeof LONG
 
-export function templateParams({ params }: Form) {
+export function templateParams({ params }: TemplateAddress) {
   return Type.Unsafe<{ slug: string; organization_id?: string }>(Type.Object({ ...params, ...TEMPLATE }))
 }
 
-export function versionParams({ params }: Form) {
+export function versionParams({ params }: TemplateAddress) {
   return Type.Unsafe<{ slug: string; version: number; organization_id?: string }>(Type.Object({ ...params, ...VERSION }))
 }
 
-function get(form: Form) {
+function get(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}`,
@@ -87,11 +87,11 @@ function get(form: Form) {
     access: readers(form.within),
     params: templateParams(form),
     answers: { 200: { schema: Template, description: 'The template' } },
-    errors: { not_found: ALONE },
+    errors: { not_found: NO_REASON },
   } as const
 }
 
-function archiveAll(form: Form) {
+function archiveAll(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/archive`,
@@ -99,11 +99,11 @@ function archiveAll(form: Form) {
     access: administrators(form.within, 'forbidden'),
     params: templateParams(form),
     answers: { 200: { schema: Template, description: 'The template' } },
-    errors: { not_found: ALONE, validation_failed: ['platform_template_slug'] },
+    errors: { not_found: NO_REASON, validation_failed: ['platform_template_slug'] },
   } as const
 }
 
-function versions(form: Form) {
+function versions(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/versions`,
@@ -112,11 +112,11 @@ function versions(form: Form) {
     params: templateParams(form),
     ...page,
     answers: { 200: { schema: TemplateVersionList, description: 'A page' } },
-    errors: { not_found: ALONE },
+    errors: { not_found: NO_REASON },
   } as const
 }
 
-function version(form: Form) {
+function version(form: TemplateAddress) {
   return {
     method: 'GET',
     path: `${form.path}/{slug}/versions/{version}`,
@@ -128,7 +128,7 @@ function version(form: Form) {
   } as const
 }
 
-function publish(form: Form) {
+function publish(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/versions/{version}/publish`,
@@ -140,7 +140,7 @@ function publish(form: Form) {
   } as const
 }
 
-function archive(form: Form) {
+function archive(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/versions/{version}/archive`,

@@ -1,14 +1,14 @@
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { TestInstanceRequest } from '../../schemas/templates.ts'
 import { OpenResponse } from '../../schemas/workspaces.ts'
-import { DEVELOPERS, LONG, SHORT, versionParams, type Form } from './templates.ts'
+import { DEVELOPERS, LONG, SHORT, versionParams, type TemplateAddress } from './templates.ts'
 import { preferenceApplied, startErrors } from './workspaces.ts'
 
 export const testInstancesCreate = appRoute({ id: 'test-instances.create', ...create(SHORT) })
 export const testInstancesCreateOfOrganization = appRoute({ id: 'test-instances.create_of_organization', ...create(LONG) })
 
-function create(form: Form) {
+function create(form: TemplateAddress) {
   return {
     method: 'POST',
     path: `${form.path}/{slug}/versions/{version}/test-instances`,
@@ -24,8 +24,8 @@ function create(form: Form) {
     },
     errors: {
       ...startErrors,
-      forbidden: ALONE,
-      not_found: ['version_not_found', ...ALONE],
+      forbidden: NO_REASON,
+      not_found: ['version_not_found', ...NO_REASON],
       conflict: ['operation_in_progress', 'key_in_use', 'template_archived', 'template_not_layered'],
       validation_failed: [
         'reserved_key_prefix',

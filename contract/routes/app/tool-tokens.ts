@@ -1,5 +1,5 @@
 import { ANYONE, operators, readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { AgentSessionList, AgentSessionQuery, ToolToken, ToolTokenKeys, ToolTokenRequest } from '../../schemas/tool-tokens.ts'
 import { workspaceParams } from './workspaces.ts'
@@ -15,8 +15,8 @@ export const toolTokensCreate = appRoute({
   body_optional: true,
   answers: { 201: { schema: ToolToken, description: 'The token' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: ['workspace_deleted', 'operation_in_progress', 'workspace_not_running', 'not_running'],
     dependency_unavailable: ['signing_failed'],
   },
@@ -31,7 +31,7 @@ export const agentSessionsList = appRoute({
   params: workspaceParams,
   query: AgentSessionQuery,
   answers: { 200: { schema: AgentSessionList, description: 'Agent sessions' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const toolTokenKeys = appRoute({
@@ -41,5 +41,5 @@ export const toolTokenKeys = appRoute({
   summary: 'Keys that verify tool tokens',
   access: ANYONE,
   answers: { 200: { schema: ToolTokenKeys, headers: { 'Cache-Control': 'public, max-age=60' }, description: 'A JSON Web Key Set' } },
-  errors: { dependency_unavailable: ALONE },
+  errors: { dependency_unavailable: NO_REASON },
 })

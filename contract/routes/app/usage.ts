@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { readers } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { UsageQuery, UsageSeries, UsageSummary, WorkspaceUsageQuery } from '../../schemas/usage.ts'
@@ -16,7 +16,7 @@ export const usageSummary = appRoute({
   access: readers('organization'),
   params: organizationParams,
   answers: { 200: { schema: UsageSummary, description: 'The current period' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const usageSeries = appRoute({
@@ -28,7 +28,7 @@ export const usageSeries = appRoute({
   params: organizationParams,
   query: UsageQuery,
   answers: { 200: { schema: UsageSeries, description: 'A series for each meter' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const usageOfWorkspace = appRoute({
@@ -40,5 +40,5 @@ export const usageOfWorkspace = appRoute({
   params: workspaceParams,
   query: WorkspaceUsageQuery,
   answers: { 200: { schema: UsageSeries, description: 'A series for each meter' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })

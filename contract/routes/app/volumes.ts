@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { operators, readers } from '../../access.ts'
-import { ALONE, APP_REASONS } from '../../errors.ts'
+import { NO_REASON, APP_REASONS } from '../../errors.ts'
 import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import {
@@ -28,7 +28,7 @@ export const volumesList = appRoute({
   params: projectParams,
   query: VolumeQuery,
   answers: { 200: { schema: VolumeList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const volumesCreate = appRoute({
@@ -42,10 +42,10 @@ export const volumesCreate = appRoute({
   body: VolumeCreateRequest,
   answers: { 202: { schema: VolumeAndOperation, description: 'The volume, which is being created, and its volume_create operation' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     entitlement_required: APP_REASONS.entitlement_required,
-    quota_exceeded: ALONE,
+    quota_exceeded: NO_REASON,
     conflict: ['name_in_use'],
   },
 })
@@ -58,7 +58,7 @@ export const volumesGet = appRoute({
   access: readers('project'),
   params: volumeParams,
   answers: { 200: { schema: Volume, description: 'The volume' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const volumesDelete = appRoute({
@@ -71,7 +71,7 @@ export const volumesDelete = appRoute({
   params: volumeParams,
   query: VolumeDeleteQuery,
   answers: { 202: { schema: VolumeAndOperation, description: 'The volume and its volume_delete operation; repeating returns the same' } },
-  errors: { not_found: ALONE, forbidden: ALONE, conflict: ['volume_attached', 'volume_creating'] },
+  errors: { not_found: NO_REASON, forbidden: NO_REASON, conflict: ['volume_attached', 'volume_creating'] },
 })
 
 export const attachmentsList = appRoute({
@@ -83,7 +83,7 @@ export const attachmentsList = appRoute({
   params: workspaceParams,
   query: Type.Object(PageQuery),
   answers: { 200: { schema: VolumeAttachmentList, description: 'A page' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const attachmentsCreate = appRoute({
@@ -97,9 +97,9 @@ export const attachmentsCreate = appRoute({
   body: VolumeAttachRequest,
   answers: { 202: { schema: AttachmentAndOperation, description: 'The attachment and its volume_attach operation' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
-    quota_exceeded: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
+    quota_exceeded: NO_REASON,
     validation_failed: ['invalid_path'],
     conflict: [
       'workspace_deleted',
@@ -127,8 +127,8 @@ export const attachmentsDelete = appRoute({
   params: Type.Object({ ...workspaceParams.properties, volume_id: Uuid() }),
   answers: { 202: { schema: AttachmentAndOperation, description: 'The attachment and its volume_detach operation' } },
   errors: {
-    not_found: ALONE,
-    forbidden: ALONE,
+    not_found: NO_REASON,
+    forbidden: NO_REASON,
     conflict: [
       'workspace_deleted',
       'not_supported_for_mode',

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ALONE, START_REASONS } from '../../errors.ts'
+import { NO_REASON, START_REASONS } from '../../errors.ts'
 import { operators, readers } from '../../access.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
@@ -20,7 +20,7 @@ export const preferenceApplied = { 'Preference-Applied': 'wait=<seconds>, exactl
 
 export const startErrors = {
   ...START_REASONS,
-  quota_exceeded: ALONE,
+  quota_exceeded: NO_REASON,
 } as const
 
 export const workspacesOpen = appRoute({
@@ -38,8 +38,8 @@ export const workspacesOpen = appRoute({
   },
   errors: {
     ...startErrors,
-    forbidden: ALONE,
-    not_found: ['version_not_found', ...ALONE],
+    forbidden: NO_REASON,
+    not_found: ['version_not_found', ...NO_REASON],
     conflict: [
       'operation_in_progress',
       'workspace_deleted',
@@ -82,7 +82,7 @@ export const workspacesListOfOrganization = appRoute({
   params: Type.Object({ organization_id: Uuid() }),
   query: OrganizationWorkspaceQuery,
   answers: { 200: { schema: WorkspaceList, description: 'Workspaces' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspacesGet = appRoute({
@@ -93,7 +93,7 @@ export const workspacesGet = appRoute({
   access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: Workspace, description: 'The workspace' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspacesDelete = appRoute({
@@ -106,7 +106,7 @@ export const workspacesDelete = appRoute({
   idempotent: true,
   params: workspaceParams,
   answers: { 202: { schema: Operation, description: 'The delete operation; repeating returns the same' } },
-  errors: { not_found: ALONE, forbidden: ALONE },
+  errors: { not_found: NO_REASON, forbidden: NO_REASON },
 })
 
 export const workspacesInputs = appRoute({
@@ -117,7 +117,7 @@ export const workspacesInputs = appRoute({
   access: readers('workspace'),
   params: workspaceParams,
   answers: { 200: { schema: WorkspaceInputs, description: 'Name to value' } },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const workspacesIdlePolicy = appRoute({
@@ -129,5 +129,5 @@ export const workspacesIdlePolicy = appRoute({
   params: workspaceParams,
   body: IdlePolicyRequest,
   answers: { 200: { schema: Workspace, description: 'The workspace' } },
-  errors: { not_found: ALONE, forbidden: ALONE, conflict: ['session_lifetime', 'not_supported_for_mode', 'workspace_deleted'] },
+  errors: { not_found: NO_REASON, forbidden: NO_REASON, conflict: ['session_lifetime', 'not_supported_for_mode', 'workspace_deleted'] },
 })

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { AttachEvent, COMMAND_MESSAGES } from '../../schemas/cell/attach.ts'
 import { ExecParams, Offset } from '../../schemas/cell/session.ts'
@@ -24,8 +24,8 @@ export const execAttach = cellRoute({
   errors: {
     not_found: ['session_not_found'],
     conflict: ['output_expired', 'operation_interrupted', 'stdin_gap', 'guest_feature_unavailable'],
-    validation_failed: ALONE,
-    payload_too_large: ALONE,
+    validation_failed: NO_REASON,
+    payload_too_large: NO_REASON,
     service_unavailable: ['draining', 'too_many_streams'],
   },
 })

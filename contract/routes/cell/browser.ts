@@ -1,15 +1,15 @@
 import { Type } from 'typebox'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { BrowserContent, BrowserScreenshot } from '../../schemas/cell/browser.ts'
 import { Uuid } from '../../schemas/common.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const ERRORS = {
-  validation_failed: ALONE,
+  validation_failed: NO_REASON,
   conflict: ['guest_feature_unavailable', 'navigation_failed', 'browser_failed', 'operation_interrupted'],
-  payload_too_large: ALONE,
+  payload_too_large: NO_REASON,
   rate_limited: ['too_many_sessions'],
 } as const
 

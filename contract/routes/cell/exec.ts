@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
-import { ALONE, START_REASONS } from '../../errors.ts'
+import { NO_REASON, START_REASONS } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import {
   ExecOutputQuery,
@@ -45,7 +45,7 @@ export const execStart = cellRoute({
     forbidden: ['secret_not_available'],
     conflict: ['operation_id_reused', 'operation_interrupted', 'execution_id_reused', 'guest_feature_unavailable'],
     service_unavailable: ['no_execution_host'],
-    payload_too_large: ALONE,
+    payload_too_large: NO_REASON,
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision', 'not_supported_for_mode'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
@@ -124,7 +124,7 @@ export const execStdin = cellRoute({
   errors: {
     ...UNKNOWN_SESSION,
     conflict: ['stdin_gap', 'stdin_closed', 'guest_feature_unavailable'],
-    payload_too_large: ALONE,
+    payload_too_large: NO_REASON,
   },
 })
 
@@ -139,7 +139,7 @@ export const execSignal = cellRoute({
   params: ExecParams,
   body: ExecSignal,
   answers: { 200: { schema: ExecSession, description: 'The command' } },
-  errors: { ...UNKNOWN_SESSION, validation_failed: ALONE, conflict: ['session_ended', 'operation_interrupted'] },
+  errors: { ...UNKNOWN_SESSION, validation_failed: NO_REASON, conflict: ['session_ended', 'operation_interrupted'] },
 })
 
 export const execCancel = cellRoute({

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { toolToken } from '../../access.ts'
 import { LIMITS } from '../../limits.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { Execution, ExecutionId } from '../../schemas/cell/execution.ts'
 import { ExecutionList, RunListQuery } from '../../schemas/cell/lists.ts'
@@ -19,7 +19,7 @@ export const executionsGet = cellRoute({
     200: { schema: Execution, description: 'It has ended' },
     202: { schema: Execution, description: 'It is queued or running' },
   },
-  errors: { not_found: ALONE },
+  errors: { not_found: NO_REASON },
 })
 
 export const executionsList = cellRoute({

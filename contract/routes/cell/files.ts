@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import {
   FileInfo,
@@ -64,7 +64,7 @@ export const filesRead = cellRoute({
   errors: {
     ...READS_REVISIONS,
     conflict: ['not_permitted', 'not_a_file', 'not_a_directory'],
-    range_not_satisfiable: ALONE,
+    range_not_satisfiable: NO_REASON,
   },
 })
 
@@ -238,7 +238,7 @@ export const filesPatch = cellRoute({
       'operation_id_reused',
       'operation_interrupted',
     ],
-    payload_too_large: ALONE,
+    payload_too_large: NO_REASON,
     rate_limited: ['disk_full'],
   },
 })

@@ -1,4 +1,4 @@
-import { ALONE, type CellCode } from '../../errors.ts'
+import { NO_REASON, type CellCode } from '../../errors.ts'
 import type { CellRoute, RouteErrors } from '../../route.ts'
 import { isReadOnly, serves } from '../../route.ts'
 import { toolOf } from '../../access.ts'
@@ -11,12 +11,12 @@ import { toolOf } from '../../access.ts'
 /** Authentication and target workspace: every route. */
 const CALLER = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
-  forbidden: ALONE,
-  not_found: ALONE,
+  forbidden: NO_REASON,
+  not_found: NO_REASON,
   conflict: ['stale_endpoint'],
-  stale_epoch: ALONE,
-  rate_limited: ALONE,
-  dependency_unavailable: ALONE,
+  stale_epoch: NO_REASON,
+  rate_limited: NO_REASON,
+  dependency_unavailable: NO_REASON,
   service_unavailable: [null, 'draining'],
 } as const satisfies RouteErrors<CellCode>
 
@@ -24,7 +24,7 @@ const CALLER = {
 const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies RouteErrors<CellCode>
 
 /** The present state of the workspace: every route that serves processful workspaces. */
-const SITUATION = { workspace_busy: ALONE, workspace_not_running: ALONE } as const satisfies RouteErrors<CellCode>
+const SITUATION = { workspace_busy: NO_REASON, workspace_not_running: NO_REASON } as const satisfies RouteErrors<CellCode>
 
 /** The machine is parked and cannot be woken. */
 const WAKING = {
@@ -33,7 +33,7 @@ const WAKING = {
 } as const satisfies RouteErrors<CellCode>
 
 /** The machine itself may time out, or refuse without a known reason: its kernel forbids the call. */
-const MACHINE = { conflict: ALONE, rate_limited: ['resource_limit'], timeout: ALONE } as const satisfies RouteErrors<CellCode>
+const MACHINE = { conflict: NO_REASON, rate_limited: ['resource_limit'], timeout: NO_REASON } as const satisfies RouteErrors<CellCode>
 
 /** The disk of a sleeping machine is read instead. */
 const DISK = {
@@ -48,7 +48,7 @@ const TREE_CHANGES = { workspace_busy: ['execution_in_progress'] } as const sati
  * Returns the layers of a route. Only processful workspaces have a state, a machine and a disk. A route for file-first workspaces alone
  * gets caller, mode and tree.
  */
-export function gateErrors(route: CellRoute): RouteErrors<CellCode>[] {
+export function admissionErrors(route: CellRoute): RouteErrors<CellCode>[] {
   if (toolOf(route) === null) return []
   const tree = serves(route, 'file_first') && !isReadOnly(route) && (route.tree === true || route.modes !== undefined) ? [TREE_CHANGES] : []
   if (!serves(route, 'processful')) return [CALLER, OTHER_MODE, ...tree]

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { ProcessList, ProcessListQuery, ProcessParams, ProcessSignal } from '../../schemas/cell/process.ts'
 import { Uuid } from '../../schemas/common.ts'
@@ -32,7 +32,7 @@ export const processSignal = cellRoute({
   answers: { 204: { description: 'Sent' } },
   errors: {
     not_found: ['process_not_found'],
-    validation_failed: ALONE,
+    validation_failed: NO_REASON,
     conflict: ['guest_feature_unavailable', 'operation_interrupted'],
   },
 })

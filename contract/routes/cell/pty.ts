@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { ExecParams, Offset } from '../../schemas/cell/session.ts'
 import { RunListQuery, TerminalList } from '../../schemas/cell/lists.ts'
@@ -37,7 +37,7 @@ export const ptyOpen = cellRoute({
   errors: {
     forbidden: ['secret_not_available'],
     conflict: [...CHANGE_CONFLICTS, 'operation_id_reused'],
-    payload_too_large: ALONE,
+    payload_too_large: NO_REASON,
     validation_failed: ['invalid_cwd', 'reserved_prefix', 'env_collision'],
     rate_limited: ['disk_full', 'too_many_sessions'],
   },
@@ -94,7 +94,7 @@ export const ptyResize = cellRoute({
   params: ExecParams,
   body: TerminalSize,
   answers: { 200: { schema: TerminalSession, description: 'The terminal' } },
-  errors: { ...ERRORS, conflict: [...CHANGE_CONFLICTS, 'session_ended'], validation_failed: ALONE },
+  errors: { ...ERRORS, conflict: [...CHANGE_CONFLICTS, 'session_ended'], validation_failed: NO_REASON },
 })
 
 export const ptyInput = cellRoute({
@@ -111,8 +111,8 @@ export const ptyInput = cellRoute({
   errors: {
     ...ERRORS,
     conflict: [...CHANGE_CONFLICTS, 'session_ended'],
-    validation_failed: ALONE,
-    payload_too_large: ALONE,
+    validation_failed: NO_REASON,
+    payload_too_large: NO_REASON,
     rate_limited: ['terminal_full'],
   },
 })
@@ -133,8 +133,8 @@ export const ptyAttach = cellRoute({
   errors: {
     ...ERRORS,
     conflict: ['guest_feature_unavailable', 'output_expired'],
-    validation_failed: ALONE,
-    payload_too_large: ALONE,
+    validation_failed: NO_REASON,
+    payload_too_large: NO_REASON,
     service_unavailable: ['draining', 'too_many_streams'],
   },
 })

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { toolToken } from '../../access.ts'
-import { ALONE } from '../../errors.ts'
+import { NO_REASON } from '../../errors.ts'
 import { cellRoute } from '../../route.ts'
 import { Changes } from '../../schemas/cell/change.ts'
 import { TreeDiffQuery, TreeRestore, TreeRestored, TreeRevisions, TreeRevisionsQuery } from '../../schemas/cell/tree.ts'
@@ -50,5 +50,5 @@ export const treeRestore = cellRoute({
   headers: IfTreeRevision,
   body: TreeRestore,
   answers: { 200: { schema: TreeRestored, headers: headers('The revision that it made'), description: 'Restored' } },
-  errors: { conflict: ['tree_revision_mismatch'], rate_limited: ['disk_full'], not_found: ALONE },
+  errors: { conflict: ['tree_revision_mismatch'], rate_limited: ['disk_full'], not_found: NO_REASON },
 })

@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
-import { strict, Word } from '../common.ts'
+import { strict, Enum } from '../common.ts'
 import { LIMITS } from '../../limits.ts'
 import { ExecStdin, Offset, OutputEvent, SHORT_SIGNALS, SIGNALS } from './session.ts'
 import { Bytes } from './terminal.ts'
 
 /** Client messages on an attached command, by `type`. */
 export const COMMAND_MESSAGES = {
-  signal: Type.Object({ type: Type.Literal('signal'), signal: Word([...SIGNALS, ...SHORT_SIGNALS]) }, strict),
+  signal: Type.Object({ type: Type.Literal('signal'), signal: Enum([...SIGNALS, ...SHORT_SIGNALS]) }, strict),
   cancel: Type.Object({ type: Type.Literal('cancel') }, strict),
   stdin: Type.Object(
     { type: Type.Literal('stdin'), offset: Offset, data: Bytes(LIMITS.terminal.input_bytes_max, 0), close: Type.Optional(Type.Boolean()) },

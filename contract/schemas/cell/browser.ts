@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { strict, Word } from '../common.ts'
+import { strict, Enum } from '../common.ts'
 
 export const BROWSER_WAITS = ['load', 'domcontentloaded', 'networkidle'] as const
 export const CONTENT_FORMATS = ['html', 'text'] as const
@@ -12,7 +12,7 @@ const visit = {
   viewport: Type.Optional(
     Type.Object({ width: side(), height: side() }, { ...strict, description: 'In CSS pixels; 1280 by 720 when absent' }),
   ),
-  wait_until: Type.Optional({ ...Word(BROWSER_WAITS), default: 'load' }),
+  wait_until: Type.Optional({ ...Enum(BROWSER_WAITS), default: 'load' }),
   wait_ms: Type.Optional(
     Type.Integer({ minimum: 0, maximum: LIMITS.browser.wait_ms_max, default: 0, description: 'Waited for after wait_until' }),
   ),
@@ -27,5 +27,5 @@ export const BrowserScreenshot = Type.Object(
 )
 export type BrowserScreenshot = Static<typeof BrowserScreenshot>
 
-export const BrowserContent = Type.Object({ ...visit, format: Type.Optional({ ...Word(CONTENT_FORMATS), default: 'html' }) }, strict)
+export const BrowserContent = Type.Object({ ...visit, format: Type.Optional({ ...Enum(CONTENT_FORMATS), default: 'html' }) }, strict)
 export type BrowserContent = Static<typeof BrowserContent>

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, Text, Word } from '../common.ts'
+import { Nullable, Text, Enum } from '../common.ts'
 import { FILE_TYPES, Sha256 } from './file.ts'
 
 /**
@@ -43,8 +43,8 @@ export const ChangesQuery = Type.Object({
 export const Change = Type.Object(
   {
     path: Type.String(),
-    change: Word(CHANGE_KINDS),
-    type: Word(FILE_TYPES, { description: 'Of what is there; of what was there when deleted' }),
+    change: Enum(CHANGE_KINDS),
+    type: Enum(FILE_TYPES, { description: 'Of what is there; of what was there when deleted' }),
     size: Count,
     mode: Type.String({ pattern: '^[0-7]{4,5}$', description: 'Octal' }),
     sha256: Type.Optional(Sha256),

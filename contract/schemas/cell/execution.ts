@@ -1,9 +1,9 @@
 import { Type, type Static } from 'typebox'
 import { EXECUTION_REASONS } from '../../errors.ts'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, Word } from '../common.ts'
+import { Nullable, Enum } from '../common.ts'
 import { FILE_CHANGES } from './change.ts'
-import { Ending } from './session.ts'
+import { EndFields } from './session.ts'
 
 const { id_characters_min: shortest, id_characters_max: longest, changed_max } = LIMITS.execution
 
@@ -19,8 +19,8 @@ const Milliseconds = (description: string) => Type.Integer({ minimum: 0, descrip
 /** A path that a command changed, compared with its base revision. */
 export const Changed = Type.Object({
   path: Type.String(),
-  change: Word(FILE_CHANGES),
-  type: Word(['file', 'directory', 'symlink']),
+  change: Enum(FILE_CHANGES),
+  type: Enum(['file', 'directory', 'symlink']),
 })
 export type Changed = Static<typeof Changed>
 
@@ -38,7 +38,7 @@ export const ExecutionError = Type.Object({
   code: Type.String(),
   message: Type.String(),
   retryable: Type.Boolean({ description: 'Whether the same command may succeed under another execution_id' }),
-  details: Type.Object({ reason: Word(Object.keys(EXECUTION_REASONS) as (keyof typeof EXECUTION_REASONS)[]) }),
+  details: Type.Object({ reason: Enum(Object.keys(EXECUTION_REASONS) as (keyof typeof EXECUTION_REASONS)[]) }),
 })
 export type ExecutionError = Static<typeof ExecutionError>
 
@@ -46,12 +46,12 @@ export type ExecutionError = Static<typeof ExecutionError>
 export const Execution = Type.Object(
   {
     execution_id: ExecutionId,
-    state: Word(EXECUTION_STATES),
+    state: Enum(EXECUTION_STATES),
     base_revision: Type.Integer({ minimum: 0, description: 'That it runs on' }),
     tree_revision: Nullable(Type.Integer({ minimum: 0, description: 'After it; null unless it succeeded' })),
-    exit_code: Ending.exit_code,
-    term_signal: Ending.term_signal,
-    timed_out: Ending.timed_out,
+    exit_code: EndFields.exit_code,
+    term_signal: EndFields.term_signal,
+    timed_out: EndFields.timed_out,
     stdout: Type.String({ contentEncoding: 'base64', description: 'From its beginning, up to the limit' }),
     stderr: Type.String({ contentEncoding: 'base64', description: 'From its beginning, up to the limit' }),
     stdout_truncated: Type.Boolean(),

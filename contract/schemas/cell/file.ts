@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, strict, Word } from '../common.ts'
+import { Nullable, strict, Enum } from '../common.ts'
 
 export const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
@@ -14,7 +14,7 @@ export const FileInfo = Type.Object(
   {
     path: Type.String({ description: NAME }),
     name: Type.String({ description: NAME }),
-    type: Word(FILE_TYPES),
+    type: Enum(FILE_TYPES),
     size: Count,
     mode: Type.String({ pattern: '^[0-7]{4,5}$', description: 'Octal' }),
     modified_at: Type.String({ format: 'date-time' }),

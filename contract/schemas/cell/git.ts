@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, strict, Word } from '../common.ts'
+import { Nullable, strict, Enum } from '../common.ts'
 
 const path = Type.String({ description: `Absolute, ${LIMITS.file.path_bytes_max} bytes at most` })
 
@@ -47,8 +47,8 @@ export const GIT_FILE_STATES = [
 export const GitFile = Type.Object(
   {
     path: Type.String({ description: 'Below root; what is not UTF-8 is U+FFFD' }),
-    index: Word(GIT_FILE_STATES),
-    worktree: Word(GIT_FILE_STATES),
+    index: Enum(GIT_FILE_STATES),
+    worktree: Enum(GIT_FILE_STATES),
     renamed_from: Nullable(Type.String({ description: 'Or copied from' })),
     conflicted: Type.Boolean(),
   },

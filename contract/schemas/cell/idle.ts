@@ -1,19 +1,19 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, strict, Timestamp, Uuid, Word } from '../common.ts'
+import { Nullable, strict, Timestamp, Uuid, Enum } from '../common.ts'
 import { Idle, IDLE_ENDS, RecentActivity, SuspendRequest } from '../workspaces.ts'
 
 export const Keepalive = Type.Object({ seconds: Type.Integer({ minimum: 0, maximum: LIMITS.idle.keepalive_seconds_max }) }, strict)
 
 export const KeepaliveAnswer = Type.Object({ keepalive_until: Timestamp() }, { title: 'KeepaliveAnswer' })
 
-export const WakeHint = Type.Object({ residency: Word(['resident', 'frozen', 'hibernated', 'restoring']) }, { title: 'WakeHint' })
+export const WakeHint = Type.Object({ residency: Enum(['resident', 'frozen', 'hibernated', 'restoring']) }, { title: 'WakeHint' })
 
 export const AWAKE_KINDS = ['call', 'stream', 'command', 'keepalive', 'operation'] as const
 
 /** An activity that blocks idle suspend (Cell, "Workspace as seen by tool calls"). */
 export const Awake = Type.Object({
-  kind: Word(AWAKE_KINDS, { description: 'call: a tool call in progress; stream: one that is attached; command: started through exec' }),
+  kind: Enum(AWAKE_KINDS, { description: 'call: a tool call in progress; stream: one that is attached; command: started through exec' }),
   since: Nullable(Timestamp()),
   until: Nullable(Timestamp('null: until it ends')),
   session_id: Nullable(Type.String({ description: 'stream, command: of which session' })),
@@ -26,9 +26,9 @@ export const RESIDENCY_REASONS = ['operation', 'use', 'keepalive', 'wake_hint', 
 /** State of the machine, running or parked, and why it is not parked (Cell, "Parking"). */
 export const Residency = Type.Object(
   {
-    state: Nullable(Word(['resident', 'frozen', 'hibernated', 'restoring'], { description: 'null: it does not run' })),
+    state: Nullable(Enum(['resident', 'frozen', 'hibernated', 'restoring'], { description: 'null: it does not run' })),
     reason: Nullable(
-      Word(RESIDENCY_REASONS, {
+      Enum(RESIDENCY_REASONS, {
         description:
           'Why it is resident, the first that applies. operation: one has it in hand; use: a call in progress, an attached stream; wake_hint: a call was announced; command: one that was started through exec runs; busy: its processes used processor or network after the last use, or nobody has looked yet; recent: it was used too short a time ago; never_parked: nothing is parked here',
       }),
@@ -36,7 +36,7 @@ export const Residency = Type.Object(
     park_after_seconds: Nullable(
       Type.Number({ description: 'Unused, and without use of processor or network, it is parked after so long; null: never' }),
     ),
-    park_after_by: Word(['workspace', 'template', 'cell'], {
+    park_after_by: Enum(['workspace', 'template', 'cell'], {
       description: 'Who says so: the background_seconds of the workspace, those of its template, or the cell',
     }),
     park_at: Nullable(Timestamp('When it is parked at the earliest, if it stays unused and quiet; null while something else keeps it')),
@@ -58,7 +58,7 @@ export const IdleRecord = Type.Object(
     suspend_at: Nullable(
       Timestamp("The earlier of the policy's time and the request's, if what keeps it awake ended by now or by its time"),
     ),
-    suspend_by: Nullable(Word(IDLE_ENDS, { description: 'Whose time that is' })),
+    suspend_by: Nullable(Enum(IDLE_ENDS, { description: 'Whose time that is' })),
     residency: Residency,
     failed_suspends: Idle.properties.failed_suspends,
   },

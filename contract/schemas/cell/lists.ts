@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { List, Nullable, PageQuery, Word } from '../common.ts'
+import { List, Nullable, PageQuery, Enum } from '../common.ts'
 import { Execution } from './execution.ts'
 import { ExecSession } from './session.ts'
 import { TerminalSession } from './terminal.ts'
@@ -8,7 +8,7 @@ import { TerminalSession } from './terminal.ts'
 export const RUN_STATES = ['running', 'ended'] as const
 
 export const RunListQuery = Type.Object({
-  state: Type.Optional(Word(RUN_STATES, { description: '`running`: those that have not ended; `ended`: all others; absent: both' })),
+  state: Type.Optional(Enum(RUN_STATES, { description: '`running`: those that have not ended; `ended`: all others; absent: both' })),
   ...PageQuery,
 })
 

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, strict, Uuid, Word } from '../common.ts'
+import { Nullable, strict, Uuid, Enum } from '../common.ts'
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
@@ -17,7 +17,7 @@ export const Process = Type.Object(
       description: `argv, of which the first ${LIMITS.process.command_bytes_max} bytes are told; what is not UTF-8 is U+FFFD; empty for a zombie`,
     }),
     command_truncated: Type.Boolean(),
-    state: Word(PROCESS_STATES),
+    state: Enum(PROCESS_STATES),
     threads: Count,
     cpu_ms: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'User and system time together' }),
     memory_bytes: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Resident' }),

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, strict, Word } from '../common.ts'
+import { Nullable, strict, Enum } from '../common.ts'
 
 const Globs = Type.Array(Type.String(), {
   maxItems: LIMITS.search.globs_max,
@@ -68,7 +68,7 @@ export const SearchResult = Type.Object(
     matches: Type.Array(SearchMatch, { maxItems: LIMITS.search.matches_max, description: 'By path and line; one a line' }),
     truncated: Type.Boolean(),
     stop_reason: Nullable(
-      Word(STOP_REASONS, {
+      Enum(STOP_REASONS, {
         description: `null: everything was searched. ${STOP_REASONS.map((reason) => `${reason}: ${SEARCH_STOP_REASONS[reason]}`).join('; ')}`,
       }),
     ),

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
-import { Nullable, strict, Uuid, Word } from '../common.ts'
+import { Nullable, strict, Uuid, Enum } from '../common.ts'
 
 /** Id of a command, chosen by the caller or generated. */
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
@@ -28,7 +28,7 @@ export const ExecStart = Type.Object(
     env: Type.Optional(Env),
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
     stdin: Type.Optional(Type.String({ description: '1 MiB at most; then closed' })),
-    stdin_encoding: Type.Optional(Word(['utf8', 'base64'])),
+    stdin_encoding: Type.Optional(Enum(['utf8', 'base64'])),
     stdin_open: Type.Optional(
       Type.Boolean({ description: 'It is not closed after `stdin`: more may be sent, until it is closed or the command ends' }),
     ),
@@ -52,13 +52,13 @@ export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] a
 export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
 
 /** End or present state of a command: the part of the record that the `exit` event repeats. */
-export const Ending = {
-  state: Word(SESSION_STATES),
+export const EndFields = {
+  state: Enum(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
   term_signal: Nullable(Type.String({ pattern: '^SIG[A-Z0-9+-]{1,12}$' })),
   timed_out: Type.Boolean(),
   reason: Type.Optional(
-    Word(EXIT_REASONS, {
+    Enum(EXIT_REASONS, {
       description:
         'It failed, and a process of it had been ended: the workspace was about to be out of memory, or had more processes than it may',
     }),
@@ -105,7 +105,7 @@ export const ExecSession = Type.Object(
     cwd: Type.String(),
     user: Type.String(),
     pid: Nullable(Type.Integer({ minimum: 1 })),
-    ...Ending,
+    ...EndFields,
     stdout_available_from: AvailableFrom,
     stderr_available_from: AvailableFrom,
     stdin: Type.Optional(ExecStdin),
@@ -125,7 +125,7 @@ export const ExecOutputQuery = Type.Object({
 })
 
 /** Events of every stream. */
-export const SIGNS_OF_LIFE = [
+export const COMMON_STREAM_EVENTS = [
   Type.Object({ type: Type.Literal('heartbeat') }),
   Type.Object({
     type: Type.Literal('error'),
@@ -144,12 +144,12 @@ export const SIGNS_OF_LIFE = [
 export const OutputEvent = Type.Union([
   Type.Object({
     type: Type.Literal('output'),
-    stream: Word(['stdout', 'stderr']),
+    stream: Enum(['stdout', 'stderr']),
     offset: Offset,
     data: Type.String({ contentEncoding: 'base64' }),
   }),
-  Type.Object({ type: Type.Literal('exit'), ...Ending }),
-  ...SIGNS_OF_LIFE,
+  Type.Object({ type: Type.Literal('exit'), ...EndFields }),
+  ...COMMON_STREAM_EVENTS,
 ])
 export type OutputEvent = Static<typeof OutputEvent>
 

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, strict } from '../common.ts'
-import { Ending, Env, Offset, SessionId, SIGNS_OF_LIFE } from './session.ts'
+import { EndFields, Env, Offset, SessionId, COMMON_STREAM_EVENTS } from './session.ts'
 
 const Size = Type.Integer({ minimum: 1, maximum: LIMITS.terminal.size_max })
 
@@ -39,7 +39,7 @@ const Typed = Bytes(LIMITS.terminal.input_bytes_max, 1)
 
 export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'TerminalInput' })
 
-const { state, exit_code, term_signal, started_at, ended_at, error } = Ending
+const { state, exit_code, term_signal, started_at, ended_at, error } = EndFields
 
 /** End or present state of a terminal: the part of the record that the `exit` event repeats. */
 export const TerminalEnding = { state, exit_code, term_signal, started_at, ended_at, error, output_bytes: Offset }
@@ -64,7 +64,7 @@ export type TerminalSession = Static<typeof TerminalSession>
 export const TerminalEvent = Type.Union([
   Type.Object({ type: Type.Literal('output'), offset: Offset, data: Type.String({ contentEncoding: 'base64' }) }),
   Type.Object({ type: Type.Literal('exit'), ...TerminalEnding }),
-  ...SIGNS_OF_LIFE,
+  ...COMMON_STREAM_EVENTS,
 ])
 export type TerminalEvent = Static<typeof TerminalEvent>
 

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
-import { Word } from '../common.ts'
+import { Enum } from '../common.ts'
 import { FileListQuery } from './file.ts'
-import { SIGNS_OF_LIFE } from './session.ts'
+import { COMMON_STREAM_EVENTS } from './session.ts'
 
 const { path } = FileListQuery.properties
 const WATCH_ID = '^[A-Za-z0-9]{1,64}$'
@@ -31,22 +31,22 @@ export const WatchChange = Type.Object({
   type: Type.Literal('change'),
   offset,
   path: Type.String({ description: 'Bytes that are not UTF-8 are shown escaped (`\\xff`)' }),
-  change: Word(WATCHED_CHANGES),
+  change: Enum(WATCHED_CHANGES),
   is_directory: Type.Boolean(),
 })
 export const WatchOverflow = Type.Object({
   type: Type.Literal('overflow'),
   offset,
-  why: Word(['events', 'directories'], {
+  why: Enum(['events', 'directories'], {
     description: 'events: some were lost, look at the whole directory again; directories: there are more than are watched, once a watch',
   }),
 })
 export const WatchEnd = Type.Object({
   type: Type.Literal('end'),
   offset,
-  why: Word(['deleted', 'moved'], { description: 'What became of the directory' }),
+  why: Enum(['deleted', 'moved'], { description: 'What became of the directory' }),
 })
 
-export const WatchEvent = Type.Union([WatchStart, WatchChange, WatchOverflow, WatchEnd, ...SIGNS_OF_LIFE])
+export const WatchEvent = Type.Union([WatchStart, WatchChange, WatchOverflow, WatchEnd, ...COMMON_STREAM_EVENTS])
 export type WatchEvent = Static<typeof WatchEvent>
 export type WatchAsked = Static<typeof WatchQuery>

@@ -1,7 +1,7 @@
 import { DeadlineError, OperationError, type BerthError } from './errors.ts'
 import { pause, waitBefore, type Deadline } from './retry.ts'
 import type { Operation, Principal } from './schemas.ts'
-import { type CallOptions, type Contact, deadlineFor, type Fetch, type Read, readJson, type Request, send } from './transport.ts'
+import { type CallOptions, type ConnectionState, deadlineFor, type Fetch, type Read, readJson, type Request, send } from './transport.ts'
 import { capacityNotice, type Notices } from './waiting.ts'
 
 /** Default wait for an operation. */
@@ -13,7 +13,7 @@ export interface App {
   readonly url: string
   readonly fetch: Fetch
   /** Shared by the tools of all workspaces, which the same service answers. */
-  readonly contact: Contact
+  readonly contact: ConnectionState
   call<T>(request: Request, options?: CallOptions): Promise<T>
   send<T>(request: Request, deadline: Deadline, read: Read<T>): Promise<T>
   /** Waits until the operation has completed, with any result. */
@@ -40,7 +40,7 @@ export interface AppOptions {
 
 export function createApp({ url, apiKey, fetch, project, organization, onAnswer, notices }: AppOptions): App {
   let who: Promise<Principal> | undefined
-  const contact: Contact = { is_made: false, notices }
+  const contact: ConnectionState = { is_made: false, notices }
   const target = () => ({ url, token: apiKey })
   const app: App = {
     url,

@@ -1,7 +1,7 @@
 import { type App, createApp, OPERATION_MS } from './app.ts'
 import { withCaps } from './caps.ts'
 import { BerthError, DeadlineError } from './errors.ts'
-import type { Manner } from './gateway.ts'
+import type { ReopenOptions } from './gateway.ts'
 import { type List, listOf } from './list.ts'
 import { egressOf, keysOf, membersOf, organizationsOf, projectsOf, secretsOf, usageOf, volumesOf, type WorkspaceQuery } from './nouns.ts'
 import type { Deadline } from './retry.ts'
@@ -106,7 +106,7 @@ export class Berth {
     const request: OpenRequest = { key, template: 'base', ...asked, ...(project_id === undefined ? {} : { project_id }) }
     const { workspace, tool_token, ignored = [] } = await this.#opened(request, deadline)
     const unheeded = ignored.filter((name) => name !== 'template' || given.template !== undefined)
-    if (unheeded.length > 0) this.#tell?.(unheededNotice(key, unheeded, workspace))
+    if (unheeded.length > 0) this.#tell?.(ignoredOptionsNotice(key, unheeded, workspace))
     return this.#workspace(workspace, { open: request, agent_label: asked.agent_label, tools: asked.tools, wake }, tool_token)
   }
 
@@ -169,7 +169,7 @@ export class Berth {
       // A short wait: the operation of a longer open tells what it waits for.
       const request = { method: 'POST', path: '/v1/workspaces/open', json, headers: PREFER_SHORT_WAIT, key: true }
       const answer = await this.#app.send(request, deadline, readJson<OpenResponse>).catch((error: unknown) => {
-        throw openAgain(error, json.key)
+        throw withReopenHint(error, json.key)
       })
       if (answer.operation === null || answer.operation.state === 'succeeded') {
         if (answer.tool_token !== null || answer.workspace.ready) return answer
@@ -179,13 +179,13 @@ export class Berth {
     }
   }
 
-  #workspace(view: View, manner: Manner, token: OpenResponse['tool_token']): Workspace {
+  #workspace(view: View, manner: ReopenOptions, token: OpenResponse['tool_token']): Workspace {
     return new Workspace(this.#app, this.#socket, view, manner, token)
   }
 }
 
 /** Replaces a deadline error: the open may have started without an answer, and the key finds it. */
-function openAgain(error: unknown, key: string): unknown {
+function withReopenHint(error: unknown, key: string): unknown {
   if (!(error instanceof DeadlineError) || error.operationId !== null) return error
   return new DeadlineError(`The time for this call is over; the open of ${key} may go on: open the same key again`, { cause: error })
 }
@@ -209,7 +209,7 @@ function warn(text: string): void {
   console?.warn(`berth: ${text}`)
 }
 
-function unheededNotice(key: string, unheeded: readonly string[], { ceilings }: View): string {
+function ignoredOptionsNotice(key: string, unheeded: readonly string[], { ceilings }: View): string {
   const { cpu_millis, memory_mib, disk_gib } = ceilings
   const sizes = unheeded.includes('caps') ? ` (it has cpu_millis ${cpu_millis}, memory_mib ${memory_mib}, disk_gib ${disk_gib})` : ''
   return `${key} does not have what this open asks for: ${unheeded.join(', ')}${sizes}`

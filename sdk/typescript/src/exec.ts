@@ -168,7 +168,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
             this.#ending = event
             return
           }
-          const chunk = event.type === 'output' ? takenFrom(event, next, decoders) : null
+          const chunk = event.type === 'output' ? newBytesOf(event, next, decoders) : null
           if (chunk === null) continue
           attempt = 0
           yield chunk
@@ -176,9 +176,9 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
         if (!follow) return
         throw new ConnectionError('The stream broke off')
       } catch (error) {
-        if (!(error instanceof BerthError) || deadline.signal.aborted) throw named(error, this.id)
+        if (!(error instanceof BerthError) || deadline.signal.aborted) throw withSessionId(error, this.id)
         await this.#putRight(error, attempt, deadline).catch((thrown: unknown) => {
-          throw named(thrown, this.id)
+          throw withSessionId(thrown, this.id)
         })
       }
     }
@@ -222,7 +222,7 @@ export class Command implements AsyncDisposable, AsyncIterable<OutputChunk> {
 }
 
 /** Returns the new bytes of an event; null: all were seen before. */
-function takenFrom(
+function newBytesOf(
   { stream, offset, data }: Extract<StreamEvent, { type: 'output' }>,
   next: Record<'stdout' | 'stderr', number>,
   decoders: Readonly<Record<'stdout' | 'stderr', { decode(bytes: Uint8Array, options: { stream: boolean }): string }>>,
@@ -242,7 +242,7 @@ export async function startCommand(gateway: Gateway, command: CommandLine, optio
   const json = { ...requestOf(command, options), session_id }
   const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const }
   const record = await gateway.call<ExecSession>(request, { signal, waitMs }).catch((error: unknown) => {
-    throw named(error, session_id)
+    throw withSessionId(error, session_id)
   })
   // If the command already ran, another program may have written to its stdin.
   const stdin_bytes = Math.max(bytesOf(options.stdin).length, record.stdin?.offset ?? 0)
@@ -297,7 +297,7 @@ async function runExecution(gateway: Gateway, command: CommandLine, options: Exe
   const request = { method: 'POST', path: '/exec', json, repeats: 'keyed' as const, attempt_ms: FOREVER_MS }
   const deadline = deadlineOf(signal, waitMs ?? FOREVER_MS)
   const execution = await gateway.send(request, deadline, readJson<Execution>).catch((error: unknown) => {
-    throw named(error, execution_id, 'execution')
+    throw withSessionId(error, execution_id, 'execution')
   })
   const [stdout, stderr] = [fromBase64(execution.stdout), fromBase64(execution.stderr)]
   const { state, exit_code, term_signal, timed_out, error } = execution
@@ -328,7 +328,7 @@ function checked(result: CommandResult, check: boolean | undefined): CommandResu
 }
 
 /** Adds the id to a deadline error: the command continues, and the caller can find it again. */
-export function named(error: unknown, session_id: string, noun: 'command' | 'execution' | 'terminal' = 'command'): unknown {
+export function withSessionId(error: unknown, session_id: string, noun: 'command' | 'execution' | 'terminal' = 'command'): unknown {
   if (!(error instanceof DeadlineError) || error.sessionId !== null) return error
   const message = `The time for this call is over; command ${session_id} may still run: ws.${noun}("${session_id}") finds it again`
   const { operationId } = error

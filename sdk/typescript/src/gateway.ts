@@ -26,7 +26,7 @@ export interface Gateway {
 }
 
 /** Options of the open, reused when the workspace is opened again. */
-export interface Manner {
+export interface ReopenOptions {
   open?: OpenRequest | undefined
   agent_label?: string | undefined
   tools?: OpenRequest['tools'] | undefined
@@ -34,13 +34,13 @@ export interface Manner {
   wake: boolean
 }
 
-interface Pass extends Target {
+interface GatewayToken extends Target {
   good_until: number
 }
 
-export function createGateway(app: App, view: Workspace, manner: Manner, first: ToolToken | null): Gateway {
+export function createGateway(app: App, view: Workspace, manner: ReopenOptions, first: ToolToken | null): Gateway {
   const { id } = view
-  let pass: Pass | undefined = first ? passOf(first) : undefined
+  let pass: GatewayToken | undefined = first ? passOf(first) : undefined
   const { agent_label, tools } = manner
   const grant = { ...(agent_label === undefined ? {} : { agent_label }), ...(tools === undefined ? {} : { tools }) }
   const renew = async () => {
@@ -108,7 +108,7 @@ export function createGateway(app: App, view: Workspace, manner: Manner, first: 
 }
 
 /** Requests that the workspace runs. A failed workspace cannot be resumed: it is opened again with the original request. */
-async function started(app: App, id: string, grant: object, { open }: Manner, deadline: Deadline): Promise<OpenResponse> {
+async function started(app: App, id: string, grant: object, { open }: ReopenOptions, deadline: Deadline): Promise<OpenResponse> {
   const common = { method: 'POST', headers: PREFER_WAIT, key: true }
   try {
     return await app.send({ ...common, path: `/v1/workspaces/${id}/resume`, json: grant }, deadline, readJson<OpenResponse>)
@@ -118,7 +118,7 @@ async function started(app: App, id: string, grant: object, { open }: Manner, de
   }
 }
 
-function passOf({ token, cell_endpoint, issued_at, expires_at }: ToolToken): Pass {
+function passOf({ token, cell_endpoint, issued_at, expires_at }: ToolToken): GatewayToken {
   // Uses only the difference of the server's times: the local clock may differ.
   const lives_ms = Date.parse(expires_at) - Date.parse(issued_at)
   return { url: cell_endpoint, token, good_until: performance.now() + Math.max(lives_ms - EARLY_MS, lives_ms / 2) }

@@ -1,6 +1,6 @@
 import { type Bytes, fromBase64, toBase64, utf8 } from './bytes.ts'
 import { BerthError, ConnectionError, errorOf, type Refusal } from './errors.ts'
-import { named } from './exec.ts'
+import { withSessionId } from './exec.ts'
 import type { Gateway } from './gateway.ts'
 import { guestPath } from './guest-path.ts'
 import { type Deadline, FOREVER_MS, IMMEDIATE_REPEATS_MAX, mayRepeat, pause, waitBefore } from './retry.ts'
@@ -192,7 +192,7 @@ export async function openTerminal(gateway: Gateway, socket: typeof WebSocket | 
   const session_id = asked.session_id ?? `sdk-${crypto.randomUUID()}`
   const request = { method: 'POST', path: '/pty', json: { ...asked, session_id }, repeats: 'keyed' as const }
   const { state, error } = await gateway.call<TerminalSession>(request, { signal, waitMs }).catch((thrown: unknown) => {
-    throw named(thrown, session_id, 'terminal')
+    throw withSessionId(thrown, session_id, 'terminal')
   })
   if (state === 'failed_to_start')
     throw new BerthError({

@@ -105,7 +105,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
           at = next_offset
         }
       } catch (error) {
-        throw goesOn(error, build_id)
+        throw withBuildId(error, build_id)
       }
     },
     /** Returns when the build has ended, with any result. */
@@ -119,7 +119,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
           await pause(waitBefore(attempt, null), deadline)
         }
       } catch (error) {
-        throw goesOn(error, build_id)
+        throw withBuildId(error, build_id)
       }
     },
     /** Cancels a build, which then makes no version. */
@@ -132,7 +132,7 @@ export function templatesOf(app: App, find: (workspace_id: string, options?: Cal
 }
 
 /** Adds the build's id to a deadline error, since the build continues. */
-function goesOn(error: unknown, build_id: string): unknown {
+function withBuildId(error: unknown, build_id: string): unknown {
   if (!(error instanceof DeadlineError)) return error
   const message = `The time for this call is over; build ${build_id} goes on: templates.waitForBuild waits for it`
   return new DeadlineError(message, { build_id, cause: error })

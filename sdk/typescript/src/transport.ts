@@ -41,7 +41,7 @@ export type Repair = (error: BerthError, deadline: Deadline) => Promise<boolean>
 export type Read<T> = (response: Response) => Promise<T> | T
 
 /** State of the connection to the service. */
-export interface Contact {
+export interface ConnectionState {
   /** True if the service has answered this client before. If so, a lost connection is likely a restart, worth a long wait. */
   is_made: boolean
   readonly notices: Notices
@@ -53,7 +53,7 @@ export interface Sending<T> {
   deadline: Deadline
   read: Read<T>
   repair?: Repair
-  contact: Contact
+  contact: ConnectionState
 }
 
 export type Fetch = typeof globalThis.fetch
@@ -97,7 +97,13 @@ export async function send<T>(fetch: Fetch, { request: asked, target, deadline, 
   }
 }
 
-async function once(fetch: Fetch, request: Request, { url, token }: Target, deadline: Deadline, contact: Contact): Promise<Response> {
+async function once(
+  fetch: Fetch,
+  request: Request,
+  { url, token }: Target,
+  deadline: Deadline,
+  contact: ConnectionState,
+): Promise<Response> {
   const headers: Record<string, string> = { authorization: `Bearer ${token}`, ...request.headers }
   if (request.json !== undefined) headers['content-type'] = 'application/json'
   const raw = typeof request.body === 'function' ? request.body() : request.body

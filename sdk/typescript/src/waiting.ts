@@ -15,10 +15,10 @@ export interface Wait {
 }
 
 export function noticesTo(tell: ((text: string) => void) | null): Notices {
-  return { begin: () => waitTold(tell) }
+  return { begin: () => startWait(tell) }
 }
 
-function waitTold(tell: ((text: string) => void) | null): Wait {
+function startWait(tell: ((text: string) => void) | null): Wait {
   const began_at = performance.now()
   let timer: ReturnType<typeof setTimeout> | undefined
   let reason: string | undefined

@@ -2,7 +2,7 @@ import { type App, OPERATION_MS } from './app.ts'
 import { withCaps } from './caps.ts'
 import { Command, type CommandLine, type CommandResult, type ExecOptions, runCommand, startCommand } from './exec.ts'
 import { type Files, filesOf } from './files.ts'
-import { createGateway, type Gateway, type Manner } from './gateway.ts'
+import { createGateway, type Gateway, type ReopenOptions } from './gateway.ts'
 import { type List, listOf } from './list.ts'
 import type { UsageQuery } from './nouns.ts'
 import { portsOf } from './ports.ts'
@@ -67,9 +67,9 @@ export class Workspace implements AsyncDisposable {
   readonly #gateway: Gateway
   readonly #app: App
   readonly #socket: typeof WebSocket | null
-  readonly #manner: Manner
+  readonly #manner: ReopenOptions
 
-  constructor(app: App, socket: typeof WebSocket | null, view: View, manner: Manner, token: ToolToken | null) {
+  constructor(app: App, socket: typeof WebSocket | null, view: View, manner: ReopenOptions, token: ToolToken | null) {
     const gateway = createGateway(app, view, manner, token)
     this.id = view.id
     this.#gateway = gateway

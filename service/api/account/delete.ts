@@ -19,7 +19,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
     throw fail('validation_failed', null, 'confirm_email is not the address of the account', { details: { field: 'confirm_email' } })
   }
   const work = async (tx: ChangeTx) => {
-    await refuseOwnership(tx, id)
+    await refuseSoleOwner(tx, id)
     const by = byCaller(deps, call)
     // Writes one record per organization that the person left; the account's own record belongs to none.
     for (const organization_id of await deleteMemberships(tx, id)) {
@@ -30,12 +30,12 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiD
     await insertMail(tx, { ids: deps.ids, now: call.now }, { kind: 'account_deleted', email })
   }
   await changing(deps, call, work, () => personSubject(id))
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 204 }
 }
 
 /** App, "Reasons": refuses to delete an only owner, because no other member could manage the organization. */
-async function refuseOwnership(tx: ChangeTx, person_id: string): Promise<void> {
+async function refuseSoleOwner(tx: ChangeTx, person_id: string): Promise<void> {
   const organization_ids = (await lockOwned(tx, person_id)).filter(({ owners }) => owners < 2).map(({ id }) => id)
   if (organization_ids.length === 0) return
   throw fail('conflict', 'organization_ownership', 'You are the only owner of an organization: make another owner, or delete it first', {

@@ -1,5 +1,5 @@
 import type { ApiKey } from '../../../contract/schemas/members.ts'
-import type { Subject } from '../../core/changes/audit.ts'
+import type { AuditTarget } from '../../core/changes/audit.ts'
 import type { KeyRow } from './store.ts'
 
 export function keyView({ created_at, expires_at, revoked_at, last_used_at, ...row }: KeyRow): ApiKey {
@@ -14,6 +14,9 @@ export function keyView({ created_at, expires_at, revoked_at, last_used_at, ...r
 
 type Named = Pick<KeyRow, 'id' | 'key_id' | 'organization_id' | 'project_id'>
 
-export function keySubject({ id, key_id, organization_id, project_id }: Named, details: NonNullable<Subject['details']> = {}): Subject {
+export function keySubject(
+  { id, key_id, organization_id, project_id }: Named,
+  details: NonNullable<AuditTarget['details']> = {},
+): AuditTarget {
   return { kind: 'api_key', id, organization_id, project_id, details: { key_id, ...details } }
 }

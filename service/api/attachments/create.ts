@@ -12,11 +12,11 @@ import { changeAndAnswer } from '../idempotency/change.ts'
 import { isOf, mayKnowOf } from '../volumes/find.ts'
 import { checkMountPath, conflicts } from '../volumes/mount-path.ts'
 import { lockVolume, readVolumePlan, type VolumeRow } from '../volumes/store.ts'
-import { workedOn } from '../workspaces/answer-operation.ts'
+import { workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
-import { attachmentAndOperationBody, type WorkedOnAttachment } from './answer.ts'
+import { attachmentAndOperationBody, type AttachmentCommandResult } from './answer.ts'
 import { insertAttachment, readAttachments, type AttachmentRow } from './store.ts'
 
 /** POST /v1/workspaces/{workspace_id}/volumes */
@@ -24,7 +24,7 @@ export async function attachVolume(call: Call<typeof attachmentsCreate>, deps: A
   const { body, now, who } = call
   const { volume_id, mount_path, mode = 'read_write' } = body
   checkMountPath(mount_path)
-  const work = async (tx: ChangeTx): Promise<WorkedOnAttachment> => {
+  const work = async (tx: ChangeTx): Promise<AttachmentCommandResult> => {
     const row = await lockForChange(tx, call)
     refuseAlways(row, 'attach_volume')
     refuseVolume(who, row, await lockVolume(tx, volume_id))
@@ -37,7 +37,7 @@ export async function attachVolume(call: Call<typeof attachmentsCreate>, deps: A
     const input = { volume_id, mount_path, mode }
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now })
     await insertAttachment(tx, { id: deps.ids.next(), workspace_id: row.id, ...input, place: freePlace(attached), operation_id, now })
-    return { ...workedOn(row, { status: 202, operation_id, changed: true }), volume_id }
+    return { ...workspaceCommandResult(row, { status: 202, operation_id, changed: true }), volume_id }
   }
   return changeAndAnswer(deps, call, work, attachmentAndOperationBody)
 }

@@ -7,17 +7,17 @@ import { fail } from '../../lib/fail.ts'
 import { notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { workedOn } from '../workspaces/answer-operation.ts'
+import { workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
-import { attachmentAndOperationBody, type WorkedOnAttachment } from './answer.ts'
+import { attachmentAndOperationBody, type AttachmentCommandResult } from './answer.ts'
 import { markDetaching, readAttachments } from './store.ts'
 
 /** DELETE /v1/workspaces/{workspace_id}/volumes/{volume_id} */
 export async function detachVolume(call: Call<typeof attachmentsDelete>, deps: ApiDeps): Promise<Reply> {
   const { now, params } = call
   const { volume_id } = params
-  const work = async (tx: ChangeTx): Promise<WorkedOnAttachment> => {
+  const work = async (tx: ChangeTx): Promise<AttachmentCommandResult> => {
     const row = await lockForChange(tx, call)
     refuseAlways(row, 'detach_volume')
     const attachment = (await readAttachments(readerOf(tx), row.id)).find((one) => one.volume_id === volume_id)
@@ -27,7 +27,7 @@ export async function detachVolume(call: Call<typeof attachmentsDelete>, deps: A
     const operate = operateOn(row, 'detach_volume')
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input: { volume_id }, now })
     await markDetaching(tx, attachment.id, operation_id, now)
-    return { ...workedOn(row, { status: 202, operation_id, changed: true }), volume_id }
+    return { ...workspaceCommandResult(row, { status: 202, operation_id, changed: true }), volume_id }
   }
   return changeAndAnswer(deps, call, work, attachmentAndOperationBody)
 }

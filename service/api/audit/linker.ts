@@ -1,13 +1,13 @@
 import type { Logger } from 'pino'
 import { linkEvents } from '../../core/changes/chain-store.ts'
 import type { Db } from '../../db/database.ts'
-import { lookRegularly, type Looking } from '../looking.ts'
+import { startPoller, type Poller } from '../looking.ts'
 
 const LOOK_MS = 500
 
 /** Links new audit records every half second until it is closed (decision 242). */
-export function startLinker({ db, logger }: { db: Db; logger: Logger }): Looking {
-  return lookRegularly({
+export function startChainWorker({ db, logger }: { db: Db; logger: Logger }): Poller {
+  return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => linkEvents(db, stopped),
     failed: (error) => logger.warn({ err: error }, 'records of changes were not linked'),

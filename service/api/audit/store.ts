@@ -12,7 +12,7 @@ export interface EventFilter {
   to?: string
 }
 
-export interface Looked {
+export interface ScannedEvents {
   rows: EventRow[]
   /** The next page begins below this id: the page's last row, or else the last scanned row. null: the end. */
   last: string | null
@@ -28,7 +28,7 @@ export async function listEvents(
   filter: EventFilter,
   { below, limit }: { below: string | null; limit: number },
   looked_max: number,
-): Promise<Looked> {
+): Promise<ScannedEvents> {
   const first = below === null
   // Tool calls are numerous, so they are listed only on request, by their own index.
   const of_tools = filter.action === TOOL_CALLS

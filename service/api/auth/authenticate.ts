@@ -8,8 +8,8 @@ import { fail } from '../../lib/fail.ts'
 import { noteKeyUse } from '../api-keys/store.ts'
 import { bearerOf } from './bearer.ts'
 import { findApiKey, findPersonSession, touchPersonSession } from './store.ts'
-import type { Guesses } from './guesses.ts'
-import type { Verdicts } from './verdicts.ts'
+import type { AuthFailureLimiter } from './guesses.ts'
+import type { ApiKeyCache } from './verdicts.ts'
 
 const API_KEY = /^sfk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,200})$/
 const PERSON_SESSION = /^sfu_[A-Za-z0-9_-]{43}$/
@@ -23,8 +23,8 @@ export interface AuthenticateDeps {
   db: Db
   reads: Reader
   clock: Clock
-  verdicts: Verdicts
-  guesses: Guesses
+  verdicts: ApiKeyCache
+  guesses: AuthFailureLimiter
 }
 
 /** Authenticates a request (App, "Authentication"). Every invalid credential gets the same answer. */
@@ -59,14 +59,14 @@ async function apiKey(
     if (now.getTime() - (last_used_at?.getTime() ?? 0) > USE_MS) await noteKeyUse(deps.db, key.id, now)
     return { principal: { type: 'api_key' as const, ...key }, expires_at }
   }
-  return deps.verdicts.keep(digest, () => deps.guesses.look(address, digest, read), monotonic_ms)
+  return deps.verdicts.readThrough(digest, () => deps.guesses.lookUp(address, digest, read), monotonic_ms)
 }
 
 async function person(deps: AuthenticateDeps, token: string, { address, now, route }: Arrival): Promise<PersonPrincipal | null> {
   const { session_idle_days, session_days_max } = LIMITS.sign_in
   const before = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const digest = hash('sha256', token)
-  const row = await deps.guesses.look(address, digest, () =>
+  const row = await deps.guesses.lookUp(address, digest, () =>
     findPersonSession(deps.reads, Buffer.from(digest, 'hex'), now, before(session_idle_days), before(session_days_max)),
   )
   if (!row) return null

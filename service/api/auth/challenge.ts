@@ -2,7 +2,7 @@ import type { authChallenge } from '../../../contract/routes/app/auth.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import {
   lockCredentials,
-  takeRecoveryCode,
+  useRecoveryCode,
   writeCredentials,
   type Credentials,
   type CredentialsChange,
@@ -58,7 +58,7 @@ export async function tryCode(
 
 /** Accepts a recovery code even while the factor is locked, and unlocks it: such a code cannot be guessed. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
-  if (!(await takeRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
+  if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)
   return null
 }

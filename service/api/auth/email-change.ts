@@ -2,7 +2,7 @@ import type { authEmailChange, authEmailChangeConfirm } from '../../../contract/
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { insertMail } from '../../core/mail/store.ts'
 import { lockPersonByEmail, updatePerson } from '../../core/people/credentials-store.ts'
-import { dropEmailTokens, takeEmailToken } from '../../core/people/email-tokens-store.ts'
+import { dropEmailTokens, useEmailToken } from '../../core/people/email-tokens-store.ts'
 import { digestOf } from '../../core/people/person-secrets.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -23,7 +23,7 @@ export async function changeEmail(call: Call<typeof authEmailChange>, deps: ApiD
     (tx) => insertMail(tx, { ids: deps.ids, now: call.now }, mail),
     () => personSubject(id),
   )
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 202, body: { status: 'accepted' } }
 }
 
@@ -32,7 +32,7 @@ export async function confirmEmail(call: Call<typeof authEmailChangeConfirm>, de
   const { id, email: before } = personOf(call.who)
   const token = { token_sha256: digestOf(call.body.token), purpose: 'change_email', person_id: id, now: call.now } as const
   const work = async (tx: ChangeTx) => {
-    const taken = await takeEmailToken(tx, token)
+    const taken = await useEmailToken(tx, token)
     if (taken === undefined || (await lockPersonByEmail(tx, taken.email)) !== undefined) throw tokenInvalid()
     await updatePerson(tx, id, { email: taken.email, email_verified: true })
     for (const purpose of ['verify_email', 'reset_password'] as const) await dropEmailTokens(tx, id, purpose)
@@ -41,7 +41,7 @@ export async function confirmEmail(call: Call<typeof authEmailChangeConfirm>, de
   }
   try {
     const email = await changing(deps, call, work, () => personSubject(id))
-    deps.people.mailed()
+    deps.people.wakeMailSender()
     return { status: 200, body: { email } }
   } catch (error) {
     if ((error as { code?: unknown }).code === UNIQUE_VIOLATION) throw tokenInvalid() // another person registered the address concurrently

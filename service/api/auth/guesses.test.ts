@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createGuesses } from './guesses.ts'
+import { createAuthFailureLimiter } from './guesses.ts'
 
 const clock = { now: () => new Date(0), monotonic_ms: () => 0 }
 let digests = 0
@@ -8,9 +8,9 @@ const fresh = () => String(digests++)
 const none = async () => null
 
 test('all addresses of one IPv6 network count as one, and each IPv4 address by itself', async () => {
-  const guesses = createGuesses(1, clock)
+  const guesses = createAuthFailureLimiter(1, clock)
   const guess = (address: string) =>
-    guesses.look(address, fresh(), none).then(
+    guesses.lookUp(address, fresh(), none).then(
       () => 'looked up',
       (error: unknown) => (error as { code: string }).code,
     )
@@ -22,27 +22,27 @@ test('all addresses of one IPv6 network count as one, and each IPv4 address by i
 })
 
 test('concurrent guesses are limited like sequential ones, and a valid credential costs nothing', async () => {
-  const guesses = createGuesses(3, clock)
-  const looked = await Promise.allSettled(Array.from({ length: 10 }, () => guesses.look('a', fresh(), none)))
+  const guesses = createAuthFailureLimiter(3, clock)
+  const looked = await Promise.allSettled(Array.from({ length: 10 }, () => guesses.lookUp('a', fresh(), none)))
   assert.equal(looked.filter(({ status }) => status === 'fulfilled').length, 3)
-  for (let n = 0; n < 10; n++) assert.equal(await guesses.look('b', fresh(), async () => 'good'), 'good')
+  for (let n = 0; n < 10; n++) assert.equal(await guesses.lookUp('b', fresh(), async () => 'good'), 'good')
 })
 
 test('a failed look-up counts as no guess', async () => {
-  const guesses = createGuesses(1, clock)
+  const guesses = createAuthFailureLimiter(1, clock)
   for (let n = 0; n < 3; n++)
     await assert.rejects(
-      guesses.look('a', fresh(), () => Promise.reject(new Error('no database'))),
+      guesses.lookUp('a', fresh(), () => Promise.reject(new Error('no database'))),
       /no database/,
     )
-  assert.equal(await guesses.look('a', fresh(), none), null)
+  assert.equal(await guesses.lookUp('a', fresh(), none), null)
 })
 
 test('a credential that is no longer valid counts as a guess', async () => {
-  const guesses = createGuesses(1, clock)
-  assert.equal(await guesses.look('a', 'key', async () => 'good'), 'good')
-  await guesses.look('a', fresh(), none)
-  assert.equal(await guesses.look('a', 'key', async () => 'good'), 'good')
-  assert.equal(await guesses.look('a', 'key', none), null)
-  await assert.rejects(guesses.look('a', 'key', none), { code: 'rate_limited' })
+  const guesses = createAuthFailureLimiter(1, clock)
+  assert.equal(await guesses.lookUp('a', 'key', async () => 'good'), 'good')
+  await guesses.lookUp('a', fresh(), none)
+  assert.equal(await guesses.lookUp('a', 'key', async () => 'good'), 'good')
+  assert.equal(await guesses.lookUp('a', 'key', none), null)
+  await assert.rejects(guesses.lookUp('a', 'key', none), { code: 'rate_limited' })
 })

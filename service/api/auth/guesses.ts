@@ -5,22 +5,22 @@ import type { Clock } from '../../lib/clock.ts'
 import { fail } from '../../lib/fail.ts'
 
 /** Limits failed credential look-ups per address: each costs a database statement. */
-export interface Guesses {
+export interface AuthFailureLimiter {
   /**
    * Looks up a credential. A credential that was valid before is never limited, so that a guesser cannot lock out others at a shared
    * address, such as a proxy.
    * @param digest of the credential, so that no credential stays in memory.
    * @param find null: no such credential.
    */
-  look<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
+  lookUp<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
 }
 
 /** Allows a burst of one minute's guesses, refilled evenly. */
-export function createGuesses(per_minute: number, clock: Clock): Guesses {
+export function createAuthFailureLimiter(per_minute: number, clock: Clock): AuthFailureLimiter {
   const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.addresses_counted_max }, clock)
   const good = new Set<string>() // by last use, oldest first
   return {
-    async look(address, digest, find) {
+    async lookUp(address, digest, find) {
       const source = sourceOf(address)
       const was_good = good.has(digest)
       // Takes a token before the result is known: otherwise concurrent guesses would exceed the limit.

@@ -3,7 +3,7 @@ import type { SignedIn } from '../../../contract/schemas/auth.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { newSessionToken } from '../../core/keys/new-credentials.ts'
-import { holdPassword } from '../../core/people/credentials-store.ts'
+import { lockPasswordIfCurrent } from '../../core/people/credentials-store.ts'
 import { normalizeEmail } from '../../core/people/email.ts'
 import { insertSession } from '../../core/people/sessions-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
@@ -39,7 +39,7 @@ async function signIn(call: Call<typeof authLogin>, deps: ApiDeps, account: Acco
     ...times,
   }
   const work = async (tx: ChangeTx) => {
-    if (!(await holdPassword(tx, account.id, account.password_hash ?? ''))) throw invalidCredentials()
+    if (!(await lockPasswordIfCurrent(tx, account.id, account.password_hash ?? ''))) throw invalidCredentials()
     await insertSession(tx, session)
   }
   await changingAs(deps, call, account.id, work, () => sessionSubject(session.id))

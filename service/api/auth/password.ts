@@ -1,8 +1,8 @@
 import type { authPasswordChange, authResetConfirm, authResetRequest, authStepUp } from '../../../contract/routes/app/auth.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { insertMail } from '../../core/mail/store.ts'
-import { holdPassword, lockCredentials, updatePerson, writeCredentials } from '../../core/people/credentials-store.ts'
-import { dropEmailTokens, takeEmailToken } from '../../core/people/email-tokens-store.ts'
+import { lockPasswordIfCurrent, lockCredentials, updatePerson, writeCredentials } from '../../core/people/credentials-store.ts'
+import { dropEmailTokens, useEmailToken } from '../../core/people/email-tokens-store.ts'
 import { digestOf } from '../../core/people/person-secrets.ts'
 import { revokeSessions } from '../../core/people/sessions-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
@@ -19,7 +19,7 @@ export async function stepUp(call: Call<typeof authStepUp>, deps: ApiDeps): Prom
   const { id, session } = personOf(call.who)
   const password_hash = await checkPassword(call, deps, call.body.password)
   const work = async (tx: ChangeTx) => {
-    if (!(await holdPassword(tx, id, password_hash))) throw invalidCredentials()
+    if (!(await lockPasswordIfCurrent(tx, id, password_hash))) throw invalidCredentials()
     return rotate(tx, call, { stepped_up_at: call.now })
   }
   return { status: 200, body: await changing(deps, call, work, () => sessionSubject(session.id)) }
@@ -42,7 +42,7 @@ export async function changePassword(call: Call<typeof authPasswordChange>, deps
     return rotate(tx, call, { stepped_up_at: call.now })
   }
   const body = await changing(deps, call, work, () => personSubject(id))
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 200, body }
 }
 
@@ -58,7 +58,7 @@ export async function confirmReset(call: Call<typeof authResetConfirm>, deps: Ap
   if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before hashing, which is expensive
   const password_hash = await deps.people.passwords.hash(call.body.new_password, call)
   const work = async (tx: ChangeTx) => {
-    const taken = await takeEmailToken(tx, { token_sha256, purpose: 'reset_password', now: call.now })
+    const taken = await useEmailToken(tx, { token_sha256, purpose: 'reset_password', now: call.now })
     if (taken === undefined) throw tokenInvalid()
     const { person_id, email } = taken
     await lockCredentials(tx, person_id)
@@ -69,7 +69,7 @@ export async function confirmReset(call: Call<typeof authResetConfirm>, deps: Ap
     return person_id
   }
   await changingByToken(deps, call, token_sha256, work)
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 204 }
 }
 

@@ -4,17 +4,17 @@ import { hash, type Options, verify } from '@node-rs/argon2'
 import { LIMITS } from '../../../contract/limits.ts'
 import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
-import { createFairLine } from '../../lib/fair-line.ts'
+import { createFairSemaphore } from '../../lib/fair-line.ts'
 
 /** Checks and hashes passwords off the event loop, with bounded concurrency: each takes a core and 46 MiB for some 50 ms. */
 export interface Passwords {
-  hash(password: string, asker: Asker): Promise<string>
+  hash(password: string, asker: PasswordClient): Promise<string>
   /** @param kept null: no such account or no password. The check takes as long and fails. */
-  matches(kept: string | null, password: string, asker: Asker): Promise<boolean>
+  matches(kept: string | null, password: string, asker: PasswordClient): Promise<boolean>
 }
 
 /** Requests are queued fairly per asker. Sessions have their own queue, so that guessers without a session never delay signed-in people. */
-export type Asker = { address: string } | { session_id: string }
+export type PasswordClient = { address: string } | { session_id: string }
 
 /** OWASP's recommendation of argon2id with one pass; argon2id is the module's default. */
 export const ARGON2 = {
@@ -29,11 +29,11 @@ const RETRY_SECONDS = 2
 /** Leaves one core free for requests without a password. */
 export function openPasswords(at_once = Math.max(1, Math.min(4, availableParallelism() - 1))): Passwords {
   const { hashes_waiting_max: waiting, hashes_waiting_per_source_max: waiting_per_name } = LIMITS.sign_in
-  const strangers = createFairLine({ at_once, waiting_per_name, waiting }, tooMany)
-  const sessions = createFairLine({ at_once: 1, waiting_per_name, waiting }, tooMany)
-  const turn = <Result>(asker: Asker, work: () => Promise<Result>): Promise<Result> =>
-    'session_id' in asker ? sessions.run(asker.session_id, work) : strangers.run(sourceOf(asker.address), work)
-  const nobodys = nobodysHash()
+  const anonymous_queue = createFairSemaphore({ at_once, waiting_per_name, waiting }, tooMany)
+  const sessions = createFairSemaphore({ at_once: 1, waiting_per_name, waiting }, tooMany)
+  const turn = <Result>(asker: PasswordClient, work: () => Promise<Result>): Promise<Result> =>
+    'session_id' in asker ? sessions.run(asker.session_id, work) : anonymous_queue.run(sourceOf(asker.address), work)
+  const nobodys = unmatchableHash()
   return {
     hash: (password, asker) => turn(asker, () => hash(composed(password), ARGON2)),
     matches: (kept, password, asker) =>
@@ -45,7 +45,7 @@ export function openPasswords(at_once = Math.max(1, Math.min(4, availableParalle
 }
 
 /** Makes a hash that no password can match; checking it takes as long as a stored hash. */
-function nobodysHash(): string {
+function unmatchableHash(): string {
   const { memoryCost, timeCost, parallelism, outputLen } = ARGON2
   const [salt, digest] = [SALT_BYTES, outputLen].map((bytes) => randomBytes(bytes).toString('base64').replaceAll('=', ''))
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${digest}`

@@ -2,22 +2,22 @@ import type { PersonSecrets } from '../../core/people/person-secrets.ts'
 import { normalizeEmail } from '../../core/people/email.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
-import type { By, Subject } from '../../core/changes/audit.ts'
+import type { ChangeOrigin, AuditTarget } from '../../core/changes/audit.ts'
 import type { Call, PersonPrincipal, Principal } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
 import { personOfToken } from './store.ts'
 import type { Passwords } from './passwords.ts'
-import type { SignInBounds } from './sign-in-bounds.ts'
+import type { SignInLimiter } from './sign-in-bounds.ts'
 
 export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
-  bounds: SignInBounds
+  bounds: SignInLimiter
   /** Registration without an invitation: open, closed, or limited to these domains. */
   registration: 'open' | 'invitation' | readonly string[]
   /** Wakes the mail sender. */
-  mailed(): void
+  wakeMailSender(): void
 }
 
 const DAY_MS = 24 * 3600 * 1000
@@ -28,19 +28,19 @@ export function changingAs<Result>(
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,
   person_id: string,
   work: (tx: ChangeTx) => Promise<Result>,
-  subject: (result: Result) => Subject | null,
+  subject: (result: Result) => AuditTarget | null,
 ): Promise<Result> {
   const { now, request_id, address } = call
   const actor = { kind: 'user', id: person_id } as const
-  const by: By = { actor, ids: deps.ids, now, request_id, source_address: address === '' ? null : address }
+  const by: ChangeOrigin = { actor, ids: deps.ids, now, request_id, source_address: address === '' ? null : address }
   return mutate(deps.db, by, call.route.id, work, subject)
 }
 
-export function personSubject(id: string, details: NonNullable<Subject['details']> = {}): Subject {
+export function personSubject(id: string, details: NonNullable<AuditTarget['details']> = {}): AuditTarget {
   return { kind: 'person', id, organization_id: null, project_id: null, details }
 }
 
-export function sessionSubject(id: string): Subject {
+export function sessionSubject(id: string): AuditTarget {
   return { kind: 'session', id, organization_id: null, project_id: null }
 }
 

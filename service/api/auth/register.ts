@@ -2,7 +2,7 @@ import type { authRegister, authResend, authVerifyEmail } from '../../../contrac
 import { insertMail } from '../../core/mail/store.ts'
 import { insertPerson, lockCredentials, lockPersonByEmail, updatePerson, writeCredentials } from '../../core/people/credentials-store.ts'
 import { domainOf } from '../../core/people/email.ts'
-import { takeEmailToken } from '../../core/people/email-tokens-store.ts'
+import { useEmailToken } from '../../core/people/email-tokens-store.ts'
 import { digestOf } from '../../core/people/person-secrets.ts'
 import { revokeSessions } from '../../core/people/sessions-store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
@@ -46,7 +46,7 @@ export async function register(call: Call<typeof authRegister>, deps: ApiDeps): 
     return found.id
   }
   await changingAs(deps, call, id, work, (person_id) => (person_id === null ? null : personSubject(person_id)))
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return ACCEPTED
 }
 
@@ -66,7 +66,7 @@ async function refuseUninvited(call: Call, { reads, people }: ApiDeps, email: st
 export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: ApiDeps): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
   const work = async (tx: ChangeTx) => {
-    const taken = await takeEmailToken(tx, { token_sha256, purpose: 'verify_email', now: call.now })
+    const taken = await useEmailToken(tx, { token_sha256, purpose: 'verify_email', now: call.now })
     if (taken === undefined) throw tokenInvalid()
     await updatePerson(tx, taken.person_id, { email_verified: true })
     return taken.person_id
@@ -94,6 +94,6 @@ export async function askForMail(
     (tx) => insertMail(tx, { ids: deps.ids, now: call.now }, { kind, email }),
     () => null,
   )
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return ACCEPTED
 }

@@ -53,7 +53,7 @@ export async function confirmTotp(call: Call<typeof authTotpConfirm>, deps: ApiD
   }
   const done = await changing(deps, call, work, (result) => ('rotated' in result ? personSubject(id) : null))
   if ('refused' in done) throw done.refused
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 200, body: { ...done.rotated, recovery_codes } }
 }
 
@@ -70,7 +70,7 @@ export async function disableTotp(call: Call<typeof authTotpDisable>, deps: ApiD
     return rotate(tx, call, {})
   }
   const body = await changing(deps, call, work, () => personSubject(id))
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 200, body }
 }
 

@@ -8,7 +8,7 @@ import { fail } from '../../lib/fail.ts'
  * Limits password guesses and mail requests per account, per source and in total. Unknown addresses are limited like known ones, so that a
  * caller cannot tell them apart. Each process counts for itself.
  */
-export interface SignInBounds {
+export interface SignInLimiter {
   /** Does the work unless a limit is reached; only failures (null) count. */
   guess<Found>(email: string, address: string, work: () => Promise<Found | null>): Promise<Found | null>
   /** Counts per session: guesses of others at the account do not count for a signed-in person. */
@@ -25,14 +25,14 @@ export interface SignInLimits {
   mails_per_source_and_hour: number
 }
 
-export function createSignInBounds(clock: Clock, limits: SignInLimits = LIMITS.sign_in): SignInBounds {
+export function createSignInLimiter(clock: Clock, limits: SignInLimits = LIMITS.sign_in): SignInLimiter {
   const buckets = (tokens: number, seconds: number) =>
     createBuckets({ tokens, seconds, names_max: LIMITS.caller.addresses_counted_max }, clock)
   const accounts = buckets(limits.wrong_passwords_per_account_and_hour, 3600)
   const sources = buckets(limits.wrong_passwords_per_source_and_minute, 60)
   const everybody = buckets(limits.wrong_passwords_per_minute, 60)
   const sessions = buckets(limits.wrong_passwords_per_session_and_hour, 3600)
-  const known = createKnown(clock)
+  const known = createRecentSignIns(clock)
   const mailed = buckets(limits.mails_per_address_and_hour, 3600)
   const mailers = buckets(limits.mails_per_source_and_hour, 3600)
   return {
@@ -69,7 +69,7 @@ async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<F
 }
 
 /** Remembers recent sign-ins by account and source. Memory is bounded; the oldest entry is dropped first. */
-function createKnown(clock: Clock): { has(name: string): boolean; add(name: string): void } {
+function createRecentSignIns(clock: Clock): { has(name: string): boolean; add(name: string): void } {
   const known_ms = LIMITS.sign_in.known_days * 24 * 3600 * 1000
   const names = new Map<string, number>()
   return {

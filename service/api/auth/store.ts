@@ -133,7 +133,7 @@ export async function isInvited(reads: Reader, token_sha256: Buffer, email: stri
   return rows.length > 0
 }
 
-/** Returns the token's owner, even of an expired token; `takeEmailToken` checks validity. */
+/** Returns the token's owner, even of an expired token; `useEmailToken` checks validity. */
 export async function personOfToken(reads: Reader, token_sha256: Buffer): Promise<string | null> {
   const text = 'select person_id from email_tokens where token_sha256 = $1'
   const [row] = await reads.rows<{ person_id: string }>('auth.person_of_token', text, [token_sha256])

@@ -4,22 +4,26 @@ import type { ApiKeyPrincipal } from '../../http/call.ts'
 const VERDICT_MS = 10_000
 const VERDICTS_MAX = 10_000
 
-interface Verdict {
+interface CachedApiKey {
   principal: ApiKeyPrincipal
   expires_at: Date | null
   read_ms: number
 }
 
 /** Cache of recently valid API keys, by digest. A change of a key evicts its entry. */
-export interface Verdicts {
+export interface ApiKeyCache {
   find(digest: string, now: Date, monotonic_ms: number): ApiKeyPrincipal | null
   /** Reads through. A result read before a change notice is used once and not cached. */
-  keep(digest: string, read: () => Promise<Omit<Verdict, 'read_ms'> | null>, monotonic_ms: number): Promise<ApiKeyPrincipal | null>
+  readThrough(
+    digest: string,
+    read: () => Promise<Omit<CachedApiKey, 'read_ms'> | null>,
+    monotonic_ms: number,
+  ): Promise<ApiKeyPrincipal | null>
   close(): void
 }
 
-export function openVerdicts(listener: Pick<Listener, 'on'>): Verdicts {
-  const known = new Map<string, Verdict>()
+export function openApiKeyCache(listener: Pick<Listener, 'on'>): ApiKeyCache {
+  const known = new Map<string, CachedApiKey>()
   let changes = 0
   const unsubscribe = listener.on('berth_api_key', (id) => {
     changes++
@@ -31,7 +35,7 @@ export function openVerdicts(listener: Pick<Listener, 'on'>): Verdicts {
       if (!verdict || monotonic_ms - verdict.read_ms > VERDICT_MS) return null
       return verdict.expires_at !== null && verdict.expires_at <= now ? null : verdict.principal
     },
-    async keep(digest, read, monotonic_ms) {
+    async readThrough(digest, read, monotonic_ms) {
       const changes_before = changes
       const verdict = await read()
       if (!verdict) return null

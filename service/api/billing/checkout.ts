@@ -7,7 +7,7 @@ import { fail } from '../../lib/fail.ts'
 import { maySeeOrganization, notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
-import { asked } from '../payment/asked.ts'
+import { reportOutage } from '../payment/asked.ts'
 import type { PaymentService, PlanToBuy } from '../payment/service.ts'
 import { endCheckout, insertCheckout, keepAccount, lockAccount, readAccount, supersede, writePage } from '../payment/store.ts'
 import { listPlans } from '../plans/store.ts'
@@ -26,7 +26,7 @@ export async function createCheckout(call: Call<typeof checkoutCreate>, deps: Ap
   const id = deps.ids.next()
   const begun = await begin(call, deps, { id, plan })
   try {
-    const page = await asked(deps.logger, () => makePage(call, deps, payment, { id, plan, ...begun }))
+    const page = await reportOutage(deps.logger, () => makePage(call, deps, payment, { id, plan, ...begun }))
     return { status: 201, body: page }
   } catch (error) {
     await endCheckout(deps.db, id, 'expired') // so that it blocks no other checkout
@@ -113,5 +113,5 @@ export async function openBillingPortal({ who, params }: Call<typeof billingPort
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
   const account = payment === null ? undefined : await readAccount(reads, organization_id)
   if (payment === null || account === undefined) throw notFound('billing account')
-  return { status: 201, body: { url: await asked(logger, () => payment.openPortal(account.customer_id)), expires_at: null } }
+  return { status: 201, body: { url: await reportOutage(logger, () => payment.openPortal(account.customer_id)), expires_at: null } }
 }

@@ -1,5 +1,5 @@
 import type { workspacesAdopt } from '../../../contract/routes/app/checkpoints.ts'
-import { Again } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/again.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import { writeDesiredState } from '../../core/workspaces/state-store.ts'
@@ -9,7 +9,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
+import { operationBody, workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { visible } from '../workspaces/find.ts'
 import { allowedAsFork, operateOn } from '../workspaces/refusals.ts'
 import { familyOf, type WorkspaceRow } from '../workspaces/row.ts'
@@ -34,7 +34,7 @@ export async function adoptFork(call: AdoptCall, deps: ApiDeps): Promise<Reply> 
     const operation = { ...aboutWorkspace(row), id, kind, source_workspace_id: fork.id, cell_id: row.cell_id ?? fork.cell_id, input, now }
     await insertOperation(tx, operation, { workspace_ids: [row.id, fork.id], gate: 'closed' })
     await writeDesiredState(tx, row.id, desired_state, {}, now)
-    const worked = workedOn(row, { status: 202, operation_id: id, changed: true })
+    const worked = workspaceCommandResult(row, { status: 202, operation_id: id, changed: true })
     return { ...worked, changed: worked.changed && { ...worked.changed, details: input } }
   }
   return changeAndAnswer(deps, call, work, operationBody)
@@ -53,7 +53,7 @@ async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise
   const locked = new Map<string, WorkspaceRow>()
   for (const id of ids) {
     const found = await lockWorkspace(tx, id)
-    if (found === null) throw new Again('a workspace is gone meanwhile')
+    if (found === null) throw new StaleReadError('a workspace is gone meanwhile')
     locked.set(id, found)
   }
   return { row: locked.get(row.id) ?? row, fork: locked.get(body.fork_workspace_id) ?? null }

@@ -6,7 +6,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
+import { operationBody, workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { operateOn, refuseAlways } from '../workspaces/refusals.ts'
 
@@ -24,7 +24,7 @@ export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: A
     }
     const operate = operateOn(row, 'reset')
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, now: call.now })
-    return workedOn(row, { status: 202, operation_id, changed: true })
+    return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

@@ -7,7 +7,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
+import { operationBody, workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { operateOn } from '../workspaces/refusals.ts'
 import { hasCheckpoint } from './store.ts'
@@ -26,7 +26,7 @@ export async function restoreWorkspace(call: Call<typeof workspacesRestore>, dep
     }
     const input = { checkpoint_id: body.checkpoint_id, ...(body.memory === false ? { memory: false } : {}) }
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now })
-    return workedOn(row, { status: 202, operation_id, changed: true })
+    return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

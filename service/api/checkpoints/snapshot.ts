@@ -8,7 +8,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
+import { operationBody, workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { lockForChange } from '../workspaces/find.ts'
 import { operateOn } from '../workspaces/refusals.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
@@ -24,7 +24,7 @@ export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, d
     await refuseTooMany(tx, row)
     const input = call.body.label === undefined ? {} : { label: call.body.label }
     const operation_id = await beginOperation(deps, tx, row, operate, { cell_id: row.cell_id, input, now: call.now })
-    return workedOn(row, { status: 202, operation_id, changed: true })
+    return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

@@ -46,7 +46,7 @@ export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, 
   }
   // The answer has this call's version, even if a later one exists.
   const { facts } = await changing(deps, call, work, ({ row, version }) => workspaceSubject(row, { mode: policy.mode, version }))
-  await deps.revocations.held(`workspace:${call.params.workspace_id}`, call.signal)
+  await deps.revocations.awaitConfirmed(`workspace:${call.params.workspace_id}`, call.signal)
   const { override } = facts
   return answerOf({ ...(await factsOf(deps.reads, call.params.workspace_id)), override })
 }

@@ -2,7 +2,7 @@ import type { exportsCreate, exportsCreateOfOrganization } from '../../../contra
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import { Again } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/again.ts'
 import { personOf } from '../auth/people.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
@@ -18,7 +18,7 @@ export async function createExport(call: Call<typeof exportsCreate | typeof expo
     const is_new = await insertExport(tx, { id, organization_id, requested_by: personOf(call.who).id }, call.now)
     const reads = readerOf(tx)
     const row = is_new ? await readExport(reads, whose, id) : await readUnderWay(reads, whose)
-    if (row === undefined) throw new Again() // the running export has just ended
+    if (row === undefined) throw new StaleReadError() // the running export has just ended
     return { row, is_new }
   }
   const { row, is_new } = await changing(deps, call, work, (made) =>

@@ -6,17 +6,17 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { lookRegularly, type Looking } from '../looking.ts'
+import { startPoller, type Poller } from '../looking.ts'
 import { archive, TooLarge, type Bounds } from './archive.ts'
 import { ACCOUNT_CONTENT, atOneMoment, ORGANIZATION_CONTENT, rowsOf } from './content-store.ts'
-import { endFailed, endReady, holdExport, insertPart, takeExport, type ExportRow } from './store.ts'
+import { endFailed, endReady, holdExport, insertPart, claimExport, type ExportRow } from './store.ts'
 
 const LOOK_MS = 2000
 /** Lease of a worker, renewed with every part; after it another process takes over. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
-export type MakerDeps = Pick<ApiDeps, 'db' | 'clock' | 'logger'> & {
+export type ExportWorkerDeps = Pick<ApiDeps, 'db' | 'clock' | 'logger'> & {
   /** Absent: no space is reserved. */
   reserve?: DiskReserve
   /** Absent: the limits of `contract/limits.ts`. */
@@ -24,8 +24,8 @@ export type MakerDeps = Pick<ApiDeps, 'db' | 'clock' | 'logger'> & {
 }
 
 /** Makes requested archives one at a time, until it is closed. Several processes may run this. */
-export function startMaker(deps: MakerDeps): Looking {
-  return lookRegularly({
+export function startExportWorker(deps: ExportWorkerDeps): Poller {
+  return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => makeAll(deps, stopped),
     failed: (error) => deps.logger.warn({ err: error }, 'exports could not be looked for'),
@@ -33,10 +33,10 @@ export function startMaker(deps: MakerDeps): Looking {
 }
 
 /** @returns when no export waits. */
-export async function makeAll(deps: MakerDeps, stopped: () => boolean = () => false): Promise<void> {
+export async function makeAll(deps: ExportWorkerDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
-    const row = await takeExport(deps.db, now, heldUntil(now))
+    const row = await claimExport(deps.db, now, heldUntil(now))
     if (row === undefined) return
     await makeOne(deps, row, stopped)
   }
@@ -48,7 +48,7 @@ function heldUntil(now: Date): Date {
 
 class Lost extends Error {}
 
-async function makeOne(deps: MakerDeps, row: ExportRow, stopped: () => boolean): Promise<void> {
+async function makeOne(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<void> {
   const { db, clock, logger } = deps
   try {
     if (row.attempt > attempts_max) return await endFailed(db, row, 'internal_error', clock.now())
@@ -64,7 +64,7 @@ async function makeOne(deps: MakerDeps, row: ExportRow, stopped: () => boolean):
 }
 
 /** Compresses the archive as a stream and stores it in parts: memory holds one file at most. */
-async function keepParts(deps: MakerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
+async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')
   let [size_bytes, number] = [0, 0]
@@ -85,7 +85,7 @@ async function keepParts(deps: MakerDeps, row: ExportRow, stopped: () => boolean
 
 /** @param beat renews the lease, also while little output comes. */
 async function* contentOf(
-  { clock, bounds = LIMITS.export }: MakerDeps,
+  { clock, bounds = LIMITS.export }: ExportWorkerDeps,
   tx: Parameters<typeof rowsOf>[0],
   row: ExportRow,
   beat: () => Promise<unknown>,

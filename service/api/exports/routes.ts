@@ -10,11 +10,11 @@ import {
 } from '../../../contract/routes/app/exports.ts'
 import { bind, type Bound } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { HeldPlace } from '../held-places.ts'
+import type { WaitPermit } from '../held-places.ts'
 import { createExport } from './create.ts'
 import { getExport, listAllExports, readContent } from './read.ts'
 
-export const EXPORT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
+export const EXPORT_BOUND: readonly Bound<ApiDeps, WaitPermit>[] = [
   bind(exportsCreate, createExport),
   bind(exportsList, listAllExports),
   bind(exportsGet, getExport),

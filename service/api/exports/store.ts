@@ -7,7 +7,7 @@ import type { Database } from '../../db/schema.ts'
 import type { Page } from '../pages.ts'
 
 export type ExportRow = Selectable<Database['exports']>
-export type Whose = { organization_id: string } | { person_id: string }
+export type ExportOwner = { organization_id: string } | { person_id: string }
 
 const COLUMNS =
   'id, organization_id, requested_by, state, failure, attempt, next_try_at, size_bytes, sha256, created_at, completed_at, expires_at'
@@ -28,26 +28,26 @@ export async function insertExport(
 
 const NOTHING_YET = { failure: null, size_bytes: null, sha256: null, completed_at: null, expires_at: null }
 
-function whoseText(whose: Whose): { text: string; id: string } {
+function whoseText(whose: ExportOwner): { text: string; id: string } {
   return 'organization_id' in whose
     ? { text: 'organization_id = $1', id: whose.organization_id }
     : { text: 'organization_id is null and requested_by = $1', id: whose.person_id }
 }
 
-export async function readUnderWay(reads: Reader, whose: Whose): Promise<ExportRow | undefined> {
+export async function readUnderWay(reads: Reader, whose: ExportOwner): Promise<ExportRow | undefined> {
   const { text, id } = whoseText(whose)
   const name = `exports.under_way:${'organization_id' in whose ? 'o' : 'p'}`
   const under_way = `select ${COLUMNS} from exports where ${text} and state in ('queued', 'running')`
   return (await reads.rows<ExportRow>(name, under_way, [id]))[0]
 }
 
-export async function readExport(reads: Reader, whose: Whose, export_id: string): Promise<ExportRow | undefined> {
+export async function readExport(reads: Reader, whose: ExportOwner, export_id: string): Promise<ExportRow | undefined> {
   const { text, id } = whoseText(whose)
   const name = `exports.one:${'organization_id' in whose ? 'o' : 'p'}`
   return (await reads.rows<ExportRow>(name, `select ${COLUMNS} from exports where ${text} and id = $2`, [id, export_id]))[0]
 }
 
-export function listExports(reads: Reader, whose: Whose, { below, limit }: Page): Promise<ExportRow[]> {
+export function listExports(reads: Reader, whose: ExportOwner, { below, limit }: Page): Promise<ExportRow[]> {
   const { text, id } = whoseText(whose)
   const first = below === null
   return reads.rows(
@@ -58,7 +58,7 @@ export function listExports(reads: Reader, whose: Whose, { below, limit }: Page)
 }
 
 /** Claims the export that has waited longest, until `until` unless the lease is renewed. */
-export function takeExport(db: Db, now: Date, until: Date): Promise<ExportRow | undefined> {
+export function claimExport(db: Db, now: Date, until: Date): Promise<ExportRow | undefined> {
   return db
     .updateTable('exports')
     .set((e) => ({ state: 'running', next_try_at: until, attempt: e('attempt', '+', 1) }))

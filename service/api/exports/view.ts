@@ -2,10 +2,10 @@ import type { Export } from '../../../contract/schemas/exports.ts'
 import type { Principal } from '../../http/call.ts'
 import { personOf } from '../auth/people.ts'
 import { maySeeOrganization, notFound } from '../auth/scope.ts'
-import type { ExportRow, Whose } from './store.ts'
+import type { ExportRow, ExportOwner } from './store.ts'
 
 /** @throws 404 */
-export function whoseExports(who: Principal, params: { organization_id?: string }): Whose {
+export function whoseExports(who: Principal, params: { organization_id?: string }): ExportOwner {
   const { organization_id } = params
   if (organization_id === undefined) return { person_id: personOf(who).id }
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')

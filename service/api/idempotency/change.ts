@@ -1,4 +1,4 @@
-import type { Subject } from '../../core/changes/audit.ts'
+import type { AuditTarget } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
@@ -7,15 +7,15 @@ import type { ApiDeps } from '../deps.ts'
 import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
 
 /** Result of a change's work. */
-export interface Worked extends Omit<Outcome, 'body'> {
+export interface CommandResult extends Omit<Outcome, 'body'> {
   /** null: the state already matched, and nothing was written. */
-  changed: Pick<Subject, 'kind' | 'id' | 'details'> | null
+  changed: Pick<AuditTarget, 'kind' | 'id' | 'details'> | null
 }
 
-export type Work<W extends Worked = Worked> = (tx: ChangeTx) => Promise<W>
+export type Work<W extends CommandResult = CommandResult> = (tx: ChangeTx) => Promise<W>
 
 /** Builds the body of an answer without a token, from the stored state. */
-export type Render<W extends Worked = Worked> = (reads: Reader, worked: W) => Promise<unknown>
+export type Render<W extends CommandResult = CommandResult> = (reads: Reader, worked: W) => Promise<unknown>
 
 export interface Changed extends Outcome {
   /** Whether this call changed something and wrote an audit record. */
@@ -32,7 +32,7 @@ export function changing<Result>(
   deps: ApiDeps,
   call: Changing & Pick<Call, 'signal' | 'route'>,
   work: (tx: ChangeTx) => Promise<Result>,
-  subject: (result: Result) => Subject | null,
+  subject: (result: Result) => AuditTarget | null,
 ): Promise<Result> {
   deps.change_rate(call)
   return deps.turns.run(call, () => mutate(deps.db, byCaller(deps, call), call.route.id, work, subject))
@@ -42,7 +42,7 @@ export function changing<Result>(
  * Makes a change and stores its outcome for the Idempotency-Key in one transaction, with the body if `render` makes one. Repeats get that
  * answer even if this process dies first.
  */
-export async function change<W extends Worked>(deps: ApiDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
+export async function change<W extends CommandResult>(deps: ApiDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
   const { outcome, worked } = await changing(
     deps,
     call,
@@ -67,7 +67,12 @@ export function answerKept({ status, body, replayed }: Outcome & { replayed: boo
   return { status, json: body, headers: repeatHeaders(replayed) }
 }
 
-export async function changeAndAnswer<W extends Worked>(deps: ApiDeps, call: Call, work: Work<W>, render: Render<W>): Promise<Reply> {
+export async function changeAndAnswer<W extends CommandResult>(
+  deps: ApiDeps,
+  call: Call,
+  work: Work<W>,
+  render: Render<W>,
+): Promise<Reply> {
   return answerKept(await change(deps, call, work, render))
 }
 

@@ -5,7 +5,7 @@ import type { Idempotency } from '../../http/pipeline.ts'
 import { fail } from '../../lib/fail.ts'
 import { maySeeScope, notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { HeldPlace } from '../held-places.ts'
+import type { WaitPermit } from '../held-places.ts'
 import { answerKept, type Changed } from './change.ts'
 import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 
@@ -16,7 +16,7 @@ type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Cha
  * @param answers of routes whose answers hold a token: these are rebuilt, all others are stored.
  * @param refusals limits stored refusals per caller: they are free for the caller, and each is a row for a day.
  */
-export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, HeldPlace> {
+export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, WaitPermit> {
   return {
     keys,
     async replay(call: Call, deps) {

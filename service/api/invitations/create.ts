@@ -43,7 +43,7 @@ export async function createInvitation(call: Call<typeof invitationsCreate>, dep
     await insertMail(tx, { ids: deps.ids, now: call.now }, { kind: 'invitation', email, invitation_id: invitation.id })
   }
   await changing(deps, call, work, () => invitationSubject(invitation))
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 201, body: invitationView(invitation) }
 }
 

@@ -26,7 +26,7 @@ export async function resendInvitation(call: Call<typeof invitationsResend>, dep
     return invitation
   }
   const invitation = await changing(deps, call, work, invitationSubject)
-  deps.people.mailed()
+  deps.people.wakeMailSender()
   return { status: 200, body: invitationView({ ...invitation, expires_at }) }
 }
 

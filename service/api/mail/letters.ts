@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { AlertSubject } from '../../../contract/schemas/spend.ts'
 import type { MailKind } from '../../../contract/states/mail.ts'
 
-export interface Letter {
+export interface MailMessage {
   to: string
   subject: string
   text: string
@@ -28,7 +28,7 @@ const NOT_YOU = 'If this was not you, nobody needs to do anything: without the l
 const TAKE_CARE = 'If this was not you, ask for another password at once, and end all sessions.'
 
 /** Pure. Names of people and organizations appear only in the text, never in the subject. */
-export function letterOf(kind: MailKind, to: string, facts: LetterFacts): Letter {
+export function letterOf(kind: MailKind, to: string, facts: LetterFacts): MailMessage {
   const { subject, lines, link } = wordsOf(kind, facts)
   const linked = link === undefined ? [] : linkLines(link, facts)
   return { to, subject, text: `${[...lines, ...linked].join('\n\n')}\n` }

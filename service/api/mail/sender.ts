@@ -6,9 +6,9 @@ import { periodOf } from '../../core/usage/period.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { lookRegularly, type Looking } from '../looking.ts'
-import { letterOf, type Letter } from './letters.ts'
-import { endMail, findAlert, findRecipient, giveEmailToken, giveInvitationToken, takeMail } from './store.ts'
+import { startPoller, type Poller } from '../looking.ts'
+import { letterOf, type MailMessage } from './letters.ts'
+import { endMail, findAlert, findRecipient, giveEmailToken, giveInvitationToken, claimMail } from './store.ts'
 import type { Transport } from './transports.ts'
 
 export interface SenderDeps {
@@ -26,8 +26,8 @@ const { send_seconds_max, retry_seconds_min, retry_seconds_max, try_hours_max } 
 const TAKEN_MS = 3 * send_seconds_max * 1000
 
 /** Sends queued mail one by one until it is closed. Several processes may run this, because each row is claimed. */
-export function startSender(deps: SenderDeps): Looking {
-  const looking = lookRegularly({
+export function startSender(deps: SenderDeps): Poller {
+  const looking = startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => sendAll(deps, stopped),
     failed: (error) => deps.logger.warn({ err: error }, 'mail could not be looked for'),
@@ -46,7 +46,7 @@ export function startSender(deps: SenderDeps): Looking {
 export async function sendAll(deps: SenderDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
-    const mail = await takeMail(deps.db, now, new Date(now.getTime() + TAKEN_MS))
+    const mail = await claimMail(deps.db, now, new Date(now.getTime() + TAKEN_MS))
     if (mail === undefined) return
     await sendOne(deps, mail)
   }
@@ -81,7 +81,7 @@ function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
 }
 
 /** Builds the letter from the current state; null: there is nothing to send. */
-async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail): Promise<Letter | null> {
+async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail): Promise<MailMessage | null> {
   const token = secrets.tokenOf(mail.id)
   const token_sha256 = digestOf(token)
   const now = clock.now()

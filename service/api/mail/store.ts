@@ -7,7 +7,7 @@ import { insertEmailToken } from '../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../core/mail/store.ts'
 
 /** Claims the mail that has waited longest, until `until`. Mail that a person waits for precedes the bulk of invitations and alerts. */
-export function takeMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
+export function claimMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
   return db
     .updateTable('mails')
     .set((e) => ({ next_try_at: until, tries: e('tries', '+', 1) }))

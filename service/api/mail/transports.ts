@@ -2,11 +2,11 @@ import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import { LIMITS } from '../../../contract/limits.ts'
-import type { Letter } from './letters.ts'
+import type { MailMessage } from './letters.ts'
 
 /** Mail transport. `send` throws on failure. The same id may be sent twice, because the outcome of a try can be unknown. */
 export interface Transport {
-  send(id: string, letter: Letter): Promise<void>
+  send(id: string, letter: MailMessage): Promise<void>
   close(): void
 }
 

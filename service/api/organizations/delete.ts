@@ -2,7 +2,7 @@ import type { organizationsDelete } from '../../../contract/routes/app/endings.t
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { lockOrganization } from '../../core/members/store.ts'
 import { insertOperation } from '../../core/operations/store.ts'
-import { beginEnding } from '../../core/organizations/ending-store.ts'
+import { beginDeletion } from '../../core/organizations/ending-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
@@ -28,7 +28,7 @@ export async function deleteOrganization(call: Call<typeof organizationsDelete>,
       throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
     }
     await refuseBuyers(tx, organization_id, call.now)
-    await beginEnding(tx, organization_id, call.now)
+    await beginDeletion(tx, organization_id, call.now)
     const id = deps.ids.next()
     const subject = { kind: 'organization', id: organization_id } as const
     const about = { subject, organization_id, project_id: null, workspace_id: null, cell_id: null }

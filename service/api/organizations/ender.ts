@@ -1,5 +1,5 @@
 import { isTerminal } from '../../../contract/states/operation.ts'
-import { byService, type By } from '../../core/changes/audit.ts'
+import { serviceOrigin, type ChangeOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { lockOrganization } from '../../core/members/store.ts'
 import { aboutVolume, cancelOperation, insertOperation, lockOperation } from '../../core/operations/store.ts'
@@ -7,24 +7,32 @@ import { archiveTemplates, markEnded } from '../../core/organizations/ending-sto
 import { readerOf } from '../../db/reader.ts'
 import type { PersonPrincipal } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import { lookRegularly, type Looking } from '../looking.ts'
+import { startPoller, type Poller } from '../looking.ts'
 import { secretSubject } from '../secrets/find.ts'
 import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../secrets/store.ts'
 import { readBuild } from '../template-builds/store.ts'
 import { cancelCreation, lockVolume, markDeleting } from '../volumes/store.ts'
 import { endForGood } from '../workspaces/delete.ts'
-import { countEnded, listEndings, noteProgress, readLeft, succeed, type Ending, type Left } from './ending-store.ts'
+import {
+  countEnded,
+  listEndings,
+  noteProgress,
+  readRemainingObjects,
+  succeed,
+  type OrganizationDeletion,
+  type RemainingObjects,
+} from './ending-store.ts'
 
 const LOOK_MS = 2000
 
-type EnderDeps = Pick<ApiDeps, 'db' | 'reads' | 'clock' | 'ids' | 'logger'>
+type DeletionWorkerDeps = Pick<ApiDeps, 'db' | 'reads' | 'clock' | 'ids' | 'logger'>
 
 /**
  * Deletes ending organizations step by step, until it is closed. Several processes may run this: each step is a transaction that checks the
  * current state.
  */
-export function startEnders(deps: EnderDeps): Looking {
-  return lookRegularly({
+export function startDeletionWorker(deps: DeletionWorkerDeps): Poller {
+  return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => endAll(deps, stopped),
     failed: (error) => deps.logger.warn({ err: error }, 'organizations that are deleted were not looked at'),
@@ -32,7 +40,7 @@ export function startEnders(deps: EnderDeps): Looking {
 }
 
 /** Does one step for each ending organization. */
-export async function endAll(deps: EnderDeps, stopped: () => boolean = () => false): Promise<void> {
+export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = () => false): Promise<void> {
   for (const ending of await listEndings(deps.reads)) {
     if (stopped()) return
     await step(deps, ending).catch((error: unknown) =>
@@ -42,10 +50,10 @@ export async function endAll(deps: EnderDeps, stopped: () => boolean = () => fal
 }
 
 /** Ends workspaces before volumes, which are unused then; the remaining rows follow. Cells do their part in the meantime. */
-async function step(deps: EnderDeps, ending: Ending): Promise<void> {
+async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Promise<void> {
   const { organization_id, operation_id } = ending
   const now = deps.clock.now()
-  const left = await readLeft(deps.reads, organization_id)
+  const left = await readRemainingObjects(deps.reads, organization_id)
   await noteProgress(deps.db, operation_id, reasonOf(left), now)
   for (const id of left.builds) await endBuild(deps, ending, id)
   for (const id of left.workspaces) await endWorkspace(deps, ending, id)
@@ -55,21 +63,21 @@ async function step(deps: EnderDeps, ending: Ending): Promise<void> {
 }
 
 /** Returns the state_reason (App, "Operation"). */
-function reasonOf({ workspaces_left, volumes_left }: Left): string {
+function reasonOf({ workspaces_left, volumes_left }: RemainingObjects): string {
   if (workspaces_left > 0) return 'deleting_workspaces'
   return volumes_left > 0 ? 'deleting_volumes' : 'deleting_records'
 }
 
-function isNothingLeft({ builds, workspaces_left, volumes_left, secrets }: Left): boolean {
+function isNothingLeft({ builds, workspaces_left, volumes_left, secrets }: RemainingObjects): boolean {
   return builds.length === 0 && workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
 }
 
 /** Records each step as an act of the requester. */
-function byRequester({ ids, clock }: EnderDeps, { requested_by, request_id }: Ending): By {
+function byRequester({ ids, clock }: DeletionWorkerDeps, { requested_by, request_id }: OrganizationDeletion): ChangeOrigin {
   return { actor: { kind: 'user', id: requested_by }, ids, now: clock.now(), request_id, source_address: null }
 }
 
-async function endWorkspace(deps: EnderDeps, ending: Ending, workspace_id: string): Promise<void> {
+async function endWorkspace(deps: DeletionWorkerDeps, ending: OrganizationDeletion, workspace_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const call = { who: ownerOf(ending), params: { workspace_id }, now: by.now }
   const work = (tx: ChangeTx) => endForGood(deps, tx, call, 'delete', { ended_reason: null, input: { reason: 'organization_deleted' } })
@@ -77,13 +85,13 @@ async function endWorkspace(deps: EnderDeps, ending: Ending, workspace_id: strin
 }
 
 /** Returns the requester with the owner role at the time of the request. */
-function ownerOf({ organization_id, requested_by }: Ending): PersonPrincipal {
+function ownerOf({ organization_id, requested_by }: OrganizationDeletion): PersonPrincipal {
   const session = { id: '', stepped_up_at: null }
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
 }
 
 /** Cancels a build: its worker cannot commit any more, and its capture goes with the workspace. */
-async function endBuild(deps: EnderDeps, ending: Ending, build_id: string): Promise<void> {
+async function endBuild(deps: DeletionWorkerDeps, ending: OrganizationDeletion, build_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
     const found = await readBuild(readerOf(tx), build_id)
@@ -97,7 +105,7 @@ async function endBuild(deps: EnderDeps, ending: Ending, build_id: string): Prom
   await mutate(deps.db, by, 'template-builds.cancel', work, (row) => row && { kind: 'template_build', ...ownerOfRow(row) })
 }
 
-async function endVolume(deps: EnderDeps, ending: Ending, volume_id: string): Promise<void> {
+async function endVolume(deps: DeletionWorkerDeps, ending: OrganizationDeletion, volume_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
     await cancelCreation(tx, volume_id, by.now)
@@ -115,7 +123,7 @@ function ownerOfRow({ id, organization_id, project_id }: { id: string; organizat
   return { id, organization_id, project_id }
 }
 
-async function endSecret(deps: EnderDeps, ending: Ending, secret_id: string): Promise<void> {
+async function endSecret(deps: DeletionWorkerDeps, ending: OrganizationDeletion, secret_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
     const secret = await lockSecret(tx, secret_id)
@@ -129,11 +137,11 @@ async function endSecret(deps: EnderDeps, ending: Ending, secret_id: string): Pr
 }
 
 /** Completes the deletion. Concurrent creations hold the organization's row, so under its lock all of them are visible. */
-async function finish(deps: EnderDeps, { organization_id, operation_id }: Ending): Promise<void> {
-  const by = byService('api', { ids: deps.ids, now: deps.clock.now() })
+async function finish(deps: DeletionWorkerDeps, { organization_id, operation_id }: OrganizationDeletion): Promise<void> {
+  const by = serviceOrigin('api', { ids: deps.ids, now: deps.clock.now() })
   const work = async (tx: ChangeTx) => {
     await lockOrganization(tx, organization_id)
-    if (!isNothingLeft(await readLeft(readerOf(tx), organization_id))) return false
+    if (!isNothingLeft(await readRemainingObjects(readerOf(tx), organization_id))) return false
     const templates = await archiveTemplates(tx, organization_id, by.now)
     const result = { ...(await countEnded(tx, organization_id)), templates }
     if (!(await succeed(tx, operation_id, result, by.now))) return false

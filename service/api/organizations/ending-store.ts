@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Reader, Tx } from '../../db/reader.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 
-export interface Ending {
+export interface OrganizationDeletion {
   operation_id: string
   organization_id: string
   state: 'queued' | 'running'
@@ -15,7 +15,7 @@ export interface Ending {
 const ENDINGS_MAX = 100
 
 /** Lists in random order, so that organizations that wait for an unreachable host do not block others. */
-export function listEndings(reads: Reader): Promise<Ending[]> {
+export function listEndings(reads: Reader): Promise<OrganizationDeletion[]> {
   return reads.rows(
     'organizations.endings',
     `select id as operation_id, organization_id, state, state_reason, input ->> 'requested_by' as requested_by, input ->> 'request_id' as request_id
@@ -25,7 +25,7 @@ export function listEndings(reads: Reader): Promise<Ending[]> {
 }
 
 /** Objects to end next, and counts of those still ending. */
-export interface Left {
+export interface RemainingObjects {
   builds: string[]
   workspaces: string[]
   workspaces_left: number
@@ -36,8 +36,8 @@ export interface Left {
 
 const AT_ONCE = 100
 
-export async function readLeft(reads: Reader, organization_id: string): Promise<Left> {
-  const [row] = await reads.rows<Left>(
+export async function readRemainingObjects(reads: Reader, organization_id: string): Promise<RemainingObjects> {
+  const [row] = await reads.rows<RemainingObjects>(
     'organizations.left',
     `select
        array(select b.id from template_builds b join operations o on o.id = b.operation_id

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { lookRegularly, type Looking } from '../looking.ts'
-import { bringIn, later, type PaymentDeps } from './effects.ts'
+import { startPoller, type Poller } from '../looking.ts'
+import { applyRemoteState, later, type PaymentDeps } from './effects.ts'
 import { PaymentError } from './service.ts'
 import {
   addInvoices,
@@ -15,7 +15,7 @@ import {
   takeInvoice,
   takeSubscriptions,
   writeInvoice,
-  type InvoiceThere,
+  type RemoteInvoice,
 } from './store.ts'
 
 const LOOK_MS = 5000
@@ -29,8 +29,8 @@ const TAKEN_MS = 30 * call_seconds_max * 1000
  * Syncs with the payment service until it is closed: applies events, pushes invoices, and polls objects whose events may be lost. All work
  * is stored in rows, so a crash or an outage loses none. Several processes may run this.
  */
-export function startCollector(deps: PaymentDeps): Looking {
-  return lookRegularly({
+export function startPaymentSync(deps: PaymentDeps): Poller {
+  return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => collectAll(deps, stopped),
     failed: (error) => deps.logger.warn({ err: error }, 'what is due with the payment service was not looked for'),
@@ -51,7 +51,7 @@ async function applyEvents(deps: PaymentDeps, stopped: () => boolean): Promise<v
     const event = await takeEvent(db, clock.now(), taken(clock.now()))
     if (event === undefined) return
     try {
-      await bringIn(deps, event).catch(unlessGone)
+      await applyRemoteState(deps, event).catch(unlessGone)
       await failpoint('payment.P2')
       await endEvent(db, event, { applied_at: clock.now(), last_error: null })
     } catch (error) {
@@ -68,7 +68,7 @@ async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<
     if (there === undefined) return
     const { number } = there.invoice
     try {
-      await bringTogether(deps, there)
+      await syncInvoice(deps, there)
     } catch (error) {
       logger.warn({ err: error, invoice: number, tries: there.tries }, 'an invoice waits for the payment service')
       await writeInvoice(db, there, { next_try_at: afterFailure(there.tries, clock.now()), last_error: textOf(error) })
@@ -77,7 +77,7 @@ async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<
 }
 
 /** Pushes an open invoice or polls a pushed one; settles an ended one at the service. */
-async function bringTogether(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
+async function syncInvoice(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   const { db, clock, payment } = deps
   const { invoice, remote_id, pushed_at } = there
   if (invoice.state !== 'open') {
@@ -86,12 +86,12 @@ async function bringTogether(deps: PaymentDeps, there: InvoiceThere): Promise<vo
     return
   }
   if (remote_id === null || pushed_at === null) return push(deps, there)
-  await bringIn(deps, { kind: 'invoice', object_id: remote_id })
+  await applyRemoteState(deps, { kind: 'invoice', object_id: remote_id })
   await writeInvoice(db, there, { next_try_at: later(clock.now()), tries: 0, last_error: null })
 }
 
 /** An operator may end the invoice in the meantime; the next pass then ends the remote copy. */
-async function push(deps: PaymentDeps, there: InvoiceThere): Promise<void> {
+async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   const { db, clock, payment, logger } = deps
   const { remote_id, customer_id } = there
   const { id, number, currency, lines, total_minor } = there.invoice
@@ -115,9 +115,11 @@ async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<voi
       : work().catch((error: unknown) => logger.warn({ err: error }, 'the payment service was not asked what has become of something'))
   const now = clock.now()
   for (const { id, session_id } of await takeCheckouts(db, now, taken(now), AT_ONCE))
-    await look(() => (session_id === null ? endCheckout(db, id, 'expired') : bringIn(deps, { kind: 'checkout', object_id: session_id })))
+    await look(() =>
+      session_id === null ? endCheckout(db, id, 'expired') : applyRemoteState(deps, { kind: 'checkout', object_id: session_id }),
+    )
   for (const object_id of await takeSubscriptions(db, now, later(now), AT_ONCE))
-    await look(() => bringIn(deps, { kind: 'subscription', object_id }))
+    await look(() => applyRemoteState(deps, { kind: 'subscription', object_id }))
 }
 
 const taken = (now: Date) => new Date(now.getTime() + TAKEN_MS)

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { judgePayment } from '../../core/billing/standing.ts'
-import { endInvoice, keepTerms, lockInvoice } from '../../core/billing/store.ts'
-import { byService } from '../../core/changes/audit.ts'
+import { endInvoice, recordTermsBefore, lockInvoice } from '../../core/billing/store.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { lockOrganization } from '../../core/members/store.ts'
 import { updateOrganization } from '../../core/organizations/store.ts'
@@ -25,7 +25,7 @@ export type PaymentDeps = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'> & { p
 const { look_again_seconds } = LIMITS.payment
 
 /** Applies the current remote state of an event's object. Idempotent, in any order. */
-export async function bringIn(deps: PaymentDeps, { kind, object_id }: Pick<PaymentEvent, 'kind' | 'object_id'>): Promise<void> {
+export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: Pick<PaymentEvent, 'kind' | 'object_id'>): Promise<void> {
   switch (kind) {
     case 'checkout':
       return bringInCheckout(deps, object_id)
@@ -50,7 +50,7 @@ async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<v
   const now = clock.now()
   const bought = await mutate(
     db,
-    byService('api', { ids: deps.ids, now }),
+    serviceOrigin('api', { ids: deps.ids, now }),
     'billing.buy',
     (tx) => buy(tx, { checkout_id, session_id, subscription_id, now }),
     (done) => (done.kind === 'bought' ? subjectOf(done.organization_id, { plan_id: done.plan_id, subscription_id }) : null),
@@ -79,7 +79,7 @@ async function buy(tx: ChangeTx, { checkout_id, session_id, subscription_id, now
   if (organization === undefined || account === undefined || organization.deleting_at !== null || account.subscription_id !== null)
     return { kind: 'too_late' }
   await completeCheckout(tx, checkout_id, session_id)
-  await keepTerms(tx, { organization_id }, now)
+  await recordTermsBefore(tx, { organization_id }, now)
   await updateOrganization(tx, organization_id, { plan_id })
   const plan_before_id = organization.plan_id
   await writeSubscription(tx, organization_id, { subscription_id, plan_id, plan_before_id, look_at: later(now) })
@@ -98,7 +98,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
   const now = clock.now()
   await mutate(
     db,
-    byService('api', { ids, now }),
+    serviceOrigin('api', { ids, now }),
     'billing.end',
     async (tx) => {
       const account = await lockAccount(tx, { subscription_id })
@@ -107,7 +107,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
       const organization = await lockOrganization(tx, organization_id)
       // An operator's later choice of another plan stays.
       if (plan_before_id !== null && organization?.plan_id === plan_id) {
-        await keepTerms(tx, { organization_id }, now)
+        await recordTermsBefore(tx, { organization_id }, now)
         await updateOrganization(tx, organization_id, { plan_id: plan_before_id })
       }
       await writeSubscription(tx, organization_id, { subscription_id: null, plan_id: null, plan_before_id: null, look_at: now })
@@ -128,7 +128,7 @@ async function bringInInvoice({ db, clock, ids, logger, payment }: PaymentDeps, 
   const { id, organization_id, number } = there.invoice
   await mutate(
     db,
-    byService('api', { ids, now }),
+    serviceOrigin('api', { ids, now }),
     `invoices.${state}`,
     async (tx) => {
       const row = await lockInvoice(tx, id)

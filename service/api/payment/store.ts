@@ -149,7 +149,7 @@ export async function endEvent(
   await db.updateTable('payment_events').set(change).where('id', '=', id).where('tries', '=', tries).execute()
 }
 
-export interface InvoiceThere {
+export interface RemoteInvoice {
   remote_id: string | null
   pushed_at: Date | null
   tries: number
@@ -168,7 +168,7 @@ export async function addInvoices(db: Db, now: Date): Promise<void> {
 }
 
 /** Claims the invoice that has waited longest, until `until`. */
-export async function takeInvoice(db: Db, now: Date, until: Date): Promise<InvoiceThere | undefined> {
+export async function takeInvoice(db: Db, now: Date, until: Date): Promise<RemoteInvoice | undefined> {
   const { rows } = await sql<{ invoice_id: string }>`
     update payment_invoices set next_try_at = ${until}, tries = tries + 1 where invoice_id = (
       select invoice_id from payment_invoices where settled_at is null and next_try_at <= ${now}
@@ -178,7 +178,7 @@ export async function takeInvoice(db: Db, now: Date, until: Date): Promise<Invoi
   return taken === undefined ? undefined : findInvoice(db, { invoice_id: taken.invoice_id })
 }
 
-export async function findInvoice(db: Db, where: { invoice_id: string } | { remote_id: string }): Promise<InvoiceThere | undefined> {
+export async function findInvoice(db: Db, where: { invoice_id: string } | { remote_id: string }): Promise<RemoteInvoice | undefined> {
   const rows = db
     .selectFrom('payment_invoices as p')
     .innerJoin('invoices as i', 'i.id', 'p.invoice_id')
@@ -199,7 +199,7 @@ export async function findInvoice(db: Db, where: { invoice_id: string } | { remo
  */
 export async function writeInvoice(
   db: Db,
-  { invoice, tries, next_try_at }: InvoiceThere,
+  { invoice, tries, next_try_at }: RemoteInvoice,
   change: { pushed_at?: Date; settled_at?: Date; next_try_at?: Date; tries?: number; last_error?: string | null },
 ): Promise<boolean> {
   const { numUpdatedRows } = await db

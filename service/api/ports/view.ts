@@ -1,5 +1,5 @@
 import type { Port } from '../../../contract/schemas/ports.ts'
-import type { Subject } from '../../core/changes/audit.ts'
+import type { AuditTarget } from '../../core/changes/audit.ts'
 import { portUrl } from '../../core/ports/url.ts'
 import type { PortRow } from './store.ts'
 
@@ -22,7 +22,7 @@ export function portView(ports_url: string, row: PortRow): Port {
 export function portSubject(
   { id: workspace_id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   { id, port }: Pick<PortRow, 'id' | 'port'>,
-  details: NonNullable<Subject['details']> = {},
-): Subject {
+  details: NonNullable<AuditTarget['details']> = {},
+): AuditTarget {
   return { kind: 'port', id, organization_id, project_id, details: { workspace_id, port, ...details } }
 }

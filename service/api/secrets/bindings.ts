@@ -3,7 +3,7 @@ import type { WorkspaceSecrets } from '../../../contract/schemas/secrets.ts'
 import { secretInputs, textInputs, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { collision, mayBeBound } from '../../core/secrets/rules.ts'
-import { boundNames, keepNamed, secretsNamed } from '../../core/secrets/store.ts'
+import { boundNames, lockNamedSecrets, secretsNamed } from '../../core/secrets/store.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
@@ -60,7 +60,7 @@ export async function checkBinding(
   names: readonly string[],
 ): Promise<void> {
   if (names.length === 0) return
-  await keepNamed(tx, user, names)
+  await lockNamedSecrets(tx, user, names)
   const usable = (await secretsNamed(readerOf(tx), user, names)).filter((secret) => mayBeBound(secret, user))
   const missing = names.filter((name) => !usable.some((secret) => secret.name === name))
   if (missing.length > 0) {

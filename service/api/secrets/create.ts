@@ -10,7 +10,7 @@ import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { checkAllowed } from './allowed.ts'
-import { checkRoom } from './bounds.ts'
+import { checkSecretLimits } from './bounds.ts'
 import { secretSubject } from './find.ts'
 import { checkedHosts, checkName, checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
@@ -57,7 +57,7 @@ async function create(
   }
   const work = async (tx: ChangeTx) => {
     await checkAllowed(readerOf(tx), owner, secret)
-    await checkRoom(tx, owner)
+    await checkSecretLimits(tx, owner)
     if (!(await insertSecret(tx, secret))) throw fail('conflict', 'name_taken', 'There is a secret of this name already')
     const version = { id: deps.ids.next(), secret_id: id, version: 1, created_at: call.now }
     await insertVersion(tx, version, await sealForCells(tx, { ...owner, secret_id: id, version: 1 }, body.value))

@@ -1,5 +1,5 @@
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import type { Subject } from '../../core/changes/audit.ts'
+import type { AuditTarget } from '../../core/changes/audit.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { maySee, maySeeOrganization, notFound } from '../auth/scope.ts'
@@ -26,8 +26,8 @@ export function refuseDeletedSecret({ deleted_at }: SecretRow): void {
 /** Audit target of a secret. Never holds its value. */
 export function secretSubject(
   { id, organization_id, project_id, name }: Pick<SecretRow, 'id' | 'organization_id' | 'project_id' | 'name'>,
-  details: NonNullable<Subject['details']> = {},
-): Subject {
+  details: NonNullable<AuditTarget['details']> = {},
+): AuditTarget {
   return { kind: 'secret', id, organization_id, project_id, details: { name, ...details } }
 }
 

@@ -5,14 +5,14 @@ import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
-import { changeAndAnswer, type Worked } from '../idempotency/change.ts'
+import { changeAndAnswer, type CommandResult } from '../idempotency/change.ts'
 import { findSecret, lockSecretForChange, refuseDeletedSecret } from './find.ts'
 import { checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
 import { eraseVersions, insertVersion, takeRotation, writeSecret } from './store.ts'
 import { versionView } from './view.ts'
 
-interface Rotated extends Worked {
+interface Rotated extends CommandResult {
   version: SecretVersion
 }
 

@@ -1,4 +1,4 @@
-import { byService } from '../../core/changes/audit.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate } from '../../core/changes/mutate.ts'
 import { insertMail } from '../../core/mail/store.ts'
 import { PAYER_ROLES } from '../../../contract/access.ts'
@@ -18,7 +18,7 @@ export async function mailAlerts(db: Db, ids: Ids, now: Date): Promise<number> {
   for (const organization_id of await findWaitingAlerts(db, ORGANIZATIONS_MAX)) {
     const mails = await mutate(
       db,
-      byService('api', { ids, now }),
+      serviceOrigin('api', { ids, now }),
       'spend_alerts.mail',
       async (tx) => {
         const alerts = await takeAlerts(tx, organization_id, now)

@@ -7,7 +7,7 @@ import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
-import { workedOnBuild, type WorkedOnBuild } from './cancel.ts'
+import { workedOnBuild, type BuildCommandResult } from './cancel.ts'
 import { refuseAutoPublish } from './permissions.ts'
 import {
   countBuilds,
@@ -72,7 +72,7 @@ export async function beginBuild(
   { ids }: Ids,
   tx: ChangeTx,
   { template_slug, cell_id, ...asked }: Omit<NewBuild, 'id' | 'operation_id'> & { template_slug: string; cell_id: string | null },
-): Promise<WorkedOnBuild> {
+): Promise<BuildCommandResult> {
   const build = { ...asked, id: ids.next(), operation_id: ids.next() }
   const input = { build_id: build.id, template_slug }
   const operation = { id: build.operation_id, kind: 'template_build', cell_id, input, now: asked.now } as const

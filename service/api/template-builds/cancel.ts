@@ -6,12 +6,12 @@ import { readerOf, type Reader } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
-import { changeAndAnswer, type Worked } from '../idempotency/change.ts'
+import { changeAndAnswer, type CommandResult } from '../idempotency/change.ts'
 import { findBuild } from './get.ts'
 import { readBuild, type BuildRow } from './store.ts'
 import { buildView } from './view.ts'
 
-export interface WorkedOnBuild extends Worked {
+export interface BuildCommandResult extends CommandResult {
   build_id: string
 }
 
@@ -31,12 +31,12 @@ export function cancelBuild(call: Call<typeof templateBuildsCancel>, deps: ApiDe
 export function workedOnBuild(
   { id, organization_id, project_id, operation_id }: Pick<BuildRow, 'id' | 'organization_id' | 'project_id' | 'operation_id'>,
   status: number,
-): WorkedOnBuild {
+): BuildCommandResult {
   const scope = { organization_id, project_id }
   return { build_id: id, status, scope, workspace_id: null, operation_id, changed: { kind: 'template_build', id } }
 }
 
-export async function buildBody(reads: Reader, { build_id }: WorkedOnBuild) {
+export async function buildBody(reads: Reader, { build_id }: BuildCommandResult) {
   const row = await readBuild(reads, build_id)
   if (row === null) throw new Error('a build is gone that a change has just named')
   return buildView(row)

@@ -23,7 +23,7 @@ import { useUpload } from '../template-uploads/store.ts'
 import { type AskedRecipe, askedRecipe } from './asked-recipe.ts'
 import { findBase } from './base.ts'
 import { beginBuild, refuseReservedSlug, templateToBuild } from './begin.ts'
-import { buildBody, type WorkedOnBuild } from './cancel.ts'
+import { buildBody, type BuildCommandResult } from './cancel.ts'
 import { refuseCommands } from './permissions.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
@@ -46,7 +46,7 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
 }
 
 /** The order of these lines is the precedence of refusals. */
-async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, asked: AskedRecipe): Promise<WorkedOnBuild> {
+async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, asked: AskedRecipe): Promise<BuildCommandResult> {
   const { body, params, now } = call
   const { organization_id } = project
   await refuseReservedSlug(tx, params.slug)
@@ -102,7 +102,7 @@ function refuseSettings(settings: TemplateSettings): void {
   if (problem !== undefined) throw fail('validation_failed', 'invalid_settings', `With those of the base: ${problem}`)
 }
 
-async function startedBody(reads: Reader, begun: WorkedOnBuild) {
+async function startedBody(reads: Reader, begun: BuildCommandResult) {
   const operation = begun.operation_id === null ? null : await readOperation(reads, begun.operation_id)
   if (operation === null) throw new Error('an operation is gone that a change has just made')
   return { operation: operationView(operation), build: await buildBody(reads, begun) }

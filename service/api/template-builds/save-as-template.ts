@@ -15,13 +15,13 @@ import { lockForChange } from '../workspaces/find.ts'
 import { operateOn, refuseAlways, refuseDeleted } from '../workspaces/refusals.ts'
 import type { WorkspaceRow } from '../workspaces/row.ts'
 import { beginBuild, refusePlatformSlug, templateToBuild } from './begin.ts'
-import { buildBody, type WorkedOnBuild } from './cancel.ts'
+import { buildBody, type BuildCommandResult } from './cancel.ts'
 import { refuseCommands } from './permissions.ts'
 import { hasCapture, readSource } from './source-store.ts'
 
 type SaveCall = Call<typeof workspacesSaveAsTemplate>
 
-export interface Begun extends WorkedOnBuild {
+export interface Begun extends BuildCommandResult {
   capture_id: string | null
 }
 

@@ -8,7 +8,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { operationBody, workedOn } from '../workspaces/answer-operation.ts'
+import { operationBody, workspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { operateOn } from '../workspaces/refusals.ts'
 import { lockDraft } from './find.ts'
 import { countStates, insertState } from './store.ts'
@@ -28,7 +28,7 @@ export async function captureDraft(
     const input = { reason: 'draft_state', state_id, ...(label === null ? {} : { label }) }
     const operation_id = await beginOperation(deps, tx, workspace, operate, { cell_id: workspace.cell_id, input, now: call.now })
     await insertState(tx, { id: state_id, draft_id: draft.id, operation_id, label, created_at: call.now })
-    return workedOn(workspace, { status: 202, operation_id, changed: true })
+    return workspaceCommandResult(workspace, { status: 202, operation_id, changed: true })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

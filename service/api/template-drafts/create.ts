@@ -13,7 +13,7 @@ import { projectOf } from '../projects/project-of.ts'
 import { refuseReservedSlug, templateToChange } from '../template-builds/begin.ts'
 import { findTemplates, readVersion, type TemplateRow, type VersionRow } from '../templates/store.ts'
 import { createOwn, ownKey, reopen } from '../templates/test-instance.ts'
-import type { WorkedOn } from '../workspaces/answer-operation.ts'
+import type { WorkspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { answerStart } from '../workspaces/answer-start.ts'
 import { seen, type WorkspaceRow } from '../workspaces/row.ts'
 import { lockWorkspace } from '../workspaces/store.ts'
@@ -42,7 +42,7 @@ export async function answerDraft(call: CreateCall, deps: ApiDeps, outcome: Chan
 }
 
 /** The order of these lines is the precedence of refusals. The template's lock serializes creations of its draft. */
-async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: Owned): Promise<WorkedOn> {
+async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: Owned): Promise<WorkspaceCommandResult> {
   const { body, params, now } = call
   const { slug } = params
   await refuseReservedSlug(tx, slug)
@@ -64,7 +64,7 @@ async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: 
 }
 
 /** Restarts a draft whose machine died, never ran, or failed at start-up: its key is reserved, so no open can do this. */
-async function startAgain(deps: ApiDeps, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkedOn> {
+async function startAgain(deps: ApiDeps, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkspaceCommandResult> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
   return reopen(deps, tx, call, row, parseBase(call.body.base ?? '') ?? undefined)

@@ -6,7 +6,7 @@ import { requestedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { change, type Changed } from '../idempotency/change.ts'
 import { refuseArchived } from '../templates/find.ts'
-import { tryOut, type Tried } from '../templates/test-instance.ts'
+import { openTestWorkspace, type TestSubject } from '../templates/test-instance.ts'
 import { answerStart } from '../workspaces/answer-start.ts'
 import { checkKey } from '../workspaces/open-rules.ts'
 import { readTemplateVersion } from '../workspaces/store.ts'
@@ -24,7 +24,7 @@ export async function openDraftInstance(call: InstanceCall, deps: ApiDeps): Prom
   const work = async (tx: ChangeTx) => {
     const locked = await lockDraft(tx, call)
     refuseArchived(locked.template)
-    return tryOut(deps, tx, call, await triedOf(tx, locked, body.state_id ?? null))
+    return openTestWorkspace(deps, tx, call, await triedOf(tx, locked, body.state_id ?? null))
   }
   return answerDraftInstance(call, deps, await change(deps, call, work))
 }
@@ -34,7 +34,7 @@ export function answerDraftInstance(call: InstanceCall, deps: ApiDeps, outcome: 
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 
-async function triedOf(tx: ChangeTx, { draft, workspace }: LockedDraft, state_id: string | null): Promise<Tried> {
+async function triedOf(tx: ChangeTx, { draft, workspace }: LockedDraft, state_id: string | null): Promise<TestSubject> {
   const state = await readState(readerOf(tx), draft.id, state_id)
   if (state === null) throw noState()
   const { id, checkpoint_id, layers } = state

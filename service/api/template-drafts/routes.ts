@@ -18,7 +18,7 @@ import {
 } from '../../../contract/routes/app/template-drafts.ts'
 import { bind, type Bound } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { HeldPlace } from '../held-places.ts'
+import type { WaitPermit } from '../held-places.ts'
 import { captureDraft } from './capture.ts'
 import { answerDraft, createDraft } from './create.ts'
 import { discardDraft } from './discard.ts'
@@ -26,7 +26,7 @@ import { answerDraftInstance, openDraftInstance } from './instance.ts'
 import { publishDraft } from './publish.ts'
 import { getDraft, listDraftStates, listDraftTestInstances } from './read.ts'
 
-export const DRAFT_BOUND: readonly Bound<ApiDeps, HeldPlace>[] = [
+export const DRAFT_BOUND: readonly Bound<ApiDeps, WaitPermit>[] = [
   bind(draftsGet, getDraft),
   bind(draftsGetOfOrganization, getDraft),
   bind(draftsCreate, createDraft),

@@ -1,5 +1,5 @@
 import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
-import { areSame, join, type Overlay, type Place, type Seen } from './overlay.ts'
+import { areSame, join, type Overlay, type LayerDirectory, type VisibleEntry } from './overlay.ts'
 import { bytesOf } from './position.ts'
 
 export interface Bounds {
@@ -33,7 +33,7 @@ interface Both {
   path: string
   position: number[]
   /** The directory's sources in each tree; empty if missing. */
-  places: [Place[], Place[]]
+  places: [LayerDirectory[], LayerDirectory[]]
 }
 
 async function* walk(state: Walk, { path, position, places }: Both, from: readonly number[]): AsyncGenerator<Step> {
@@ -59,7 +59,7 @@ async function* walk(state: Walk, { path, position, places }: Both, from: readon
   }
 }
 
-function placesOf(old: Seen | undefined, fresh: Seen | undefined): [Place[], Place[]] {
+function placesOf(old: VisibleEntry | undefined, fresh: VisibleEntry | undefined): [LayerDirectory[], LayerDirectory[]] {
   return [old?.places ?? [], fresh?.places ?? []]
 }
 

@@ -6,7 +6,7 @@ import type { ApiDeps } from '../deps.ts'
 import { cursorAt, whereOf } from '../pages.ts'
 import { findTemplate, findVersion } from '../templates/find.ts'
 import { loader, needLists } from './lists.ts'
-import { join, Overlay, type Place } from './overlay.ts'
+import { join, Overlay, type LayerDirectory } from './overlay.ts'
 import { fileView } from './view.ts'
 
 /** GET …/versions/{version}/files: versions never change, so a cursor is a row number. */
@@ -33,7 +33,7 @@ export async function listFiles(
 
 /** Returns a directory's sources, or another entry at the path. */
 async function find(overlay: Overlay, path: string) {
-  let places: Place[] = overlay.root()
+  let places: LayerDirectory[] = overlay.root()
   const names = path.split('/').filter((name) => name !== '')
   for (const [at, name] of names.entries()) {
     const seen = await overlay.lookUp(places, name)

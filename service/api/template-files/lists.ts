@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 import { fail } from '../../lib/fail.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { Load, Place } from './overlay.ts'
+import type { Load, LayerDirectory } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'
 
 /** Requests missing file lists of the layers, and throws until all exist. */
@@ -25,7 +25,7 @@ export async function needLists({ db, reads }: ApiDeps, layers: readonly string[
 /** Loads directories and caches them for one call. */
 export function loader({ reads }: ApiDeps): Load {
   const loaded = new Map<string, Map<string, LayerEntry> | null>()
-  const keyOf = ({ layer, path }: Place) => `${layer}${path}`
+  const keyOf = ({ layer, path }: LayerDirectory) => `${layer}${path}`
   return async (places) => {
     const missing = places.filter((place) => !loaded.has(keyOf(place)))
     if (missing.length > 0) {

@@ -1,18 +1,18 @@
 import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
 
-export interface Place {
+export interface LayerDirectory {
   layer: string
   path: string
 }
 
 /** An entry visible at a path. A directory has one source per contributing layer, topmost first. */
-export interface Seen {
+export interface VisibleEntry {
   entry: LayerEntry
-  places: Place[]
+  places: LayerDirectory[]
 }
 
 /** Loads directories of layers; null if a layer has none at that path. */
-export type Load = (places: readonly Place[]) => Promise<(Map<string, LayerEntry> | null)[]>
+export type Load = (places: readonly LayerDirectory[]) => Promise<(Map<string, LayerEntry> | null)[]>
 
 /** Merges a version's layers into one tree with overlayfs rules: whiteouts, opaque directories and redirects. */
 export class Overlay {
@@ -26,15 +26,15 @@ export class Overlay {
     this.load = load
   }
 
-  root(): Place[] {
+  root(): LayerDirectory[] {
     return this.layers.map((layer) => ({ layer, path: '/' }))
   }
 
   /** Returns the visible entries of a directory, sorted by name. */
-  async children(places: readonly Place[]): Promise<Map<string, Seen>> {
+  async children(places: readonly LayerDirectory[]): Promise<Map<string, VisibleEntry>> {
     const loaded = await this.load(places)
     const names = new Set(loaded.flatMap((entries) => [...(entries?.keys() ?? [])]))
-    const seen = new Map<string, Seen>()
+    const seen = new Map<string, VisibleEntry>()
     for (const name of [...names].sort()) {
       const one = await this.child(places, loaded, name)
       if (one !== null) seen.set(name, one)
@@ -42,12 +42,16 @@ export class Overlay {
     return seen
   }
 
-  async lookUp(places: readonly Place[], name: string): Promise<Seen | null> {
+  async lookUp(places: readonly LayerDirectory[], name: string): Promise<VisibleEntry | null> {
     return this.child(places, await this.load(places), name)
   }
 
-  private async child(places: readonly Place[], loaded: readonly (Map<string, LayerEntry> | null)[], name: string): Promise<Seen | null> {
-    let seen: Seen | null = null
+  private async child(
+    places: readonly LayerDirectory[],
+    loaded: readonly (Map<string, LayerEntry> | null)[],
+    name: string,
+  ): Promise<VisibleEntry | null> {
+    let seen: VisibleEntry | null = null
     let sought = name
     for (const [at, place] of places.entries()) {
       const entry = loaded[at]?.get(sought)
@@ -66,8 +70,8 @@ export class Overlay {
   }
 
   /** Finds the sources of a moved directory below a layer. Each layer is searched by the whole path, as overlayfs does. */
-  private async below(layer: string, moved_from: string): Promise<Place[]> {
-    const found: Place[] = []
+  private async below(layer: string, moved_from: string): Promise<LayerDirectory[]> {
+    const found: LayerDirectory[] = []
     let sought = moved_from
     for (const lower of this.layers.slice(this.layers.indexOf(layer) + 1)) {
       const walked = await this.walk(lower, sought)
@@ -109,6 +113,6 @@ export function join(directory: string, name: string): string {
 }
 
 /** Returns whether two directories have the same sources, and therefore the same content. */
-export function areSame(one: readonly Place[], other: readonly Place[]): boolean {
+export function areSame(one: readonly LayerDirectory[], other: readonly LayerDirectory[]): boolean {
   return one.length === other.length && one.every(({ layer, path }, at) => layer === other[at]?.layer && path === other[at].path)
 }

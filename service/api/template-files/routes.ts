@@ -7,12 +7,12 @@ import {
 import { templatesArchive, templatesArchiveOfOrganization } from '../../../contract/routes/app/templates.ts'
 import { bind, type Bound } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { HeldPlace } from '../held-places.ts'
+import type { WaitPermit } from '../held-places.ts'
 import { archiveTemplate } from '../templates/archive.ts'
 import { compareFiles } from './diff.ts'
 import { listFiles } from './list.ts'
 
-export const TEMPLATE_FILE_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
+export const TEMPLATE_FILE_ROUTES: readonly Bound<ApiDeps, WaitPermit>[] = [
   bind(templateFilesList, listFiles),
   bind(templateFilesListOfOrganization, listFiles),
   bind(templateFilesDiff, compareFiles),

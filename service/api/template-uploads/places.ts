@@ -2,12 +2,12 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { fail } from '../../lib/fail.ts'
 
 /** Limits concurrent parts: each may write 64 MiB that no row counts yet. */
-export interface PartPlaces {
+export interface PartPermits {
   /** @throws rate_limited */
   take(upload: { id: string; organization_id: string }): Disposable
 }
 
-export function createPartPlaces(): PartPlaces {
+export function createPartPermits(): PartPermits {
   const taken = new Map<string, number>()
   const { parts_at_once_max, parts_at_once_per_organization_max } = LIMITS.template_upload
   return {

@@ -7,11 +7,11 @@ import {
 } from '../../../contract/routes/app/template-uploads.ts'
 import { bind, type Bound } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import type { HeldPlace } from '../held-places.ts'
+import type { WaitPermit } from '../held-places.ts'
 import { listLanguages, listPackages } from '../template-packages/lookup.ts'
 import { createUpload, getUpload, putPart, removeOneUpload } from './uploads.ts'
 
-export const TEMPLATE_SOURCE_ROUTES: readonly Bound<ApiDeps, HeldPlace>[] = [
+export const TEMPLATE_SOURCE_ROUTES: readonly Bound<ApiDeps, WaitPermit>[] = [
   bind(templateUploadsCreate, createUpload),
   bind(templateUploadsGet, getUpload),
   bind(templateUploadsPart, putPart),

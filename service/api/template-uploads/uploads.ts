@@ -6,7 +6,7 @@ import type {
 } from '../../../contract/routes/app/template-uploads.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { TemplateUpload } from '../../../contract/schemas/template-uploads.ts'
-import type { Subject } from '../../core/changes/audit.ts'
+import type { AuditTarget } from '../../core/changes/audit.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Call, Principal, Reply } from '../../http/call.ts'
@@ -144,7 +144,7 @@ export async function removeOneUpload(call: Call<typeof templateUploadsDelete>, 
   return { status: 204 }
 }
 
-function subjectOf({ id, organization_id, project_id }: Pick<UploadRow, 'id' | 'organization_id' | 'project_id'>): Subject {
+function subjectOf({ id, organization_id, project_id }: Pick<UploadRow, 'id' | 'organization_id' | 'project_id'>): AuditTarget {
   return { kind: 'template_upload', id, organization_id, project_id, details: {} }
 }
 

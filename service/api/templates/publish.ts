@@ -4,7 +4,7 @@ import type {
   templateVersionsPublish,
   templateVersionsPublishOfOrganization,
 } from '../../../contract/routes/app/templates.ts'
-import { subjectOfVersion } from '../../core/templates/subject.ts'
+import { versionAuditTarget } from '../../core/templates/subject.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
@@ -49,6 +49,6 @@ async function mark(
     await markVersion(tx, version.id, what, now)
     return { version: { ...version, [what]: now }, changed: true }
   }
-  const { version } = await changing(deps, call, work, ({ version, changed }) => (changed ? subjectOfVersion(version) : null))
+  const { version } = await changing(deps, call, work, ({ version, changed }) => (changed ? versionAuditTarget(version) : null))
   return { status: 200, body: versionView(version) }
 }

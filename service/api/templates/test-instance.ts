@@ -15,7 +15,7 @@ import { change, type Changed } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { checkBinding, withSecretInputs } from '../secrets/bindings.ts'
 import { writeBinding } from '../secrets/store.ts'
-import { workedOn, type WorkedOn } from '../workspaces/answer-operation.ts'
+import { workspaceCommandResult, type WorkspaceCommandResult } from '../workspaces/answer-operation.ts'
 import { answerStart } from '../workspaces/answer-start.ts'
 import { createWorkspace, type Creation } from '../workspaces/create.ts'
 import { retryStartup } from '../workspaces/open.ts'
@@ -40,13 +40,13 @@ export async function openTestInstance(call: TestCall, deps: ApiDeps): Promise<R
   refuseArchived(template)
   if (!version.layered) throw fail('conflict', 'template_not_layered', 'The version is a full copy: a test instance needs layers')
   const { template_id } = version
-  const tried: Tried = {
+  const tried: TestSubject = {
     project,
     slug: template.slug,
     version,
     origin: { kind: 'template_version', template_id, version: version.version },
   }
-  return answerTestInstance(call, deps, await change(deps, call, (tx) => tryOut(deps, tx, call, tried)))
+  return answerTestInstance(call, deps, await change(deps, call, (tx) => openTestWorkspace(deps, tx, call, tried)))
 }
 
 /** Also answers a repeat with the same Idempotency-Key, with a new token. */
@@ -54,7 +54,7 @@ export function answerTestInstance(call: TestCall, deps: ApiDeps, outcome: Chang
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 
-export interface Tried {
+export interface TestSubject {
   project: Owned
   slug: string
   version: Pick<VersionRow, 'id' | 'layered' | 'settings'>
@@ -71,7 +71,7 @@ export interface OwnCall {
 }
 
 /** Returns the test instance of the call's key, or creates one. */
-export async function tryOut(deps: ApiDeps, tx: ChangeTx, call: OwnCall, tried: Tried): Promise<WorkedOn> {
+export async function openTestWorkspace(deps: ApiDeps, tx: ChangeTx, call: OwnCall, tried: TestSubject): Promise<WorkspaceCommandResult> {
   const { body, who } = call
   const { project, slug, version, origin, state } = tried
   const key = body.key ?? ownKey('test', slug)
@@ -97,8 +97,8 @@ export async function createOwn(
   deps: ApiDeps,
   tx: ChangeTx,
   { body, now }: OwnCall,
-  { project, version, ...own }: Own & Pick<Tried, 'project' | 'version'>,
-): Promise<WorkedOn> {
+  { project, version, ...own }: Own & Pick<TestSubject, 'project' | 'version'>,
+): Promise<WorkspaceCommandResult> {
   const { settings } = version
   const user = { ...project, workspace_id: null }
   const secrets = await withSecretInputs(tx, user, settings, [])
@@ -114,7 +114,7 @@ export async function createOwn(
     now,
   })
   if (secrets.length > 0) await writeBinding(tx, { ...project, id: workspace_id }, secrets)
-  return { ...workedOn({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
+  return { ...workspaceCommandResult({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
 /** Answers for an existing workspace like an open, with the properties that it ignores. */
@@ -124,7 +124,7 @@ export async function reopen(
   call: OwnCall,
   row: WorkspaceRow,
   base?: AskedOfFound['base'],
-): Promise<WorkedOn> {
+): Promise<WorkspaceCommandResult> {
   const { caps, inputs } = call.body
   const declared = inputs === undefined ? {} : (await readTemplateVersion(readerOf(tx), row.template_version_id)).settings.inputs
   const asked = { caps, inputs: inputs === undefined ? undefined : resolveInputs(declared, inputs), base }
@@ -132,18 +132,18 @@ export async function reopen(
 }
 
 /** Begins an operation, joins one, or finds the workspace running. */
-async function startedAgain(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkedOn> {
+async function startedAgain(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkspaceCommandResult> {
   const decision = allowed(row, 'open')
   switch (decision.kind) {
     case 'proceed':
-      if (row.startup?.state === 'failed') return workedOn(row, await retryStartup(deps, tx, row, now))
-      return workedOn(row, { status: isReady(row) ? 200 : 202, operation_id: null, changed: false })
+      if (row.startup?.state === 'failed') return workspaceCommandResult(row, await retryStartup(deps, tx, row, now))
+      return workspaceCommandResult(row, { status: isReady(row) ? 200 : 202, operation_id: null, changed: false })
     case 'join':
-      return workedOn(row, { status: 202, operation_id: joined(row), changed: false })
+      return workspaceCommandResult(row, { status: 202, operation_id: joined(row), changed: false })
     case 'operate': {
       await admitStart(tx, row.organization_id, row.id)
       const operation_id = await beginOperation(deps, tx, row, decision, { cell_id: row.cell_id, now })
-      return workedOn(row, { status: 202, operation_id, changed: true })
+      return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
     }
   }
 }

@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import pino from 'pino'
 import { systemClock } from '../../lib/clock.ts'
 import { createIds } from '../../lib/ids.ts'
-import { mintToken, mintTokenOrNull, type MintDeps, type TokenWish } from './mint.ts'
+import { mintToken, mintTokenOrNull, type MintDeps, type TokenRequest } from './mint.ts'
 
 const ids = createIds(systemClock)
 const [id, organization_id, project_id, key] = [ids.next(), ids.next(), ids.next(), ids.next()]
 const workspace = { id, organization_id, project_id, cell_endpoint: 'http://cell.test', ownership_epoch: 1 }
-const who: TokenWish['who'] = { type: 'api_key', id: key, key_id: 'k', organization_id, project_id, tool_permissions: ['exec'] }
-const wish: TokenWish = { who, now: new Date(0), agent_label: undefined, tools: ['exec'] }
+const who: TokenRequest['who'] = { type: 'api_key', id: key, key_id: 'k', organization_id, project_id, tool_permissions: ['exec'] }
+const wish: TokenRequest = { who, now: new Date(0), agent_label: undefined, tools: ['exec'] }
 const by = { actor: { kind: 'api_key', id: key }, request_id: 'r', source_address: null, ids, now: new Date(0) } as const
 
 /** @param session that the count returns; undefined: the budget is exhausted. */

@@ -2,7 +2,7 @@ import { toolTokensCreate } from '../../../contract/routes/app/tool-tokens.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Tool } from '../../../contract/route.ts'
 import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
-import { auditEvent, type By } from '../../core/changes/audit.ts'
+import { auditEvent, type ChangeOrigin } from '../../core/changes/audit.ts'
 import type { AuditEvent } from '../../core/changes/store.ts'
 import type { Principal } from '../../http/call.ts'
 import { fail, Failure } from '../../lib/fail.ts'
@@ -15,7 +15,7 @@ export type MintDeps = Pick<ApiDeps, 'reads' | 'clock' | 'ids' | 'base_url' | 's
 
 type MintedFor = Pick<WorkspaceRow, 'id' | 'organization_id' | 'project_id' | 'cell_endpoint' | 'ownership_epoch'>
 
-export interface TokenWish {
+export interface TokenRequest {
   who: Principal
   now: Date
   agent_label: string | undefined
@@ -25,7 +25,7 @@ export interface TokenWish {
 const DEFAULT_LABEL = 'default'
 
 /** Issues a tool token for a workspace with a cell. Throws if the budget is exhausted or signing fails. */
-export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: TokenWish, by: By): Promise<ToolToken> {
+export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: TokenRequest, by: ChangeOrigin): Promise<ToolToken> {
   const session = newSession(deps, workspace, wish)
   const token = await countedToken(deps, workspace, wish, session, tokenEvent(by, workspace, session, wish))
   if (token !== null) return token
@@ -37,7 +37,12 @@ export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: Toke
  * Issues the token of an open or resume; null if it cannot be issued, because the caller still gets the workspace.
  * @param by null if the call has written its audit record already, which covers the token.
  */
-export async function mintTokenOrNull(deps: MintDeps, workspace: MintedFor, wish: TokenWish, by: By | null): Promise<ToolToken | null> {
+export async function mintTokenOrNull(
+  deps: MintDeps,
+  workspace: MintedFor,
+  wish: TokenRequest,
+  by: ChangeOrigin | null,
+): Promise<ToolToken | null> {
   // The caller of a repeat may have lost permissions since the first call.
   const permitted = permittedTools(wish.who, workspace.organization_id)
   if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
@@ -59,7 +64,7 @@ export async function mintTokenOrNull(deps: MintDeps, workspace: MintedFor, wish
 async function countedToken(
   deps: MintDeps,
   workspace: MintedFor,
-  wish: TokenWish,
+  wish: TokenRequest,
   session: NewAgentSession,
   event: AuditEvent | null,
 ): Promise<ToolToken | null> {
@@ -73,15 +78,15 @@ async function countedToken(
 }
 
 function tokenEvent(
-  by: By,
+  by: ChangeOrigin,
   { id, organization_id, project_id }: MintedFor,
   { agent_label }: NewAgentSession,
-  { tools }: TokenWish,
+  { tools }: TokenRequest,
 ): AuditEvent {
   return auditEvent(by, toolTokensCreate.id, { kind: 'workspace', id, organization_id, project_id, details: { agent_label, tools } })
 }
 
-function newSession(deps: MintDeps, workspace: MintedFor, { who, now, agent_label }: TokenWish): NewAgentSession {
+function newSession(deps: MintDeps, workspace: MintedFor, { who, now, agent_label }: TokenRequest): NewAgentSession {
   return {
     id: deps.ids.next(),
     workspace_id: workspace.id,
@@ -97,7 +102,7 @@ function tokenId(who: Principal, id: string): string {
   return who.type === 'user' ? `${who.session.id}.${id}` : id
 }
 
-async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenWish, sid: string): Promise<ToolToken> {
+async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenRequest, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
   // Uses the time of signing, because the call may have waited.

@@ -2,7 +2,7 @@ import type { usageEstimate } from '../../../contract/routes/app/money.ts'
 import type { UsageEstimate } from '../../../contract/schemas/spend.ts'
 import type { Units } from '../../../contract/schemas/usage.ts'
 import { allowancesUsed } from '../../core/usage/allowances.ts'
-import { grownTo, hasOverage, linesOf, type SpendFacts } from '../../core/usage/spend.ts'
+import { extrapolatedUsage, hasOverage, linesOf, type SpendFacts } from '../../core/usage/spend.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { maySeeOrganization, notFound } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
@@ -25,7 +25,7 @@ export async function getUsageEstimate({ who, params, query, now }: Call<typeof 
 export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<UsageEstimate, 'organization_id'> {
   const { prices, granted, period } = facts
   const more = unitsOf(asked, (period.ends_at.getTime() - now.getTime()) / HOUR_MS)
-  const grown = grownTo(facts, now, period.ends_at)
+  const grown = extrapolatedUsage(facts, now, period.ends_at)
   const whole: Units = {
     ...grown,
     cpu_seconds: grown.cpu_seconds + more.cpu_hours,

@@ -1,11 +1,11 @@
 import type { Ignorable } from '../../../contract/schemas/workspaces.ts'
 import { hasStartup } from '../../../contract/schemas/template-settings.ts'
 import { admitStart, admitTree } from '../../core/admission/store.ts'
-import { Again } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/again.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { ceilingsOf, isCut } from '../../core/workspaces/ceilings.ts'
-import { insertFirstOperation, insertTreeWorkspace, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
+import { insertFirstOperation, insertTreeWorkspace, assignWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
 import type { Owned } from '../auth/scope.ts'
@@ -46,7 +46,7 @@ export async function createWorkspace(
 ): Promise<Cut & { workspace_id: string; operation_id: string }> {
   const id = deps.ids.next()
   // A concurrent open of the key waits here for this transaction and then finds its workspace.
-  if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
+  if (!(await assignWorkspaceKey(tx, project, given.key, id, freed))) throw new StaleReadError('the key is taken meanwhile')
   const plan = await admitStart(tx, project.organization_id, id)
   const cell_id = at ?? (await deps.cells.choose(readerOf(tx)))
   const operation_id = deps.ids.next()
@@ -78,7 +78,7 @@ export async function createTreeWorkspace(
   { project, version, freed, ...given }: Creation,
 ): Promise<Cut & { workspace_id: string }> {
   const id = deps.ids.next()
-  if (!(await takeWorkspaceKey(tx, project, given.key, id, freed))) throw new Again('the key is taken meanwhile')
+  if (!(await assignWorkspaceKey(tx, project, given.key, id, freed))) throw new StaleReadError('the key is taken meanwhile')
   const { organization_id, project_id } = project
   const plan = await admitTree(tx, organization_id)
   const cell_id = await deps.cells.choose(readerOf(tx))

@@ -1,7 +1,13 @@
 import type { workspacesClose } from '../../../contract/routes/app/lifecycle.ts'
 import type { workspacesDelete } from '../../../contract/routes/app/workspaces.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { aboutWorkspace, cancelOperation, insertFinishedDelete, letGoOf, readJoined } from '../../core/operations/store.ts'
+import {
+  aboutWorkspace,
+  cancelOperation,
+  insertFinishedDelete,
+  releaseWorkspaceLock,
+  readWaitingForks,
+} from '../../core/operations/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
@@ -10,7 +16,7 @@ import { answerKept, change, type Changed } from '../idempotency/change.ts'
 import { lastDelete } from '../operations/store.ts'
 import type { OperationRow } from '../operations/view.ts'
 import { endWithDraft } from '../template-drafts/end.ts'
-import { operationBody, workedOn, type WorkedOn } from './answer-operation.ts'
+import { operationBody, workspaceCommandResult, type WorkspaceCommandResult } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
 import { lockWithOperation } from './find.ts'
 import { allowed } from './refusals.ts'
@@ -54,12 +60,12 @@ export async function endForGood(
   call: Pick<EndingCall, 'who' | 'params' | 'now'>,
   command: 'delete' | 'close',
   ending: Ending,
-): Promise<WorkedOn> {
+): Promise<WorkspaceCommandResult> {
   const row = await lockWithOperation(tx, call)
   const decision = allowed(row, command)
   if (decision.kind !== 'operate') {
     const operation_id = await deleteOperationOf(deps, tx, row, call.now)
-    return workedOn(row, { status: 202, operation_id, changed: false })
+    return workspaceCommandResult(row, { status: 202, operation_id, changed: false })
   }
   const active = activeOperation(row)
   if (active) await cancelActive(deps, tx, row, active, call.now)
@@ -69,16 +75,16 @@ export async function endForGood(
   }
   const frees_key = row.lifetime === 'session'
   const operation_id = await endWorkspace(deps, tx, row.id, { ...ending, frees_key }, call.now)
-  return workedOn(row, { status: 202, operation_id, changed: true })
+  return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
 }
 
 /** Cancels the active operation. For a source of forks it cancels all joined forks: none has captured while one of them holds it. */
 async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
   // The adoption sees that the workspace is gone, and fails unless it has what it needs.
-  if (active.kind === 'adopt' && active.workspace_id !== row.id) return letGoOf(tx, active.id, row.id)
+  if (active.kind === 'adopt' && active.workspace_id !== row.id) return releaseWorkspaceLock(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
   // Cancels waiting forks first, because an ended holder hands the source to the next one.
-  const waiting = (await readJoined(tx, row.id)).filter(({ id }) => id !== active.id)
+  const waiting = (await readWaitingForks(tx, row.id)).filter(({ id }) => id !== active.id)
   for (const { id, workspace_id } of [...waiting, active]) {
     await cancelOperation(tx, id, now)
     // Nothing was created, so the key becomes free.

@@ -1,4 +1,4 @@
-import { Again } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/again.ts'
 import { lockOperation } from '../../core/operations/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
@@ -30,7 +30,7 @@ export async function lockWithOperation(tx: ChangeTx, call: WorkspaceCall): Prom
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
   if (before.op_id !== null) await lockOperation(tx, before.op_id)
   const row = await lockForChange(tx, call)
-  if (row.op_id !== null && row.op_id !== before.op_id) throw new Again('another operation holds the workspace')
+  if (row.op_id !== null && row.op_id !== before.op_id) throw new StaleReadError('another operation holds the workspace')
   return row
 }
 

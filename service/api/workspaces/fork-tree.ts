@@ -1,10 +1,10 @@
 import type { workspacesForkTree } from '../../../contract/routes/app/lifecycle.ts'
 import { admitTree } from '../../core/admission/store.ts'
-import { Again } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/again.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { boundNames, keepNamed } from '../../core/secrets/store.ts'
+import { boundNames, lockNamedSecrets } from '../../core/secrets/store.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'
-import { insertTreeFork, takeWorkspaceKey } from '../../core/workspaces/create-store.ts'
+import { insertTreeFork, assignWorkspaceKey } from '../../core/workspaces/create-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
@@ -12,7 +12,7 @@ import { takeOfDay } from '../daily/take.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { copyBinding } from '../secrets/store.ts'
-import { workedOn, workspaceBody, type WorkedOn } from './answer-operation.ts'
+import { workspaceCommandResult, workspaceBody, type WorkspaceCommandResult } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { copyOverride, freedKey } from './fork.ts'
 import { checkKey } from './open-rules.ts'
@@ -34,15 +34,15 @@ export async function forkTree(call: ForkTreeCall, deps: ApiDeps): Promise<Reply
   return changeAndAnswer(deps, call, work, async (reads, worked) => ({ workspace: await workspaceBody(reads, worked) }))
 }
 
-async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source: WorkspaceRow): Promise<WorkedOn> {
+async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source: WorkspaceRow): Promise<WorkspaceCommandResult> {
   const { body, now } = call
   const id = deps.ids.next()
   const freed = await freedKey(tx, source.organization_id, body.key)
-  if (!(await takeWorkspaceKey(tx, source, body.key, id, freed))) throw new Again('the key is taken meanwhile')
+  if (!(await assignWorkspaceKey(tx, source, body.key, id, freed))) throw new StaleReadError('the key is taken meanwhile')
   const plan = await admitTree(tx, source.organization_id)
   const version = await readTemplateVersion(readerOf(tx), source.template_version_id)
   const names = await boundNames(readerOf(tx), source.id)
-  if (names.length > 0) await keepNamed(tx, source, names)
+  if (names.length > 0) await lockNamedSecrets(tx, source, names)
   const workspace = { id, organization_id: source.organization_id, project_id: source.project_id }
   const found = await insertTreeFork(
     tx,
@@ -74,5 +74,5 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source:
   if (names.length > 0) await copyBinding(tx, source.id, workspace)
   await copyOverride(deps, tx, call, source.id, workspace)
   await takeOfDay(tx, 'workspaces', workspace.organization_id, now)
-  return workedOn(workspace, { status: 201, operation_id: null, changed: true })
+  return workspaceCommandResult(workspace, { status: 201, operation_id: null, changed: true })
 }

@@ -1,12 +1,12 @@
 import type { workspacesFork } from '../../../contract/routes/app/lifecycle.ts'
 import { admitStart } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { Again } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/again.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'
-import { boundNames, keepNamed } from '../../core/secrets/store.ts'
-import { insertFirstOperation, takeWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
+import { boundNames, lockNamedSecrets } from '../../core/secrets/store.ts'
+import { insertFirstOperation, assignWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
@@ -17,7 +17,7 @@ import type { ApiDeps } from '../deps.ts'
 import { insertEgressVersion } from '../egress/store.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
 import { copyAuthority, copyBinding } from '../secrets/store.ts'
-import { operationAndWorkspaceBody, workedOn, type WorkedOn } from './answer-operation.ts'
+import { operationAndWorkspaceBody, workspaceCommandResult, type WorkspaceCommandResult } from './answer-operation.ts'
 import { lockWithOperation } from './find.ts'
 import { checkKey } from './open-rules.ts'
 import { givesKeyBack } from '../../core/workspaces/keys.ts'
@@ -46,11 +46,11 @@ function refuseStale(source: WorkspaceRow): void {
   if (active !== null && active.completed_at !== null) throw inProgress(source)
 }
 
-async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: WorkspaceRow): Promise<WorkedOn> {
+async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: WorkspaceRow): Promise<WorkspaceCommandResult> {
   const { body, now } = call
   const id = deps.ids.next()
   const freed = await freedKey(tx, source.organization_id, body.key)
-  if (!(await takeWorkspaceKey(tx, source, body.key, id, freed))) throw new Again('the key is taken meanwhile')
+  if (!(await assignWorkspaceKey(tx, source, body.key, id, freed))) throw new StaleReadError('the key is taken meanwhile')
   const plan = await admitStart(tx, source.organization_id, id)
   const version = await readTemplateVersion(readerOf(tx), source.template_version_id)
   const operation_id = deps.ids.next()
@@ -77,7 +77,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
     now,
   }
   const names = await boundNames(readerOf(tx), source.id)
-  if (names.length > 0) await keepNamed(tx, source, names)
+  if (names.length > 0) await lockNamedSecrets(tx, source, names)
   const input = { source_workspace_id: source.id }
   await insertFirstOperation(tx, created, {
     ...aboutWorkspace(workspace),
@@ -95,7 +95,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
   await copyAuthority(tx, source.id, id)
   await copyOverride(deps, tx, call, source.id, workspace)
   await takeOfDay(tx, 'workspaces', source.organization_id, now)
-  return workedOn(workspace, { status: 202, operation_id, changed: true })
+  return workspaceCommandResult(workspace, { status: 202, operation_id, changed: true })
 }
 
 /** Copies the source's egress override: its memory and files must not reach more in the fork (decision 136). */

@@ -14,7 +14,7 @@ import { change, type Changed } from '../idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { checkBinding, replaceBinding, withSecretInputs } from '../secrets/bindings.ts'
 import { writeBinding } from '../secrets/store.ts'
-import { workedOn, type WorkedOn } from './answer-operation.ts'
+import { workspaceCommandResult, type WorkspaceCommandResult } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { createTreeWorkspace, createWorkspace, type Creation } from './create.ts'
 import { checkOpenBody, checkReopen, ignoredBy, newTerms, templateNamed } from './open-rules.ts'
@@ -56,7 +56,7 @@ async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Prom
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
-async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, project: Owned): Promise<WorkedOn> {
+async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, project: Owned): Promise<WorkspaceCommandResult> {
   const { body } = call
   const { key, template } = await readOpening(readerOf(tx), project.organization_id, body.key, templateNamed(body.template))
   const create = (freed: string | null) => createFor(deps, tx, call, { project, freed }, template)
@@ -76,7 +76,7 @@ function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void 
   checkReopen(row, call.body)
 }
 
-async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: WorkspaceRow, project: Owned): Promise<WorkedOn> {
+async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: WorkspaceRow, project: Owned): Promise<WorkspaceCommandResult> {
   const { body, now } = call
   checkExisting(row, call, project)
   const given = body.inputs !== undefined || body.secrets !== undefined
@@ -113,9 +113,9 @@ export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRo
 }
 
 /** Reopening changes nothing (App, "Open rules" 1); the answer lists ignored properties. */
-function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workedOn>[1]): WorkedOn {
+function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workspaceCommandResult>[1]): WorkspaceCommandResult {
   const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are applied
-  return { ...workedOn(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
+  return { ...workspaceCommandResult(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
 }
 
 async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSettings, given: readonly string[]): Promise<boolean> {
@@ -152,11 +152,11 @@ async function createFor(
   if (body.mode === 'file_first') {
     const { workspace_id: id, ignored } = await createTreeWorkspace(deps, tx, creation)
     await bind(id)
-    return { ...workedOn({ ...of.project, id }, { status: 200, operation_id: null, changed: true }), ignored }
+    return { ...workspaceCommandResult({ ...of.project, id }, { status: 200, operation_id: null, changed: true }), ignored }
   }
   const { workspace_id, operation_id, ignored } = await createWorkspace(deps, tx, creation)
   await bind(workspace_id)
-  return { ...workedOn({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
+  return { ...workspaceCommandResult({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
 /** Also answers a repeat with the same Idempotency-Key, from the current state and with a new token. */

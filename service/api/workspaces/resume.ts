@@ -6,7 +6,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { requestedTools } from '../auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
 import { change, type Changed } from '../idempotency/change.ts'
-import { workedOn } from './answer-operation.ts'
+import { workspaceCommandResult } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
@@ -25,13 +25,13 @@ export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<
       case 'proceed':
         // App, "Suspend when idle": every resume cancels the request, even if the workspace runs.
         if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)
-        return workedOn(row, { status: 200, operation_id: null, changed: row.suspend_requested_at !== null })
+        return workspaceCommandResult(row, { status: 200, operation_id: null, changed: row.suspend_requested_at !== null })
       case 'join':
-        return workedOn(row, { status: 202, operation_id: joined(row), changed: false })
+        return workspaceCommandResult(row, { status: 202, operation_id: joined(row), changed: false })
       case 'operate': {
         await admitStart(tx, row.organization_id, row.id)
         const operation_id = await beginOperation(deps, tx, row, decision, { cell_id: row.cell_id, now: call.now })
-        return workedOn(row, { status: 202, operation_id, changed: true })
+        return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
       }
     }
   })

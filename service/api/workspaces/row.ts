@@ -1,6 +1,6 @@
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Origin } from '../../../contract/schemas/workspaces.ts'
-import { decide, type HeldBy, type Seen } from '../../../contract/states/commands.ts'
+import { decide, type LockRole, type CommandFacts } from '../../../contract/states/commands.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { IdleFacts } from '../../core/workspaces/idle.ts'
 import type { Resources } from '../../db/schema.ts'
@@ -54,7 +54,7 @@ export function activeOperation(row: WorkspaceRow): OperationRow | null {
   return Object.fromEntries(OPERATION_COLUMNS.map((name) => [name, columns[`op_${name}`]])) as unknown as OperationRow
 }
 
-export function seen(row: WorkspaceRow): Seen {
+export function seen(row: WorkspaceRow): CommandFacts {
   return {
     observed_state: row.observed_state,
     deleted: row.deleted_at !== null,
@@ -64,7 +64,7 @@ export function seen(row: WorkspaceRow): Seen {
   }
 }
 
-function heldBy(row: WorkspaceRow): HeldBy | null {
+function heldBy(row: WorkspaceRow): LockRole | null {
   const active = activeOperation(row)
   if (active === null) return null
   if (active.kind === 'fork') return active.workspace_id === row.id ? 'fork_target' : 'fork_source'

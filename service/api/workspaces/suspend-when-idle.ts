@@ -5,7 +5,7 @@ import type { Reader } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer, changing } from '../idempotency/change.ts'
-import { operationBody, workedOn, workspaceBody, workspaceSubject, type WorkedOn } from './answer-operation.ts'
+import { operationBody, workspaceCommandResult, workspaceBody, workspaceSubject, type WorkspaceCommandResult } from './answer-operation.ts'
 import { findWorkspace, lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
 import { suspendRequestView, workspaceView } from './view.ts'
@@ -17,17 +17,20 @@ export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspend
   const work = async (tx: ChangeTx): Promise<Requested> => {
     const row = await lockForChange(tx, call)
     if (allowed(row, 'suspend_when_idle').kind === 'join') {
-      return { ...workedOn(row, { status: 202, operation_id: joined(row), changed: false }), suspend_request: null }
+      return { ...workspaceCommandResult(row, { status: 202, operation_id: joined(row), changed: false }), suspend_request: null }
     }
     const not_before = new Date(now.getTime() + body.after_seconds * 1000)
     const asked = { requested_at: now, after_seconds: body.after_seconds, not_before }
     await writeSuspendRequest(tx, row.id, asked, now)
-    return { ...workedOn(row, { status: 202, operation_id: null, changed: true }), suspend_request: suspendRequestView(asked) }
+    return {
+      ...workspaceCommandResult(row, { status: 202, operation_id: null, changed: true }),
+      suspend_request: suspendRequestView(asked),
+    }
   }
   return changeAndAnswer(deps, call, work, requestBody)
 }
 
-interface Requested extends WorkedOn {
+interface Requested extends WorkspaceCommandResult {
   suspend_request: SuspendRequest | null
 }
 

@@ -5,7 +5,7 @@ import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../idempotency/change.ts'
-import { operationBody, workedOn } from './answer-operation.ts'
+import { operationBody, workspaceCommandResult } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
 
@@ -18,7 +18,7 @@ export async function suspendWorkspace(call: Call<typeof workspacesSuspend>, dep
     const changed = decision.kind === 'operate'
     const operation_id =
       decision.kind === 'operate' ? await beginOperation(deps, tx, row, decision, { cell_id: row.cell_id, now: call.now }) : joined(row)
-    return workedOn(row, { status: 202, operation_id, changed })
+    return workspaceCommandResult(row, { status: 202, operation_id, changed })
   }
   return changeAndAnswer(deps, call, work, operationBody)
 }

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { HostFailure, type Fence } from '../links/hostd.ts'
+import { HostFailure, type CommandHeader } from '../links/hostd.ts'
 import { buildSubject } from '../links/subject.ts'
 import type { CellContext } from '../operations/job.ts'
 import type { OpenOperation } from '../operations/store.ts'
@@ -21,7 +21,7 @@ export interface BuildWork {
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
 /** Sends one step of a build to the machine host, and repeats it while there is no answer. */
-export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Fence) => Promise<T>): Promise<T> {
+export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: CommandHeader) => Promise<T>): Promise<T> {
   const { operation, build, signal } = work
   const fence = { subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence }
   signal.throwIfAborted()

@@ -6,7 +6,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { PlannedFile } from '../../../contract/recipes/plan.ts'
 import type { BuildUpload } from '../../core/templates/build-plan.ts'
 import type { AgentLink } from '../links/agent.ts'
-import type { Bounds } from '../links/agent-answer.ts'
+import type { CallBounds } from '../links/agent-answer.ts'
 import { BuildFailed } from './failed.ts'
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
@@ -21,7 +21,7 @@ export async function bringUpload(
   link: AgentLink,
   uploads_dir: string,
   upload: BuildUpload,
-  bounds: Bounds,
+  bounds: CallBounds,
   to: string = UPLOAD_TAR,
 ): Promise<void> {
   let append = false
@@ -50,13 +50,13 @@ async function* pieces(uploads_dir: string, upload_id: string, name: string): As
   for await (const piece of file.createReadStream({ highWaterMark, autoClose: false })) yield piece as Buffer
 }
 
-export async function bringFile(link: AgentLink, { path, content_base64, mode }: PlannedFile, bounds: Bounds): Promise<void> {
+export async function bringFile(link: AgentLink, { path, content_base64, mode }: PlannedFile, bounds: CallBounds): Promise<void> {
   await write(link, path, Buffer.from(content_base64, 'base64'), { mode: mode.padStart(4, '0'), create_parents: true }, bounds)
 }
 
 type Options = Parameters<AgentLink['writeFile']>[1]
 
-async function write(link: AgentLink, path: string, content: Buffer, options: Options, bounds: Bounds): Promise<void> {
+async function write(link: AgentLink, path: string, content: Buffer, options: Options, bounds: CallBounds): Promise<void> {
   await link.writeFile(path, options, Readable.from([content]), { content_length: content.length, key: null }, bounds)
 }
 

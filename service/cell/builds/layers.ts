@@ -4,9 +4,9 @@ import type { BuildPlan } from '../../core/templates/build-plan.ts'
 import { Failure } from '../../lib/fail.ts'
 import { hostEgress } from '../egress/enforcing.ts'
 import { openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
-import { UNCOUNTED } from '../links/answer-room.ts'
-import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
+import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
+import { type CommandHeader, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LayerRequest } from '../links/hostd-layers.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { untilAnswered } from './ask.ts'
@@ -151,7 +151,7 @@ async function makeIn(
   work: (machine: Machine) => Promise<void>,
 ): Promise<string> {
   const { host } = deps
-  const speak = (step: string): Fence => speaking(run, `${step}-${name}`)
+  const speak = (step: string): CommandHeader => speaking(run, `${step}-${name}`)
   const { plan } = run
   let machine: Machine | null = null
   try {
@@ -176,14 +176,14 @@ async function makeIn(
 }
 
 /** A reconcile pass repairs what fails here. */
-async function clear(host: LayerDeps['host'], speak: (step: string) => Fence, machine: Machine | null): Promise<void> {
+async function clear(host: LayerDeps['host'], speak: (step: string) => CommandHeader, machine: Machine | null): Promise<void> {
   await host.stop(speak('stop-last')).catch(() => null)
   if (machine !== null) await host.deleteDisks({ ...speak('drop'), names: [machine.disk] }).catch(() => undefined)
 }
 
 async function withGuest(deps: LayerDeps, run: BuildRun, machine: Machine, work: (guest: Guest) => Promise<void>): Promise<void> {
   const { link, close } = (deps.openLink ?? openAgentLink)(machine)
-  const bounds = { signal: run.signal, room: UNCOUNTED }
+  const bounds = { signal: run.signal, room: UNLIMITED_BUDGET }
   const guest = { link, bounds, plan: run.plan, uploads_dir: deps.uploads_dir, say: (text: Buffer) => run.say(text) }
   try {
     await work(guest)
@@ -192,7 +192,7 @@ async function withGuest(deps: LayerDeps, run: BuildRun, machine: Machine, work:
   }
 }
 
-function speaking({ build_id, operation_id, fence }: BuildRun, step: string): Fence {
+function speaking({ build_id, operation_id, fence }: BuildRun, step: string): CommandHeader {
   return { subject: { kind: 'build', id: build_id }, operation_id, step, epoch: 1, fence }
 }
 
@@ -208,7 +208,7 @@ function tell({ say }: BuildRun, line: string): void {
 /** Translates errors that the owner of a build can fix; others stay as they are. */
 function explained(error: unknown): unknown {
   const options = { cause: error }
-  if (error instanceof AgentTrouble)
+  if (error instanceof AgentFailure)
     return new BuildFailed('the machine of the build does not answer any more: its memory may not suffice', null, null, options)
   if (error instanceof Failure) return new BuildFailed(error.message, null, null, options)
   if (!(error instanceof HostFailure)) return error

@@ -43,7 +43,7 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
     await watching
     await log.close()
     await dropBuildMachine(cell.db, build.id)
-    cell.room.freed()
+    cell.room.released()
   }
 }
 
@@ -58,7 +58,7 @@ async function takeRoom({ build, cell, operation }: BuildWork, { resources }: Re
     await grantBuildMachine(cell.db, grant)
     return true
   }
-  const given = await cell.room.take(want, reserve, LIMITS.wait.capacity_wait_seconds * 1000, { patient: true, signal })
+  const given = await cell.room.acquire(want, reserve, LIMITS.wait.capacity_wait_seconds * 1000, { patient: true, signal })
   if (given !== null) return
   throw new Refused(operationError('capacity_unavailable', 'No host had room for the machine of the build'))
 }

@@ -2,16 +2,16 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { PlanStep } from '../../../contract/recipes/plan.ts'
 import type { BuildPlan } from '../../core/templates/build-plan.ts'
 import { Failure } from '../../lib/fail.ts'
-import { followInto, type Taker } from '../executions/output.ts'
+import { followInto, type OutputSink } from '../executions/output.ts'
 import type { AgentLink } from '../links/agent.ts'
-import type { Bounds } from '../links/agent-answer.ts'
+import type { CallBounds } from '../links/agent-answer.ts'
 import { bringFile, bringUpload, COPY_SCRIPT } from './files.ts'
 import { BuildFailed } from './failed.ts'
 import { reachOf } from './reach.ts'
 
 export interface Guest {
   link: AgentLink
-  bounds: Bounds
+  bounds: CallBounds
   plan: BuildPlan
   /** Folder of uploads; null: none are kept. */
   uploads_dir: string | null
@@ -77,7 +77,7 @@ async function run(guest: Guest, number: number, what: string, command: Command)
   }
 }
 
-function taker({ say }: Guest, number: number): Taker {
+function taker({ say }: Guest, number: number): OutputSink {
   let bytes = 0
   return {
     get bytes() {

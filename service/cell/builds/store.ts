@@ -103,7 +103,7 @@ export async function endBuild(
 }
 
 /** Expires a checkpoint that was made for the build alone. */
-export async function letCaptureGo(tx: Tx, operation_id: string, now: Date): Promise<void> {
+export async function expireCapture(tx: Tx, operation_id: string, now: Date): Promise<void> {
   await tx
     .updateTable('checkpoints')
     .set({ expires_at: now })
@@ -113,7 +113,7 @@ export async function letCaptureGo(tx: Tx, operation_id: string, now: Date): Pro
 }
 
 /** Does the same for builds that ended without it, or whose capture came after their end. @returns the number expired. */
-export async function letEndedCapturesGo(db: Db, cell_id: string, now: Date): Promise<number> {
+export async function expireEndedCaptures(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update checkpoints c set expires_at = ${now} from template_builds b join operations o on o.id = b.operation_id
     where c.cell_id = ${cell_id} and c.kind = 'layer' and c.expires_at is null and c.deleted_at is null

@@ -9,7 +9,7 @@ import { claim, endAttempt, finish, LostRace } from '../operations/store.ts'
 import type { BuildWork, Made } from './ask.ts'
 import { buildFromRecipe } from './recipe.ts'
 import { saveAsTemplate } from './save.ts'
-import { appendLog, endBuild, insertVersion, isArchived, letCaptureGo, readBuild } from './store.ts'
+import { appendLog, endBuild, insertVersion, isArchived, expireCapture, readBuild } from './store.ts'
 
 /**
  * Makers of versions, by kind of build. Each may run again from any point, and throws Refused if it cannot succeed.
@@ -62,7 +62,7 @@ async function commit({ cell, operation, build, log }: BuildWork, made: Made): P
     const published = auto_publish && findings.length === 0 && !(await isArchived(tx, build.template_id))
     number.version = await insertVersion(tx, { ...version, id: version_id, template_id: build.template_id, findings, published, now })
     await endBuild(tx, build.id, { version_id, findings })
-    if (build.capture_operation_id !== null) await letCaptureGo(tx, build.capture_operation_id, now)
+    if (build.capture_operation_id !== null) await expireCapture(tx, build.capture_operation_id, now)
   })
   await log(`Version ${number.version} is there.\n`)
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world.ts'
 import { until } from '../../../tests/support/processes.ts'
-import { createEgressBook } from './book.ts'
+import { createObservedPolicies } from './book.ts'
 
 async function override(world: World, workspace_id: string, version: number, mode: 'deny_all' | 'allow_all'): Promise<void> {
   const { organization_id, project_id } = await world.db
@@ -55,7 +55,7 @@ test("a lost row is written again from the host's report, without setting the po
 })
 
 test('the book keeps the newest report on a machine, and drops machines that two inventories do not name', () => {
-  const book = createEgressBook()
+  const book = createObservedPolicies()
   const word = { workspace_id: 'a', epoch: 1, fence: 5, revision: 'new', state: 'enforced' as const }
   book.put(word)
   book.put({ ...word, fence: 4, revision: 'old' })
@@ -70,7 +70,7 @@ test('the book keeps the newest report on a machine, and drops machines that two
 })
 
 test('`started` waits for all machines that are starting', async () => {
-  const book = createEgressBook()
+  const book = createObservedPolicies()
   const [one, other] = [book.starting('a'), book.starting('a')]
   let waited = false
   const started = book.started('a').then(() => (waited = true))

@@ -1,11 +1,11 @@
-import type { Said } from './store.ts'
+import type { ReportedPolicy } from './store.ts'
 
 /** Machines of this process's host with the policies that the host last reported. */
-export interface EgressBook {
-  get(workspace_id: string): Said | undefined
-  all(): Said[]
+export interface ObservedPolicies {
+  get(workspace_id: string): ReportedPolicy | undefined
+  all(): ReportedPolicy[]
   /** Ignores a report on an earlier machine. */
-  put(said: Said): void
+  put(said: ReportedPolicy): void
   drop(workspace_id: string): void
   /** Drops machines that are missing in two complete inventories in a row: one that starts during an inventory is in the next. */
   dropMissing(present: ReadonlySet<string>): void
@@ -19,8 +19,8 @@ export interface EgressBook {
   started(workspace_id: string): Promise<void>
 }
 
-export function createEgressBook(): EgressBook {
-  const machines = new Map<string, Said>()
+export function createObservedPolicies(): ObservedPolicies {
+  const machines = new Map<string, ReportedPolicy>()
   const missing = new Set<string>()
   const coming = new Map<string, Set<PromiseWithResolvers<void>>>()
   let tell = (_workspace_id: string): void => undefined

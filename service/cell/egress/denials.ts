@@ -7,8 +7,8 @@ import type { HostDenial } from '../links/egress.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 import type { LiveTable } from '../machines/live-table.ts'
-import { oneAtATime, tickEvery, turns } from '../machines/ticking.ts'
-import type { EgressBook } from './book.ts'
+import { oneAtATime, tickEvery, createSemaphore } from '../machines/ticking.ts'
+import type { ObservedPolicies } from './book.ts'
 import { dropOldDenials, writeDenials } from './store.ts'
 
 interface DenialsContext {
@@ -26,7 +26,7 @@ const ROWS_A_STATEMENT = 5000
 const HOUR_MS = 3600_000
 
 /** Reads denials from the host every few seconds and writes the new ones. Skips frozen machines and machines under the default policy. */
-export function startDenials(context: DenialsContext, book: EgressBook, signal: AbortSignal): void {
+export function startDenials(context: DenialsContext, book: ObservedPolicies, signal: AbortSignal): void {
   const collect = denialsCollector(context, book)
   let ticks = 0
   const tick = oneAtATime(async () => {
@@ -37,7 +37,7 @@ export function startDenials(context: DenialsContext, book: EgressBook, signal: 
   tickEvery(COLLECT_MS, tick, (error) => context.log.warn({ err: error }, 'what policies refused could not be collected'), signal)
 }
 
-export function denialsCollector({ db, host, table, log }: DenialsContext, book: EgressBook): () => Promise<void> {
+export function denialsCollector({ db, host, table, log }: DenialsContext, book: ObservedPolicies): () => Promise<void> {
   const known = new Map<string, Map<string, number>>()
   const collectOf = async (workspace_id: string) => {
     const before = known.get(workspace_id) ?? new Map<string, number>()
@@ -53,7 +53,7 @@ export function denialsCollector({ db, host, table, log }: DenialsContext, book:
     })
     const here = new Set(book.all().map(({ workspace_id }) => workspace_id))
     for (const id of known.keys()) if (!here.has(id)) known.delete(id)
-    const inTurn = turns(AT_ONCE_MAX)
+    const inTurn = createSemaphore(AT_ONCE_MAX)
     const ended = await Promise.allSettled(asked.map(({ workspace_id }) => inTurn(() => collectOf(workspace_id))))
     const failed = ended.filter((one) => one.status === 'rejected')
     if (failed.length > 0)

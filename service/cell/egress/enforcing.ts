@@ -7,14 +7,14 @@ import type { Clock } from '../../lib/clock.ts'
 import type { HostEgress } from '../links/egress.ts'
 import { isWorkspace } from '../links/subject.ts'
 import type { Machine, MachineHost, RestoreRequest, StartRequest } from '../links/hostd.ts'
-import type { EgressBook } from './book.ts'
-import { acknowledge, type Said } from './store.ts'
+import type { ObservedPolicies } from './book.ts'
+import { acknowledge, type ReportedPolicy } from './store.ts'
 
 interface Enforcing {
   db: Db
   clock: Clock
   log: Logger
-  book: EgressBook
+  book: ObservedPolicies
 }
 
 /**
@@ -56,7 +56,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
 }
 
 /** @returns null if the host does not enforce policies */
-export function saidOf({ subject, epoch, fence, egress }: Machine): Said | null {
+export function reportedPolicyOf({ subject, epoch, fence, egress }: Machine): ReportedPolicy | null {
   return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
 }
 
@@ -75,7 +75,7 @@ export function hostEgress({ effective, revision, secret_ports }: Pick<Effective
 
 /** A failed write does not fail the start: the next comparison writes it again. */
 async function note({ db, clock, log, book }: Enforcing, machine: Machine): Promise<void> {
-  const said = saidOf(machine)
+  const said = reportedPolicyOf(machine)
   if (said === null) return
   book.put(said)
   await acknowledge(db, said, clock.now()).catch((error: unknown) => {

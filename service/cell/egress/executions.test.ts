@@ -76,6 +76,6 @@ test('the next comparison applies a change whose notification was lost', async (
   await start()
   await sql`alter table egress_versions disable trigger egress_changed`.execute(world.db)
   await policy(world, workspace_id, 'deny_all')
-  process.room.doubt()
+  process.room.requestReconcile()
   await until('it is in force', AT_ONCE_MS, () => world.host.egressOf(subject)?.mode === 'deny_all')
 })

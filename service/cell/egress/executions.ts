@@ -4,7 +4,7 @@ import { readEgressFacts } from '../../core/egress/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { HostFailure, type Inventory } from '../links/hostd.ts'
 import { hostEgress } from './enforcing.ts'
-import type { KeeperContext } from './keeper.ts'
+import type { EgressReconcilerContext } from './keeper.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
 /** Applies policies to running commands of file-first workspaces. No row acknowledges them, since commands are short. */
@@ -18,7 +18,7 @@ export interface ExecutionPolicies {
 const TRIES_MAX = 5
 const AGAIN_MS = 500
 
-export function executionPolicies(context: KeeperContext, signal: AbortSignal): ExecutionPolicies {
+export function executionPolicies(context: EgressReconcilerContext, signal: AbortSignal): ExecutionPolicies {
   const { cell_id, db, log } = context
   const last = new Map<string, Promise<void>>()
   /** Serializes per workspace, so that an older policy cannot be applied last. */
@@ -52,7 +52,7 @@ export function executionPolicies(context: KeeperContext, signal: AbortSignal): 
 
 /** Uses the execution's own fencing token, which interrupts no other operation. After a failure the next comparison retries. */
 async function bring(
-  { db, ids, host }: KeeperContext,
+  { db, ids, host }: EgressReconcilerContext,
   { workspace_id, epoch, fence }: ExecutionMachine,
   signal: AbortSignal,
 ): Promise<void> {

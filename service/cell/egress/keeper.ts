@@ -11,23 +11,23 @@ import { HostFailure, type Inventory, type MachineHost } from '../links/hostd.ts
 import { isWorkspace, workspaceSubject } from '../links/subject.ts'
 import type { Parking } from '../machines/parking.ts'
 import { drawFence } from '../machines/reconcile-store.ts'
-import { turns } from '../machines/ticking.ts'
-import type { EgressBook } from './book.ts'
-import { hostEgress, saidOf } from './enforcing.ts'
+import { createSemaphore } from '../machines/ticking.ts'
+import type { ObservedPolicies } from './book.ts'
+import { hostEgress, reportedPolicyOf } from './enforcing.ts'
 import { executionPolicies } from './executions.ts'
-import { acknowledge, fenceOfHolder, idsOfProject, type Said } from './store.ts'
+import { acknowledge, fencingTokenOfHolder, idsOfProject, type ReportedPolicy } from './store.ts'
 
-export interface KeeperContext {
+export interface EgressReconcilerContext {
   cell_id: string
   db: Db
   clock: Clock
   ids: Ids
   host: MachineHost
-  parking: Pick<Parking, 'moving' | 'still'>
+  parking: Pick<Parking, 'inTransition' | 'transitionEnded'>
   log: Logger
 }
 
-export interface EgressKeeper {
+export interface EgressReconciler {
   /** Takes over the host's report and fixes differences. */
   compare(inventory: Inventory): Promise<void>
   /** Resolves when all changes known before this call are applied to the machines of the workspace or project. */
@@ -35,7 +35,7 @@ export interface EgressKeeper {
 }
 
 /** done: applied, or there is no machine. soon: another operation was at work. later: the host failed. */
-type Outcome = 'done' | 'soon' | 'later'
+type SettleResult = 'done' | 'soon' | 'later'
 
 const AT_ONCE_MAX = 16
 const FACTS_A_STATEMENT = 500
@@ -48,16 +48,21 @@ const OF_PROJECT = 'project:'
  * Applies policies to running machines: a change as soon as the database reports it, and missed changes with each comparison of rows and
  * host. Each machine gets one command at a time, since the host applies them in order of arrival.
  */
-export function startEgressKeeper(context: KeeperContext, listener: Listener, book: EgressBook, signal: AbortSignal): EgressKeeper {
+export function startEgressReconciler(
+  context: EgressReconcilerContext,
+  listener: Listener,
+  book: ObservedPolicies,
+  signal: AbortSignal,
+): EgressReconciler {
   const { db, log } = context
   const working = new Map<string, Working>()
-  const inTurn = turns(AT_ONCE_MAX)
+  const inTurn = createSemaphore(AT_ONCE_MAX)
 
   const work = async (workspace_id: string, asked: Working) => {
     for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
       asked.again = false
       await book.started(workspace_id) // its start may have read an older policy
-      const outcome = await inTurn(() => settle(context, book, workspace_id)).catch((error: unknown): Outcome => {
+      const outcome = await inTurn(() => settle(context, book, workspace_id)).catch((error: unknown): SettleResult => {
         log.warn({ workspace_id, err: error }, 'a policy is not at its machine yet')
         return 'later'
       })
@@ -97,14 +102,14 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
     look([workspace_id])
     changed({ workspace_ids: [workspace_id] })
   }
-  const compare: EgressKeeper['compare'] = async (inventory) => {
-    const said = inventory.machines.filter(isWorkspace).flatMap((machine) => saidOf(machine) ?? [])
+  const compare: EgressReconciler['compare'] = async (inventory) => {
+    const said = inventory.machines.filter(isWorkspace).flatMap((machine) => reportedPolicyOf(machine) ?? [])
     book.dropMissing(new Set(said.map(({ workspace_id }) => workspace_id)))
     for (const one of said) book.put(one)
-    look(await notAsWanted(db, book.all()))
+    look(await readOutdatedPolicies(db, book.all()))
     await executions.compare(inventory)
   }
-  const settled: EgressKeeper['settled'] = async (of) => {
+  const settled: EgressReconciler['settled'] = async (of) => {
     const ids = 'workspace_id' in of ? [of.workspace_id] : await idsOfProject(db, context.cell_id, of.project_id)
     if ('project_id' in of) look(ids) // reading the project's ids for an earlier notification may still be in progress
     await executions.changed('workspace_id' in of ? { workspace_ids: ids } : of)
@@ -112,7 +117,7 @@ export function startEgressKeeper(context: KeeperContext, listener: Listener, bo
   }
   const stop = listener.on('berth_egress', (told) => {
     if (told === null) {
-      void lookAtAll(notAsWanted(db, book.all())) // notifications may be missing
+      void lookAtAll(readOutdatedPolicies(db, book.all())) // notifications may be missing
       changed(null)
     } else if (told.startsWith(OF_PROJECT)) {
       const project_id = told.slice(OF_PROJECT.length)
@@ -136,7 +141,7 @@ function isAskedAgain({ again }: { again: boolean }): boolean {
 }
 
 /** Machines whose policy differs from the wanted one, or whose row is not up to date. */
-async function notAsWanted(db: Db, machines: Said[]): Promise<string[]> {
+async function readOutdatedPolicies(db: Db, machines: ReportedPolicy[]): Promise<string[]> {
   const found: string[] = []
   for (let at = 0; at < machines.length; at += FACTS_A_STATEMENT) {
     const part = new Map(machines.slice(at, at + FACTS_A_STATEMENT).map((said) => [said.workspace_id, said]))
@@ -148,27 +153,32 @@ async function notAsWanted(db: Db, machines: Said[]): Promise<string[]> {
   return found
 }
 
-async function settle(context: KeeperContext, book: EgressBook, workspace_id: string): Promise<Outcome> {
+async function settle(context: EgressReconcilerContext, book: ObservedPolicies, workspace_id: string): Promise<SettleResult> {
   const { db, clock } = context
   const said = book.get(workspace_id)
   if (said === undefined) return 'done' // its next start reads the policy
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // the machine has no owner any more
   const wanted = effectiveOf(facts)
-  if (!meets(said, wanted.revision)) return bring(context, book, said, hostEgress(wanted))
+  if (!meets(said, wanted.revision)) return applyPolicy(context, book, said, hostEgress(wanted))
   if (!isWritten(facts, said)) await acknowledge(db, said, clock.now())
   return 'done'
 }
 
-async function bring(context: KeeperContext, book: EgressBook, said: Said, egress: ReturnType<typeof hostEgress>): Promise<Outcome> {
+async function applyPolicy(
+  context: EgressReconcilerContext,
+  book: ObservedPolicies,
+  said: ReportedPolicy,
+  egress: ReturnType<typeof hostEgress>,
+): Promise<SettleResult> {
   const { db, clock, ids, host, log } = context
   const { workspace_id, epoch } = said
-  const fence = await mayHaveFence(context, workspace_id)
+  const fence = await fencingTokenFor(context, workspace_id)
   if (fence === null) return 'soon'
   try {
     const speech = { subject: workspaceSubject(workspace_id), operation_id: ids.next(), step: 'egress', epoch, fence }
     const { revision } = await host.setEgress({ ...speech, egress })
-    const enforced: Said = { ...said, revision, state: 'enforced' }
+    const enforced: ReportedPolicy = { ...said, revision, state: 'enforced' }
     book.put(enforced)
     await acknowledge(db, enforced, clock.now())
     return 'done'
@@ -191,19 +201,19 @@ async function bring(context: KeeperContext, book: EgressBook, said: Said, egres
  * later operation has a higher one. An operation that holds the workspace lends its own.
  * @returns null after it waited for a parking transition
  */
-async function mayHaveFence({ db, parking }: KeeperContext, workspace_id: string): Promise<number | null> {
+async function fencingTokenFor({ db, parking }: EgressReconcilerContext, workspace_id: string): Promise<number | null> {
   const drawn = await drawFence(db)
-  const held = await fenceOfHolder(db, workspace_id)
-  if (!parking.moving().includes(workspace_id)) return held ?? drawn
-  await parking.still(workspace_id)
+  const held = await fencingTokenOfHolder(db, workspace_id)
+  if (!parking.inTransition().includes(workspace_id)) return held ?? drawn
+  await parking.transitionEnded(workspace_id)
   return null
 }
 
-function meets({ revision, state }: Said, wanted: string): boolean {
+function meets({ revision, state }: ReportedPolicy, wanted: string): boolean {
   return revision === wanted && state === 'enforced'
 }
 
 /** The fencing token may differ within an epoch: a machine that woke up is the same one. */
-function isWritten({ acknowledged }: EgressFacts, { epoch, revision, state }: Said): boolean {
+function isWritten({ acknowledged }: EgressFacts, { epoch, revision, state }: ReportedPolicy): boolean {
   return acknowledged?.epoch === epoch && acknowledged.revision === revision && acknowledged.state === state
 }

@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import type { HostDenial } from '../links/egress.ts'
 
 /** The host's report on one machine, identified by `epoch` and `fence`. */
-export interface Said {
+export interface ReportedPolicy {
   workspace_id: string
   epoch: number
   fence: number
@@ -13,7 +13,7 @@ export interface Said {
 }
 
 /** Never overwrites the row of a later machine. */
-export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision, state }: Said, now: Date): Promise<void> {
+export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision, state }: ReportedPolicy, now: Date): Promise<void> {
   await sql`
     insert into workspace_egress (workspace_id, epoch, fence, revision, state, acknowledged_at)
     select id, ${epoch}, ${fence}, ${revision}, ${state}, ${now} from workspaces where id = ${workspace_id}
@@ -24,7 +24,7 @@ export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision
 }
 
 /** Fencing token of the running operation that holds the workspace; null: none. */
-export async function fenceOfHolder(db: Db, workspace_id: string): Promise<number | null> {
+export async function fencingTokenOfHolder(db: Db, workspace_id: string): Promise<number | null> {
   const row = await db
     .selectFrom('workspace_holds as h')
     .innerJoin('operations as o', 'o.id', 'h.operation_id')

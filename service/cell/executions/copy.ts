@@ -1,5 +1,5 @@
 import type { Blobs } from '../trees/blobs.ts'
-import { BlobTrouble } from '../trees/blobs.ts'
+import { BlobError } from '../trees/blobs.ts'
 import { partsOf } from '../trees/contents.ts'
 import type { DirectoryEntry, Entry, TreePath } from '../trees/entries.ts'
 import { differences } from './differences.ts'
@@ -68,5 +68,5 @@ function entryOf(path: string, before: Entry | null, after: Entry | null): Strea
 
 /** The blobs of the host's old copy may have been collected. Then the copy is built from nothing. */
 export function isGone(error: unknown): boolean {
-  return error instanceof BlobTrouble && error.kind === 'missing'
+  return error instanceof BlobError && error.kind === 'missing'
 }

@@ -1,13 +1,13 @@
 import { Type, type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { Word } from '../../../contract/schemas/common.ts'
+import { Enum } from '../../../contract/schemas/common.ts'
 import { HostFailure } from '../links/hostd.ts'
 
 // Counterpart of machine/internal/wire/tree.go: one line of JSON for each entry; the content follows the line of a file.
 
 const Entry = Type.Object({
   path: Type.String({ maxLength: 8192 }),
-  type: Word(['file', 'directory', 'symlink', 'remove', 'refused', 'end']),
+  type: Enum(['file', 'directory', 'symlink', 'remove', 'refused', 'end']),
   mode: Type.Optional(Type.Integer({ minimum: 0, maximum: 0o7777 })),
   modified_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
   size: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),

@@ -7,7 +7,18 @@ import { errorOf, explain, NoHost, Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
 import { ofOutput, publish } from './publish.ts'
 import { boundedResults } from './results.ts'
-import { abandon, begin, type Begun, type Command, execute, type ExecutionDeps, prepare, type Run, takeRoom, timed } from './run.ts'
+import {
+  abandon,
+  begin,
+  type StartedMachine,
+  type Command,
+  execute,
+  type ExecutionDeps,
+  prepare,
+  type Run,
+  acquireCapacity,
+  timed,
+} from './run.ts'
 import {
   dropEndedMachines,
   endExecution,
@@ -21,9 +32,9 @@ import {
   type Result,
   type ShownCommand,
 } from './store.ts'
-import { written } from './written.ts'
+import { retryWrite } from './written.ts'
 
-export interface Asked extends ExecutionKey {
+export interface ExecutionRequest extends ExecutionKey {
   fingerprint: string
   shown: ShownCommand
   /** Checks and prepares the command. Not called if the execution already exists. */
@@ -35,7 +46,7 @@ export interface Executions {
    * Joins a run in progress, or returns a recorded result. A run continues when its callers leave.
    * @throws a Failure for every refusal; then nothing ran
    */
-  run(asked: Asked): Promise<{ row: ExecutionRow; ran: boolean }>
+  run(asked: ExecutionRequest): Promise<{ row: ExecutionRow; ran: boolean }>
   find(key: ExecutionKey): Promise<ExecutionRow | null>
   /** Ends executions of earlier processes as lost: their progress is unknown. */
   recover(): Promise<void>
@@ -57,7 +68,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   const results = boundedResults(deps)
   const find = (key: ExecutionKey) => readExecution(deps.db, key)
 
-  const start = async (asked: Asked): Promise<{ row: ExecutionRow; ran: boolean }> => {
+  const start = async (asked: ExecutionRequest): Promise<{ row: ExecutionRow; ran: boolean }> => {
     const known = await find(asked)
     if (known !== null) return { row: matching(known, asked), ran: false }
     const command = await asked.command()
@@ -72,7 +83,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
     await failpoint('execution.E7')
     return { row, ran: true }
   }
-  const notRecorded = async (asked: Asked): Promise<ExecutionRow> => {
+  const notRecorded = async (asked: ExecutionRequest): Promise<ExecutionRow> => {
     const known = await find(asked)
     if (known !== null) return matching(known, asked)
     const tree = await readTree(deps.db, asked.workspace_id)
@@ -108,7 +119,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
       for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
       const dropped = await dropEndedMachines(deps.db, deps.cell_id)
-      if (dropped > 0) deps.room.freed()
+      if (dropped > 0) deps.room.released()
       return abandoned.length + dropped
     },
   }
@@ -117,12 +128,12 @@ export function createExecutions(deps: ExecutionDeps): Executions {
 /** Runs from record to result. Rejects if nothing ran and nothing is recorded, or if the database is unavailable. */
 async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
   let run: Run | null = null
-  let begun: Begun | null = null
+  let begun: StartedMachine | null = null
   let output: Output | null = null
   try {
     const prepared = await prepare(deps, key, base_revision)
     run = prepared
-    await timed(run, 'queued', () => takeRoom(prepared))
+    await timed(run, 'queued', () => acquireCapacity(prepared))
     begun = await begin(run)
     output = await execute(run, begun, command)
     await publish(run, begun, output)
@@ -135,13 +146,13 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
     deps.log[why.reason === 'internal_error' ? 'error' : 'info']({ ...key, reason: why.reason, err: error }, 'an execution did not succeed')
     if (run !== null) await abandon(run, begun)
     const result = { ...nothing(why), ...(output === null ? {} : ofOutput(output)), timings: run?.timings ?? {} }
-    await written(() => endExecution(deps.db, { ...key, result, fence: null, now: deps.clock.now() }))
+    await retryWrite(() => endExecution(deps.db, { ...key, result, fence: null, now: deps.clock.now() }))
   }
 }
 
 /** Nothing ran, and the same id may be tried again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
-  await written(() => forgetExecution(deps.db, key))
+  await retryWrite(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
 }
 
@@ -151,14 +162,14 @@ function nothing(why: Unsuccessful): Result {
   return { state: why.state, ...unknown, ...empty, timings: {}, error: errorOf(why) }
 }
 
-function matching(row: ExecutionRow, { fingerprint, execution_id }: Asked): ExecutionRow {
+function matching(row: ExecutionRow, { fingerprint, execution_id }: ExecutionRequest): ExecutionRow {
   if (row.fingerprint !== fingerprint) throw reused({ execution_id })
   // Another process runs it, and will end it or leave it lost.
   if (row.finished_at === null) throw executionInProgress(execution_id)
   return row
 }
 
-function reused({ execution_id }: Pick<Asked, 'execution_id'>): Failure {
+function reused({ execution_id }: Pick<ExecutionRequest, 'execution_id'>): Failure {
   return fail('conflict', 'execution_id_reused', 'The execution_id was used for another request', { details: { execution_id } })
 }
 

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { steadily } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/steadily.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { dropOldExecutions } from './store.ts'
 
@@ -16,10 +16,10 @@ interface ForgetContext {
 const LOOK_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
 
-export function startForgetting(context: ForgetContext, signal: AbortSignal): void {
+export function startResultExpiry(context: ForgetContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'results of executions could not be removed')
   const look = oneAtATime(() => forgetResults(context))
-  tickEvery(LOOK_MS, steadily(context.clock, context.log, 'removal of results', look), failed, signal)
+  tickEvery(LOOK_MS, whileClockStable(context.clock, context.log, 'removal of results', look), failed, signal)
 }
 
 export async function forgetResults({ cell_id, db, clock }: ForgetContext): Promise<void> {

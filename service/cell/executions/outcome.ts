@@ -1,9 +1,9 @@
 import { type CellCode, EXECUTION_REASONS, type ExecutionReason } from '../../../contract/errors.ts'
 import type { ExecutionError } from '../../../contract/schemas/cell/execution.ts'
 import { Failure } from '../../lib/fail.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
 import { HostFailure } from '../links/hostd.ts'
-import { BlobTrouble } from '../trees/blobs.ts'
+import { BlobError } from '../trees/blobs.ts'
 import { fullMessage, TreeFull } from '../trees/full.ts'
 import { TreeMoved } from '../trees/trees.ts'
 import { ChangesRefused } from './changes.ts'
@@ -37,7 +37,7 @@ export function explain(error: unknown): Unsuccessful {
     const [reason, message] = MESSAGES[error.why] ?? ['internal_error' as const, 'The changes could not be read']
     return new Unsuccessful('failed', reason, message, options)
   }
-  if (error instanceof BlobTrouble) {
+  if (error instanceof BlobError) {
     const is_missing = error.kind === 'missing'
     return new Unsuccessful(
       'failed',
@@ -50,7 +50,7 @@ export function explain(error: unknown): Unsuccessful {
     return new Unsuccessful('failed', 'disk_full', fullMessage(error), options)
   }
   if (error instanceof TreeMoved) return new Unsuccessful('failed', 'tree_moved', 'The tree has moved on', options)
-  if (error instanceof AgentTrouble) return new Unsuccessful('lost', 'host_unreachable', 'The machine does not answer any more', options)
+  if (error instanceof AgentFailure) return new Unsuccessful('lost', 'host_unreachable', 'The machine does not answer any more', options)
   if (error instanceof HostFailure) return ofHost(error)
   // The command reached the reserve of the disk.
   if (error instanceof Failure && error.code === 'dependency_unavailable')

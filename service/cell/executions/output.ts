@@ -3,11 +3,11 @@ import { setTimeout } from 'node:timers/promises'
 import { LIMITS } from '../../../contract/limits.ts'
 import { Failure } from '../../lib/fail.ts'
 import type { AgentLink } from '../links/agent.ts'
-import type { Bounds } from '../links/agent-answer.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
+import type { CallBounds } from '../links/agent-answer.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
 import { createFrameReader, type Ending } from '../links/output-frames.ts'
 
-class Beginning implements Taker {
+class Beginning implements OutputSink {
   readonly #limit: number
   readonly #parts: Buffer[] = []
   #kept = 0
@@ -48,8 +48,8 @@ const TRY_AGAIN_MS = 200
 /** The agent sends a heartbeat at least every 15 seconds. */
 const SILENCE_MS = 4 * LIMITS.stream.heartbeat_seconds * 1000
 
-/** Follows a command to its end and keeps the beginning of its output. @throws AgentTrouble if the machine stops answering */
-export async function followToEnd(agent: AgentLink, session_id: string, limit_bytes: number, bounds: Bounds): Promise<Output> {
+/** Follows a command to its end and keeps the beginning of its output. @throws AgentFailure if the machine stops answering */
+export async function followToEnd(agent: AgentLink, session_id: string, limit_bytes: number, bounds: CallBounds): Promise<Output> {
   const output = { stdout: new Beginning(limit_bytes), stderr: new Beginning(limit_bytes) }
   const ending = await followInto(agent, session_id, output, bounds)
   return {
@@ -61,7 +61,7 @@ export async function followToEnd(agent: AgentLink, session_id: string, limit_by
   }
 }
 
-export interface Taker {
+export interface OutputSink {
   readonly bytes: number
   /** @param data is valid only during the call */
   add(data: Buffer): void
@@ -69,16 +69,16 @@ export interface Taker {
 
 /**
  * Passes on the output of a command until it ends. Reconnects at the last offset after a broken connection.
- * @throws AgentTrouble if the machine stops answering
+ * @throws AgentFailure if the machine stops answering
  */
-export async function followInto(agent: AgentLink, session_id: string, output: Takers, bounds: Bounds): Promise<Ending> {
+export async function followInto(agent: AgentLink, session_id: string, output: Takers, bounds: CallBounds): Promise<Ending> {
   for (let tries = 1; ; tries++) {
     const before = output.stdout.bytes + output.stderr.bytes
     try {
       const from = { stdout_offset: output.stdout.bytes, stderr_offset: output.stderr.bytes, follow: true }
       return await follow(await agent.openOutput(session_id, from, bounds), from, output)
     } catch (error) {
-      if (!(error instanceof AgentTrouble) || error.kind === 'nonsense' || bounds.signal.aborted) throw error
+      if (!(error instanceof AgentFailure) || error.kind === 'nonsense' || bounds.signal.aborted) throw error
       if (output.stdout.bytes + output.stderr.bytes > before) tries = 0
       if (tries >= TRIES_MAX) throw error
       await setTimeout(TRY_AGAIN_MS, undefined, { signal: bounds.signal })
@@ -86,7 +86,7 @@ export async function followInto(agent: AgentLink, session_id: string, output: T
   }
 }
 
-type Takers = Record<'stdout' | 'stderr', Taker>
+type Takers = Record<'stdout' | 'stderr', OutputSink>
 
 function follow(frames: IncomingMessage, from: { stdout_offset: number; stderr_offset: number }, kept: Takers): Promise<Ending> {
   const { promise, resolve, reject } = Promise.withResolvers<Ending>()
@@ -94,13 +94,13 @@ function follow(frames: IncomingMessage, from: { stdout_offset: number; stderr_o
   const fail = (error: unknown) => {
     clearTimeout(silence)
     reject(
-      error instanceof AgentTrouble || error instanceof Failure ? error : new AgentTrouble('cut', 'The connection broke', { cause: error }),
+      error instanceof AgentFailure || error instanceof Failure ? error : new AgentFailure('cut', 'The connection broke', { cause: error }),
     )
     frames.destroy()
   }
   const listen = () => {
     clearTimeout(silence)
-    silence = globalThis.setTimeout(() => fail(new AgentTrouble('silent', 'The agent fell silent')), SILENCE_MS)
+    silence = globalThis.setTimeout(() => fail(new AgentFailure('silent', 'The agent fell silent')), SILENCE_MS)
   }
   const reader = createFrameReader(from, {
     output: (stream, _offset, data) => kept[stream].add(data),
@@ -120,7 +120,7 @@ function follow(frames: IncomingMessage, from: { stdout_offset: number; stderr_o
     }
   })
   frames.on('error', fail)
-  frames.on('close', () => fail(new AgentTrouble('cut', 'The agent ended the stream before the command did')))
+  frames.on('close', () => fail(new AgentFailure('cut', 'The agent ended the stream before the command did')))
   listen()
   return promise
 }

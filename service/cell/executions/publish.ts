@@ -12,9 +12,9 @@ import { changedOf, differences } from './differences.ts'
 import { EntryReader } from './entries.ts'
 import { Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
-import { type Begun, clear, end, type Run, timed } from './run.ts'
+import { type StartedMachine, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
-import { written } from './written.ts'
+import { retryWrite } from './written.ts'
 
 /** The next revision; `edited` is null if nothing changed. */
 interface Next {
@@ -28,7 +28,7 @@ interface Next {
  * longer.
  * @throws any error that makes the execution fail
  */
-export async function publish(run: Run, begun: Begun, output: Output): Promise<Result> {
+export async function publish(run: Run, begun: StartedMachine, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
   using publication = deps.trees.begin(workspace_id)
   await failpoint('execution.E4')
@@ -48,15 +48,15 @@ export async function publish(run: Run, begun: Begun, output: Output): Promise<R
     timings: run.timings,
     error: null,
   }
-  await written(() => commit(run, edited, result))
-  deps.room.freed()
+  await retryWrite(() => commit(run, edited, result))
+  deps.room.released()
   void clear(run, begun)
   return result
 }
 
 const NOTHING: Next = { edited: null, changed: [], changed_truncated: false }
 
-async function changesOf(run: Run, { machine, tree }: Begun, publication: Publication): Promise<TreeChange[]> {
+async function changesOf(run: Run, { machine, tree }: StartedMachine, publication: Publication): Promise<TreeChange[]> {
   const { deps, row, base, workspace_id } = run
   const stream = await deps.host.treeChanges({
     subject: machine.subject,

@@ -1,4 +1,4 @@
-import { type Blobs, BlobTrouble, type Digest } from '../trees/blobs.ts'
+import { type Blobs, BlobError, type Digest } from '../trees/blobs.ts'
 import type { DirectoryEntry } from '../trees/entries.ts'
 import { readRoot } from '../trees/tree.ts'
 
@@ -7,7 +7,7 @@ export async function readRootIfThere(blobs: Pick<Blobs, 'get'>, digest: Digest)
   try {
     return await readRoot({ blobs }, digest)
   } catch (error) {
-    if (error instanceof BlobTrouble) return null
+    if (error instanceof BlobError) return null
     throw error
   }
 }

@@ -8,14 +8,14 @@ import { failpoint } from '../../lib/failpoints.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { type AgentLink, openLink as openAgentLink, type OpenLink } from '../links/agent.ts'
 import type { AgentExec } from '../links/agent-asked.ts'
-import type { Bounds } from '../links/agent-answer.ts'
-import { UNCOUNTED } from '../links/answer-room.ts'
-import { type Fence, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
+import type { CallBounds } from '../links/agent-answer.ts'
+import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
+import { type CommandHeader, HostFailure, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 import { drawFence } from '../machines/reconcile-store.ts'
 import { hostnameOf } from '../operations/requests.ts'
 import { type MachineRow, readMachineRow } from '../operations/store.ts'
-import type { Room } from '../room/room.ts'
+import type { CapacityAllocator } from '../room/room.ts'
 import type { Digest } from '../trees/blobs.ts'
 import type { DirectoryEntry } from '../trees/entries.ts'
 import { encodedRoot } from '../trees/tree.ts'
@@ -26,7 +26,7 @@ import { NoHost, Unsuccessful } from './outcome.ts'
 import { followToEnd, type Output } from './output.ts'
 import { readRootIfThere } from './roots.ts'
 import { dropMachine, type ExecutionKey, grantMachine } from './store.ts'
-import { written } from './written.ts'
+import { retryWrite } from './written.ts'
 
 export interface ExecutionDeps {
   cell_id: string
@@ -34,7 +34,7 @@ export interface ExecutionDeps {
   clock: Clock
   ids: Ids
   host: MachineHost
-  room: Room
+  room: CapacityAllocator
   trees: Trees
   log: Logger
   /** For tests: extra time beyond the command's limit before the machine counts as stuck. */
@@ -59,14 +59,14 @@ export interface Command {
   /** For a command whose secrets are injected into its requests. */
   trusting?: {
     /** Installs the proxy's certificate authority in the guest. @returns false if the guest cannot use it; the command runs nevertheless */
-    bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: Bounds): Promise<boolean>
+    bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: CallBounds): Promise<boolean>
     exec: PlainExec
   }
 }
 
 type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
 
-export interface Begun {
+export interface StartedMachine {
   machine: Machine
   /** Digest of its tree; null: the tree was empty. */
   tree: Digest | null
@@ -81,7 +81,7 @@ export function subjectOf({ workspace_id }: ExecutionKey): Subject {
   return { kind: 'execution', id: workspace_id }
 }
 
-export function speak(run: Run, step: string): Fence {
+export function commandHeader(run: Run, step: string): CommandHeader {
   return { subject: subjectOf(run), operation_id: run.operation_id, step, epoch: 1, fence: run.fence }
 }
 
@@ -105,7 +105,7 @@ export async function prepare(deps: ExecutionDeps, key: ExecutionKey, base_revis
 }
 
 /** @throws NoHost */
-export async function takeRoom(run: Run): Promise<void> {
+export async function acquireCapacity(run: Run): Promise<void> {
   const { deps, row, operation_id } = run
   const { memory_mib, disk_gib } = row.ceilings
   const want = { id: operation_id, organization_id: row.organization_id, memory_mib, disk_gib, since: deps.clock.now(), is_call: true }
@@ -114,13 +114,13 @@ export async function takeRoom(run: Run): Promise<void> {
     return grantMachine(deps.db, { ...run, cell_id: deps.cell_id, grants: row.ceilings })
   }
   await failpoint('execution.E2')
-  const given = await deps.room.take(want, reserve, LIMITS.execution.room_wait_ms)
+  const given = await deps.room.acquire(want, reserve, LIMITS.execution.room_wait_ms)
   if (given === null) throw new NoHost()
   if (!given.value) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
 }
 
 /** Retries while the host is unreachable: it may be restarting, and repeating these commands is safe. */
-async function reaching<T>(work: () => Promise<T>): Promise<T> {
+async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await work()
@@ -132,7 +132,7 @@ async function reaching<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** Starts the machine. Updates the host's copy of the tree first if it is stale. @throws NoHost */
-export async function begin(run: Run): Promise<Begun> {
+export async function begin(run: Run): Promise<StartedMachine> {
   const { deps, row, base } = run
   const tree = base.root.page === null ? null : digestOf(encodedRoot(base.root))
   const request = {
@@ -144,21 +144,24 @@ export async function begin(run: Run): Promise<Begun> {
   }
   for (let tries = 1; ; tries++) {
     try {
-      const machine = await timed(run, 'start', () => reaching(() => deps.host.start({ ...speak(run, `start-${tries}`), ...request })))
+      const machine = await timed(run, 'start', () =>
+        retryUnreachable(() => deps.host.start({ ...commandHeader(run, `start-${tries}`), ...request })),
+      )
       return { machine, tree }
     } catch (error) {
       if (!(error instanceof HostFailure) || tries > STALE_MAX) throw error
       if (error.code === 'no_capacity' || error.code === 'no_space') throw new NoHost('no room', { cause: error })
       // The machine of an earlier execution whose end the host did not report.
-      if (error.code === 'already_running') await deps.host.stop(speak(run, `stop-earlier-${tries}`))
-      else if (error.code === 'tree_stale' && tree !== null) await timed(run, 'tree', () => orStale(moveCopy(run, tree, error, tries)))
+      if (error.code === 'already_running') await deps.host.stop(commandHeader(run, `stop-earlier-${tries}`))
+      else if (error.code === 'tree_stale' && tree !== null)
+        await timed(run, 'tree', () => ignoreUnreachable(moveCopy(run, tree, error, tries)))
       else throw error
     }
   }
 }
 
 /** Ignores an unreachable host: after its restart, the next start reports the state of its copy. */
-async function orStale(moved: Promise<void>): Promise<void> {
+async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   try {
     await moved
   } catch (error) {
@@ -188,15 +191,15 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
   const { deps, row } = run
   const entries = copyEntries(deps.trees.blobs(run.workspace_id), from?.root ?? null, to.root)
   const request = { layers: row.layers, disk_gib: row.ceilings.disk_gib, to: to.digest, ...(from === null ? {} : { from: from.digest }) }
-  return deps.host.applyTree({ ...speak(run, step), ...request }, entries)
+  return deps.host.applyTree({ ...commandHeader(run, step), ...request }, entries)
 }
 
-export async function execute(run: Run, { machine }: Begun, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
+export async function execute(run: Run, { machine }: StartedMachine, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
   // The guest enforces the time limit. This timeout ends a command whose guest does not.
   const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
   const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
-  const bounds = { signal: over, room: UNCOUNTED }
+  const bounds = { signal: over, room: UNLIMITED_BUDGET }
   try {
     await failpoint('execution.E3')
     return await timed(run, 'run', async () => {
@@ -222,29 +225,29 @@ function notStarted(cause: string | null): Unsuccessful {
 
 /** Stops the machine: none of its code runs afterwards. */
 export async function end(run: Run): Promise<void> {
-  await timed(run, 'stop', () => reaching(() => run.deps.host.stop(speak(run, 'stop'))))
+  await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }
 
 /** Deletes the disk of a stopped machine. After a failure the reconciler deletes it. */
-export async function clear(run: Run, begun: Begun | null): Promise<void> {
+export async function clear(run: Run, begun: StartedMachine | null): Promise<void> {
   const { deps } = run
   try {
-    if (begun !== null) await deps.host.deleteDisks({ ...speak(run, 'drop-disk'), names: [begun.machine.disk] })
+    if (begun !== null) await deps.host.deleteDisks({ ...commandHeader(run, 'drop-disk'), names: [begun.machine.disk] })
   } catch (error) {
     deps.log.debug({ workspace_id: run.workspace_id, err: error }, 'the disk of an execution is left to the comparison')
   }
 }
 
-export async function abandon(run: Run, begun: Begun | null): Promise<void> {
+export async function abandon(run: Run, begun: StartedMachine | null): Promise<void> {
   const { deps } = run
   if (run.fence === 0) return // no machine was granted
   try {
-    await deps.host.stop(speak(run, 'stop-abandoned'))
+    await deps.host.stop(commandHeader(run, 'stop-abandoned'))
     await clear(run, begun)
   } catch (error) {
     deps.log.warn({ workspace_id: run.workspace_id, err: error }, 'the machine of an execution is left to the comparison')
-    deps.room.doubt()
+    deps.room.requestReconcile()
   }
-  await written(() => dropMachine(deps.db, run.workspace_id, run.fence))
-  deps.room.freed()
+  await retryWrite(() => dropMachine(deps.db, run.workspace_id, run.fence))
+  deps.room.released()
 }

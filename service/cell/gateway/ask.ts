@@ -1,8 +1,8 @@
 import type { Call } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
-import type { Bounds } from '../links/agent-answer.ts'
-import { AgentTrouble, type TroubleKind } from '../links/agent-trouble.ts'
-import type { Ticket } from './gate/ticket.ts'
+import type { CallBounds } from '../links/agent-answer.ts'
+import { AgentFailure, type AgentFailureKind } from '../links/agent-trouble.ts'
+import type { CallLease } from './gate/ticket.ts'
 
 /** `read` is repeatable. A `change` may have happened even if its answer is lost. */
 export type Asking = 'read' | 'change'
@@ -15,29 +15,33 @@ type Asker = Pick<Call, 'signal'>
  * @param asked gets the bounds of the call: it is aborted when the caller leaves, and counts against the call's buffer budget.
  * @param details help the caller to find out the result of a lost call.
  */
-export async function ask<T>(
-  ticket: Ticket,
+export async function callAgent<T>(
+  ticket: CallLease,
   asking: Asking,
   { signal }: Asker,
-  asked: (bounds: Bounds) => Promise<T>,
+  asked: (bounds: CallBounds) => Promise<T>,
   details?: Started,
 ): Promise<T> {
   try {
     return await asked({ signal, room: ticket.room })
   } catch (error) {
-    throw error instanceof AgentTrouble ? await explain(ticket, asking, error, details) : error
+    throw error instanceof AgentFailure ? await explain(ticket, asking, error, details) : error
   }
 }
 
 /** Explains a failure as a refusal. A change of the workspace is a better reason than the broken connection that it caused. */
-export async function explain(ticket: Ticket, asking: Asking, trouble: AgentTrouble, details?: Started): Promise<Failure> {
+export async function explain(ticket: CallLease, asking: Asking, trouble: AgentFailure, details?: Started): Promise<Failure> {
   if (trouble.kind === 'nonsense') return fail('internal_error', null, 'The machine gave an answer that makes no sense', { cause: trouble })
   const unexecuted = trouble.kind === 'unreachable' || asking === 'read'
   const refused = unexecuted ? await ticket.refusedBy() : null
   return refused ?? plainly(trouble.kind, asking, { cause: trouble, ...(details ? { details } : {}) })
 }
 
-function plainly(kind: Exclude<TroubleKind, 'nonsense'>, asking: Asking, options: { cause: AgentTrouble; details?: Started }): Failure {
+function plainly(
+  kind: Exclude<AgentFailureKind, 'nonsense'>,
+  asking: Asking,
+  options: { cause: AgentFailure; details?: Started },
+): Failure {
   if (kind === 'crowded' && asking === 'read') return crowded()
   if (kind === 'silent') return fail('timeout', null, 'The workspace did not answer in time', options)
   if ((kind === 'cut' || kind === 'crowded') && asking === 'change') {

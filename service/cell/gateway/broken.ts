@@ -1,13 +1,13 @@
 import { fail, type Failure } from '../../lib/fail.ts'
-import type { AgentTrouble } from '../links/agent-trouble.ts'
+import type { AgentFailure } from '../links/agent-trouble.ts'
 import type { GoneReason } from '../machines/table.ts'
 import { explain } from './ask.ts'
-import type { Ticket } from './gate/ticket.ts'
+import type { CallLease } from './gate/ticket.ts'
 
 /** A killed machine breaks its connections shortly before its cell learns of the death. */
 const GONE_WAIT_MS = 1000
 
-export async function explainBreak(ticket: Ticket, trouble: AgentTrouble): Promise<Failure> {
+export async function explainBreak(ticket: CallLease, trouble: AgentFailure): Promise<Failure> {
   const { gone } = ticket.entry
   if (trouble.kind === 'cut') await goneWithin(gone, GONE_WAIT_MS)
   // The host reports a death before the workspace's row does.

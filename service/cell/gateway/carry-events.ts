@@ -1,25 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LIMITS } from '../../../contract/limits.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
 import type { FrameReader } from '../links/output-frames.ts'
 import { explainBreak, unexpected } from './broken.ts'
-import type { Ticket } from './gate/ticket.ts'
+import type { CallLease } from './gate/ticket.ts'
 import type { EventEncoding } from './exec/event-encoding.ts'
 
-export interface Carrying {
+export interface EventRelay {
   frames: IncomingMessage
   /** Creates the parser that turns agent frames into client events. */
-  read: (to: Telling) => FrameReader
+  read: (to: EventSink) => FrameReader
   /** true: only an event ends the stream. false: it also ends when no more output is available now. */
   follow: boolean
   response: ServerResponse
   encoding: EventEncoding
-  ticket: Ticket
+  ticket: CallLease
   request_id: string
 }
 
-export interface Telling {
+export interface EventSink {
   text(text: string): void
   end(end: { kind: 'exit' } | { kind: 'refused'; failure: Failure }): void
 }
@@ -29,7 +29,7 @@ type End =
   | { kind: 'caught_up' }
   | { kind: 'left' }
   | { kind: 'refused'; failure: Failure }
-  | { kind: 'trouble'; trouble: AgentTrouble }
+  | { kind: 'trouble'; trouble: AgentFailure }
 
 type Ended = End & { last: string }
 
@@ -41,7 +41,7 @@ const HEADERS_WAIT_MS = 10
 const RELEASE_MS = 1000
 
 /** Relays a stream to one reader at the reader's pace: unread output stays in the workspace. */
-export async function carryEvents(carrying: Carrying): Promise<void> {
+export async function relayEvents(carrying: EventRelay): Promise<void> {
   const { frames, response, encoding, ticket, request_id } = carrying
   startStream(response, encoding)
   const end = await carry(carrying)
@@ -63,7 +63,7 @@ function release(frames: IncomingMessage): void {
   frames.once('close', () => clearTimeout(late)).resume()
 }
 
-function carry({ frames, read, follow, response, encoding, ticket }: Carrying): Promise<Ended> {
+function carry({ frames, read, follow, response, encoding, ticket }: EventRelay): Promise<Ended> {
   return new Promise((resolve) => {
     let text = '' // events of one arrival of frames
     let ending: End | null = null
@@ -78,7 +78,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: Carrying): 
       try {
         reader.push(chunk)
       } catch (error) {
-        ending = error instanceof AgentTrouble ? { kind: 'trouble', trouble: error } : { kind: 'refused', failure: unexpected(error) }
+        ending = error instanceof AgentFailure ? { kind: 'trouble', trouble: error } : { kind: 'refused', failure: unexpected(error) }
       }
       if (ending !== null) return finish(ending)
       write(text)
@@ -87,20 +87,20 @@ function carry({ frames, read, follow, response, encoding, ticket }: Carrying): 
     const drained = () => frames.resume()
     const over = () => {
       if (reader.complete() && !follow) finish({ kind: 'caught_up' })
-      else finish({ kind: 'trouble', trouble: new AgentTrouble('cut', 'The agent ended the stream before its last event') })
+      else finish({ kind: 'trouble', trouble: new AgentFailure('cut', 'The agent ended the stream before its last event') })
     }
     const broken = (cause: unknown) =>
-      finish({ kind: 'trouble', trouble: new AgentTrouble('cut', 'The connection to the agent broke', { cause }) })
+      finish({ kind: 'trouble', trouble: new AgentFailure('cut', 'The connection to the agent broke', { cause }) })
     const left = () => finish({ kind: 'left' })
     const draining = () => finish({ kind: 'refused', failure: drainingRefusal() })
-    const gone = () => finish({ kind: 'trouble', trouble: new AgentTrouble('unreachable', 'The machine is gone') })
+    const gone = () => finish({ kind: 'trouble', trouble: new AgentFailure('unreachable', 'The machine is gone') })
     const beat = setInterval(() => {
       // Heartbeats to a stalled reader would only pile up.
       if (response.writableNeedDrain) return
       write(encoding.heartbeat())
       silent_checks += 1
       if (silent_checks > SILENCE_CHECKS_MAX && !ticket.held()) {
-        finish({ kind: 'trouble', trouble: new AgentTrouble('silent', 'The agent fell silent') })
+        finish({ kind: 'trouble', trouble: new AgentFailure('silent', 'The agent fell silent') })
       }
     }, LIMITS.stream.heartbeat_seconds * 1000)
 

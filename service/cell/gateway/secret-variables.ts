@@ -1,7 +1,7 @@
 import type { Call } from '../../http/call.ts'
-import type { GivenValue, Secrets } from '../secrets/resolve.ts'
+import type { ResolvedSecret, Secrets } from '../secrets/resolve.ts'
 import { TRUST_VARIABLES } from '../secrets/trust.ts'
-import type { MachineTicket } from './gate/ticket.ts'
+import type { MachineCallLease } from './gate/ticket.ts'
 
 export interface GivenVariables {
   /** The paths of trusted certificate authorities. Any other variable of the same name wins. */
@@ -11,7 +11,7 @@ export interface GivenVariables {
 
 /** Reads the secrets of a start. If they are placeholders, makes the guest trust the proxy that injects the values. */
 export async function secretVariables(
-  { entry, agent, room }: MachineTicket,
+  { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,
   secrets: Secrets,
   tool: 'exec' | 'pty',
@@ -25,11 +25,11 @@ export async function secretVariables(
 
 /** The secret that a clone names; null: none. Git reads the guest's own authority bundle, so it needs no variable. */
 export async function secretForGit(
-  { entry, agent, room }: MachineTicket,
+  { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,
   secrets: Secrets,
   name: string | undefined,
-): Promise<GivenValue | null> {
+): Promise<ResolvedSecret | null> {
   const given = name === undefined ? null : await secrets.valueForGit(entry, name)
   const authority = given?.authority ?? (await secrets.authorityForGit(entry))
   if (authority !== null && entry.machine !== null) await secrets.trust.bring(agent, entry.id, entry.machine, authority, { signal, room })

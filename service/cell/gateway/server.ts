@@ -32,7 +32,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AgentLinks } from '../links/agent.ts'
 import { AGENT_DEADLINES, type AgentDeadlines } from '../links/agent-http.ts'
-import type { AnswerRooms } from '../links/answer-room.ts'
+import type { BufferBudgets } from '../links/answer-room.ts'
 import { cancelSuspend } from '../machines/cancel-suspend.ts'
 import type { AskActivity } from '../machines/ask-activity.ts'
 import type { ShowResidency } from '../machines/show-residency.ts'
@@ -63,12 +63,12 @@ import { listFiles, makeDirectory, moveFile, removeFile, statFile } from './file
 import { watchFiles } from './files/watch.ts'
 import { writeFile } from './files/write.ts'
 import { openApiKeys } from './gate/api-keys.ts'
-import { createGate } from './gate/gate.ts'
+import { createAdmissionControl } from './gate/gate.ts'
 import { openVerificationKeys } from './gate/keys.ts'
 import { openPeople } from './gate/people.ts'
-import type { Places } from './gate/places.ts'
+import type { CallPermits } from './gate/places.ts'
 import type { Signatures } from './gate/signatures.ts'
-import type { Ticket } from './gate/ticket.ts'
+import type { CallLease } from './gate/ticket.ts'
 import { createToolUses, FLUSH_MS } from './gate/uses.ts'
 import { cloneRepository } from './git/clone.ts'
 import { commitChanges } from './git/commit.ts'
@@ -122,8 +122,8 @@ export interface GatewayOptions {
   drain_ms?: number
   reader_stalled_ms?: number
   signatures?: Signatures
-  places?: Places
-  rooms?: AnswerRooms
+  places?: CallPermits
+  rooms?: BufferBudgets
 }
 
 /** Time for running calls to end, and for readers to take their data. */
@@ -151,7 +151,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const unwritten = (error: unknown) => options.log.warn({ err: error }, 'who used which tool was not written yet')
   const closing = new AbortController()
   tickEvery(FLUSH_MS, uses.flush, unwritten, closing.signal)
-  const gate = createGate({
+  const gate = createAdmissionControl({
     table,
     uses,
     disks,
@@ -169,7 +169,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.places ? { places: options.places } : {}),
     ...(options.rooms ? { rooms: options.rooms } : {}),
   })
-  const server = createServer<GatewayDeps, Ticket>({
+  const server = createServer<GatewayDeps, CallLease>({
     surface: 'cell',
     routes: ROUTES,
     deps: {
@@ -215,7 +215,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 }
 
-const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
+const ROUTES: readonly Bound<GatewayDeps, CallLease>[] = [
   route(execStart, byMode(startExec, runExecution)),
   route(execList, listExecs),
   route(execGet, getExec),
@@ -262,6 +262,6 @@ const ROUTES: readonly Bound<GatewayDeps, Ticket>[] = [
 ]
 
 /** Forgets the handler's lease type. Safe: admission builds the lease that `TicketOf` declares, from the same facts of the route. */
-function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, Ticket> {
+function route<R extends CellRoute>(declared: R, handler: GatewayHandler<R>): Bound<GatewayDeps, CallLease> {
   return bind(declared, handler)
 }

@@ -6,7 +6,7 @@ import { systemClock } from '../../lib/clock.ts'
 import { HostFailure } from '../links/hostd.ts'
 import type { LayerList } from '../links/hostd-layers.ts'
 import { listWanted } from './listing.ts'
-import { dropStrangeLists } from './store.ts'
+import { dropUnusedLists } from './store.ts'
 
 const LAYER = 'c'.repeat(64)
 const directory = (path: string) => ({ path, entries: [{ name: 'f', type: 'file' as const, size_bytes: 1, mode: 0o644, uid: 0, gid: 0 }] })
@@ -74,8 +74,8 @@ test('a layer that the host refuses to list is unavailable, and blocks no other'
 test('a list of a layer that no version has goes with its directories', async () => {
   await using b = await bench((after) => PIECES[after] as LayerList)
   await b.look()
-  await dropStrangeLists(b.database.cell, new Date(0))
+  await dropUnusedLists(b.database.cell, new Date(0))
   assert.deepEqual(await b.kept(), ['ready', '/c', 4])
-  await dropStrangeLists(b.database.cell, new Date(Date.now() + 1000))
+  await dropUnusedLists(b.database.cell, new Date(Date.now() + 1000))
   assert.deepEqual(await b.kept(), [undefined, undefined, 0])
 })

@@ -4,8 +4,8 @@ import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 import { HostFailure, type MachineHost } from '../links/hostd.ts'
-import { oneAtATime, soon, tickEvery } from '../machines/ticking.ts'
-import { dropStrangeLists, markUnavailable, wantedLists, writePiece, type WantedList } from './store.ts'
+import { oneAtATime, debounced, tickEvery } from '../machines/ticking.ts'
+import { dropUnusedLists, markUnavailable, wantedLists, writePiece, type WantedList } from './store.ts'
 
 interface ListingContext {
   db: Db
@@ -39,7 +39,7 @@ export function startListing(context: ListingContext, listener: Listener, signal
   const failed = (error: unknown) => {
     if (!signal.aborted) context.log.warn({ err: error }, 'a list of a layer could not be made')
   }
-  const begin = soon(HEARD_MS, () => void look().catch(failed), signal)
+  const begin = debounced(HEARD_MS, () => void look().catch(failed), signal)
   const hear = () => {
     heard += 1
     begin()
@@ -49,7 +49,7 @@ export function startListing(context: ListingContext, listener: Listener, signal
   const tick = async () => {
     await look()
     looks += 1
-    if (looks % STRANGE_LOOKS === 1) await dropStrangeLists(context.db, new Date(context.clock.now().getTime() - STRANGE_MS))
+    if (looks % STRANGE_LOOKS === 1) await dropUnusedLists(context.db, new Date(context.clock.now().getTime() - STRANGE_MS))
   }
   tickEvery(LOOK_MS, tick, failed, signal)
   begin()

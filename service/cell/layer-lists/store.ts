@@ -47,7 +47,7 @@ export async function markUnavailable(db: Db, layer: string, now: Date): Promise
 const LISTS_A_STATEMENT = 5
 
 /** Deletes lists of layers that no version has any more. A list that is requested again is made again. */
-export async function dropStrangeLists(db: Db, before: Date): Promise<void> {
+export async function dropUnusedLists(db: Db, before: Date): Promise<void> {
   for (let is_all = false; !is_all;) {
     // Reads the layers of all versions once, instead of all versions for each list.
     const { rows } = await sql`delete from layer_lists where layer = any(array(

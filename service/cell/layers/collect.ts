@@ -3,7 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { steadily } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/steadily.ts'
 import { HostFailure, type MachineHost } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { forgetSteps, forgetUnnamed, namedLayers, noteUnnamed, unnamedSince } from './store.ts'
@@ -26,7 +26,7 @@ export function startCollectingLayers(context: CollectContext, signal: AbortSign
     context.log.warn({ err: error }, 'layers could not be collected')
   }
   const look = oneAtATime(async () => void (await collectLayers(context)))
-  tickEvery(LOOK_MS, steadily(context.clock, context.log, 'collection of layers', look), failed, signal)
+  tickEvery(LOOK_MS, whileClockStable(context.clock, context.log, 'collection of layers', look), failed, signal)
 }
 
 /**

@@ -1,8 +1,8 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { AgentTrouble } from './agent-trouble.ts'
-import { TappedAgent } from './tapped.ts'
+import { AgentFailure } from './agent-trouble.ts'
+import { RawReadAgent } from './tapped.ts'
 
 export interface AgentRequest {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -52,7 +52,7 @@ export const AGENT_DEADLINES: AgentDeadlines = {
 const IDLE_MS = 60_000
 const HEADER_BYTES_MAX = 16 << 10
 
-export interface AgentPlace {
+export interface AgentEndpoint {
   /** host:port, or the path of a socket. */
   address: string
   agent_key: string
@@ -61,11 +61,11 @@ export interface AgentPlace {
   agent_protocol: number
 }
 
-export function openConnections(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): AgentConnections {
+export function openConnections(machine: AgentEndpoint, deadlines: AgentDeadlines = AGENT_DEADLINES): AgentConnections {
   const to = placeOf(machine.address)
   // Admission bounds the calls and streams of a workspace, so sockets need no bound of their own.
   const kept = { keepAlive: true, scheduling: 'lifo', timeout: IDLE_MS, maxFreeSockets: 16 } as const
-  const agents = { tapped: new TappedAgent(kept), plain: new Agent(kept) }
+  const agents = { tapped: new RawReadAgent(kept), plain: new Agent(kept) }
   const headers = { authorization: `Bearer ${machine.agent_key}`, 'x-berth-epoch': String(machine.epoch) }
   const open = (asked: AgentRequest) =>
     request({
@@ -82,7 +82,7 @@ export function openConnections(machine: AgentPlace, deadlines: AgentDeadlines =
     agents.plain.destroy()
   }
   const attempt = async (asked: AgentRequest) => {
-    if (ended) throw new AgentTrouble('unreachable', 'The machine has ended')
+    if (ended) throw new AgentFailure('unreachable', 'The machine has ended')
     return exchange(open(asked), asked, deadlines)
   }
   const begin = async (asked: AgentRequest) => {
@@ -120,7 +120,7 @@ function bodyHeaders({ body, content_length, key, upgrade }: AgentRequest): Reco
 }
 
 /** The agent had closed the kept connection and most likely never saw the call. */
-class StaleConnection extends AgentTrouble {}
+class StaleConnection extends AgentFailure {}
 
 interface Exchanged {
   response: IncomingMessage
@@ -146,7 +146,7 @@ function exchange(sending: ClientRequest, asked: AgentRequest, deadlines: AgentD
       reject(trouble)
     }
     const abort = () => lose(leftBy(signal))
-    const late = () => lose(new AgentTrouble('silent', 'The agent did not answer in time'))
+    const late = () => lose(new AgentFailure('silent', 'The agent did not answer in time'))
     const answer_ms = asked.answer_ms ?? deadlines.answer_ms
     let timer = setTimeout(late, body instanceof Readable ? deadlines.upload_ms : answer_ms)
     boundConnecting(sending, deadlines.connect_ms, lose, () => (connected = true))
@@ -193,7 +193,7 @@ function leftBy(signal: AbortSignal): Error {
 function boundConnecting(sending: ClientRequest, connect_ms: number, lose: (trouble: Error) => void, connected: () => void): void {
   sending.once('socket', (socket) => {
     if (!socket.connecting) return connected()
-    const late = setTimeout(() => lose(new AgentTrouble('unreachable', 'The agent did not accept a connection in time')), connect_ms)
+    const late = setTimeout(() => lose(new AgentFailure('unreachable', 'The agent did not accept a connection in time')), connect_ms)
     socket
       .once('connect', connected)
       .once('connect', () => clearTimeout(late))
@@ -204,11 +204,11 @@ function boundConnecting(sending: ClientRequest, connect_ms: number, lose: (trou
 /** The reader of an answer gets its error. Without a reader, an error must not end the process. */
 function ignore(): void {}
 
-function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentTrouble {
-  if (cause.code?.startsWith('HPE_')) return new AgentTrouble('nonsense', 'The agent does not speak HTTP', { cause })
-  if (!connected) return new AgentTrouble('unreachable', 'The agent could not be reached', { cause })
+function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentFailure {
+  if (cause.code?.startsWith('HPE_')) return new AgentFailure('nonsense', 'The agent does not speak HTTP', { cause })
+  if (!connected) return new AgentFailure('unreachable', 'The agent could not be reached', { cause })
   if (reused && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE')) {
     return new StaleConnection('cut', 'A kept connection to the agent was closed', { cause })
   }
-  return new AgentTrouble('cut', 'The connection to the agent broke', { cause })
+  return new AgentFailure('cut', 'The connection to the agent broke', { cause })
 }

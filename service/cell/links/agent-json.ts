@@ -1,5 +1,5 @@
 import { parseJson } from '../../http/read-body.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 
 /** For a record, which repeats the arguments of a command. */
 export const RECORD_VALUES_MAX = 20_000
@@ -20,14 +20,14 @@ const BRACE_END = 0x7d
 /**
  * Parses an agent's answer after counting its values. Size alone does not bound the cost: 32 MiB of `{},{},…` block the event loop for
  * seconds and become a gigabyte of objects.
- * @throws AgentTrouble
+ * @throws AgentFailure
  */
 export function parseAnswer(bytes: Buffer, values_max = RECORD_VALUES_MAX): unknown {
   if (bytes.length > values_max && !isLight(bytes, values_max)) {
-    throw new AgentTrouble('nonsense', 'The agent gave an answer of too many values')
+    throw new AgentFailure('nonsense', 'The agent gave an answer of too many values')
   }
   const parsed = parseJson(bytes)
-  if (parsed === undefined) throw new AgentTrouble('nonsense', 'The agent gave an answer that is not JSON')
+  if (parsed === undefined) throw new AgentFailure('nonsense', 'The agent gave an answer that is not JSON')
   return parsed.value
 }
 

@@ -6,8 +6,8 @@ import { test } from 'node:test'
 import { LIMITS } from '../../../contract/limits.ts'
 import { openLink } from './agent.ts'
 import { AGENT_PROTOCOLS } from './agent-protocol.ts'
-import { AgentTrouble } from './agent-trouble.ts'
-import { UNCOUNTED } from './answer-room.ts'
+import { AgentFailure } from './agent-trouble.ts'
+import { UNLIMITED_BUDGET } from './answer-room.ts'
 
 /** The listeners that a link reads from this answer of an agent. */
 async function listed(said: string): Promise<string[]> {
@@ -17,7 +17,7 @@ async function listed(said: string): Promise<string[]> {
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
   const opened = openLink({ address, agent_key: 'key', epoch: 1, agent_protocol: AGENT_PROTOCOLS.current })
   try {
-    return await opened.link.listListeners(3000, { signal: AbortSignal.timeout(10_000), room: UNCOUNTED })
+    return await opened.link.listListeners(3000, { signal: AbortSignal.timeout(10_000), room: UNLIMITED_BUDGET })
   } finally {
     opened.close()
     server.closeAllConnections()
@@ -42,5 +42,5 @@ test('invalid addresses, too many addresses and oversized answers of an agent ar
     '[]',
     ' '.repeat(1 << 20),
   ])
-    await assert.rejects(listed(said), (error) => error instanceof AgentTrouble && error.kind === 'nonsense', said.slice(0, 50))
+    await assert.rejects(listed(said), (error) => error instanceof AgentFailure && error.kind === 'nonsense', said.slice(0, 50))
 })

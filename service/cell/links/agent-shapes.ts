@@ -5,7 +5,7 @@ import { Change } from '../../../contract/schemas/cell/change.ts'
 import { type CommandList, ListedCommand, ListedTerminal, type TerminalList } from '../../../contract/schemas/cell/lists.ts'
 import { Nullable } from '../../../contract/schemas/common.ts'
 import { shape, type Shape } from './agent-answer.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 
 const { type, size, mode } = Change.properties
 export const facts = shape(
@@ -19,7 +19,7 @@ const listed = shape(
 export const listeners: Shape<{ addresses: string[] }> = {
   parse(value) {
     const { addresses } = listed.parse(value)
-    if (!addresses.every((each) => isIP(each) !== 0)) throw new AgentTrouble('nonsense', 'The agent named an address that is none')
+    if (!addresses.every((each) => isIP(each) !== 0)) throw new AgentFailure('nonsense', 'The agent named an address that is none')
     return { addresses }
   },
 }

@@ -6,12 +6,12 @@
  * - crowded: no buffer budget is left for its answer; it may have been executed;
  * - nonsense: the answer is invalid. The guest is untrusted, so this is its owner's problem.
  */
-export type TroubleKind = 'unreachable' | 'cut' | 'silent' | 'crowded' | 'nonsense'
+export type AgentFailureKind = 'unreachable' | 'cut' | 'silent' | 'crowded' | 'nonsense'
 
-export class AgentTrouble extends Error {
-  readonly kind: TroubleKind
+export class AgentFailure extends Error {
+  readonly kind: AgentFailureKind
 
-  constructor(kind: TroubleKind, message: string, options?: { cause?: unknown }) {
+  constructor(kind: AgentFailureKind, message: string, options?: { cause?: unknown }) {
     super(message, options)
     this.kind = kind
   }

@@ -14,10 +14,10 @@ import type { CommandList, TerminalList } from '../../../contract/schemas/cell/l
 import { ExecSession, ExecStdin } from '../../../contract/schemas/cell/session.ts'
 import { TerminalSession, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import type { LiveMachine } from '../machines/table.ts'
-import { type AnswerSize, type Bounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
+import { type AnswerSize, type CallBounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
 import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
 import { patchRefusal, patchResult } from './agent-patch.ts'
-import { CALL_BYTES, UNCOUNTED } from './answer-room.ts'
+import { CALL_BYTES, UNLIMITED_BUDGET } from './answer-room.ts'
 import { linkOf } from './agent-protocol.ts'
 import {
   AGENT_DEADLINES,
@@ -25,7 +25,7 @@ import {
   openConnections,
   type AgentConnections,
   type AgentDeadlines,
-  type AgentPlace,
+  type AgentEndpoint,
   type AgentRequest,
 } from './agent-http.ts'
 import type {
@@ -45,7 +45,7 @@ import type {
   WriteOptions,
 } from './agent-asked.ts'
 import { commandList, facts, listeners, terminalList } from './agent-shapes.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
 
@@ -91,64 +91,64 @@ const writeResult = shape(
 )
 
 /**
- * The calls of one machine's agent. Each throws a Failure if the agent refuses, and AgentTrouble if it fails or answers invalidly.
+ * The calls of one machine's agent. Each throws a Failure if the agent refuses, and AgentFailure if it fails or answers invalidly.
  * Answers are trusted no further than their shape.
  */
 export interface AgentLink {
-  startExec(exec: AgentExec, bounds: Bounds): Promise<Answer<ExecSession>>
-  listExecs(asked: RunsAsked, bounds: Bounds): Promise<CommandList>
-  getExec(session_id: string, bounds: Bounds): Promise<ExecSession>
-  signalExec(session_id: string, signal: string, bounds: Bounds): Promise<ExecSession>
-  cancelExec(session_id: string, bounds: Bounds): Promise<ExecSession>
-  writeStdin(session_id: string, part: { offset: number; close: boolean }, bytes: Buffer, bounds: Bounds): Promise<ExecStdin>
+  startExec(exec: AgentExec, bounds: CallBounds): Promise<Answer<ExecSession>>
+  listExecs(asked: RunsAsked, bounds: CallBounds): Promise<CommandList>
+  getExec(session_id: string, bounds: CallBounds): Promise<ExecSession>
+  signalExec(session_id: string, signal: string, bounds: CallBounds): Promise<ExecSession>
+  cancelExec(session_id: string, bounds: CallBounds): Promise<ExecSession>
+  writeStdin(session_id: string, part: { offset: number; close: boolean }, bytes: Buffer, bounds: CallBounds): Promise<ExecStdin>
   openOutput(
     session_id: string,
     from: { stdout_offset: number; stderr_offset: number; follow: boolean },
-    bounds: Bounds,
+    bounds: CallBounds,
   ): Promise<IncomingMessage>
-  openTerminal(asked: AgentTerminal, bounds: Bounds): Promise<Answer<TerminalSession>>
-  listTerminals(asked: RunsAsked, bounds: Bounds): Promise<TerminalList>
-  getTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
-  closeTerminal(session_id: string, bounds: Bounds): Promise<TerminalSession>
-  resizeTerminal(session_id: string, size: TerminalSize, bounds: Bounds): Promise<TerminalSession>
-  typeIntoTerminal(session_id: string, data: string, bounds: Bounds): Promise<TerminalSession>
-  attachTerminal(session_id: string, offset: number, bounds: Bounds): Promise<Socket>
-  openFile(path: string, part: { offset?: number; length?: number }, bounds: Bounds): Promise<IncomingMessage>
+  openTerminal(asked: AgentTerminal, bounds: CallBounds): Promise<Answer<TerminalSession>>
+  listTerminals(asked: RunsAsked, bounds: CallBounds): Promise<TerminalList>
+  getTerminal(session_id: string, bounds: CallBounds): Promise<TerminalSession>
+  closeTerminal(session_id: string, bounds: CallBounds): Promise<TerminalSession>
+  resizeTerminal(session_id: string, size: TerminalSize, bounds: CallBounds): Promise<TerminalSession>
+  typeIntoTerminal(session_id: string, data: string, bounds: CallBounds): Promise<TerminalSession>
+  attachTerminal(session_id: string, offset: number, bounds: CallBounds): Promise<Socket>
+  openFile(path: string, part: { offset?: number; length?: number }, bounds: CallBounds): Promise<IncomingMessage>
   writeFile(
     path: string,
     options: WriteOptions,
     body: Readable,
     sent: { content_length: number | undefined; key: string | null },
-    bounds: Bounds,
+    bounds: CallBounds,
   ): Promise<WriteResult>
-  removeFile(path: string, recursive: boolean, bounds: Bounds): Promise<void>
-  statFile(path: string, revision: boolean, bounds: Bounds): Promise<FileInfo>
-  listFiles(path: string, asked: ListAsked, bounds: Bounds): Promise<FileList>
-  makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: Bounds): Promise<FileInfo>
-  moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: Bounds): Promise<FileInfo>
+  removeFile(path: string, recursive: boolean, bounds: CallBounds): Promise<void>
+  statFile(path: string, revision: boolean, bounds: CallBounds): Promise<FileInfo>
+  listFiles(path: string, asked: ListAsked, bounds: CallBounds): Promise<FileList>
+  makeDirectory(request: { path: string; parents?: boolean; mode?: string }, bounds: CallBounds): Promise<FileInfo>
+  moveFile(request: { from: string; to: string; overwrite?: boolean }, bounds: CallBounds): Promise<FileInfo>
   /** A directory as tar. An agent that does not know `sparse` sends holes as zeros. */
-  openTar(path: string, options: { sparse: boolean }, bounds: Bounds): Promise<IncomingMessage>
-  writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: Bounds): Promise<TarResult>
-  openWatch(asked: WatchAsked, bounds: Bounds): Promise<IncomingMessage>
-  searchFiles(request: SearchAsked, bounds: Bounds): Promise<SearchResult>
+  openTar(path: string, options: { sparse: boolean }, bounds: CallBounds): Promise<IncomingMessage>
+  writeTar(path: string, options: TarOptions, body: Readable, content_length: number | undefined, bounds: CallBounds): Promise<TarResult>
+  openWatch(asked: WatchAsked, bounds: CallBounds): Promise<IncomingMessage>
+  searchFiles(request: SearchAsked, bounds: CallBounds): Promise<SearchResult>
   /** Like searchFiles, but null if it takes longer and a disk reader would find the same. */
-  beginSearch(request: SearchAsked, on_disk_after_ms: number, bounds: Bounds): Promise<SearchResult | null>
-  patchFile(request: FilePatch, key: string | null, bounds: Bounds): Promise<PatchResult>
-  listChanges(filter: ChangesFilter, bounds: Bounds): Promise<ChangesFound>
+  beginSearch(request: SearchAsked, on_disk_after_ms: number, bounds: CallBounds): Promise<SearchResult | null>
+  patchFile(request: FilePatch, key: string | null, bounds: CallBounds): Promise<PatchResult>
+  listChanges(filter: ChangesFilter, bounds: CallBounds): Promise<ChangesFound>
   /** The facts of paths, in their order; null: nothing there. Only disk readers know this call. */
-  readFacts(paths: string[], bounds: Bounds): Promise<(Facts | null)[]>
-  listListeners(port: number, bounds: Bounds): Promise<string[]>
-  listProcesses(limit: number, bounds: Bounds): Promise<ProcessList>
-  signalProcess(pid: string, signal: string, bounds: Bounds): Promise<void>
-  cloneRepository(asked: AgentClone, bounds: Bounds): Promise<GitHead>
-  gitStatus(asked: AgentGit, bounds: Bounds): Promise<GitStatus>
-  commitChanges(asked: AgentCommit, bounds: Bounds): Promise<GitCommitted>
-  openBrowser(what: 'screenshot' | 'content', visit: AgentVisit, bounds: Bounds): Promise<IncomingMessage>
+  readFacts(paths: string[], bounds: CallBounds): Promise<(Facts | null)[]>
+  listListeners(port: number, bounds: CallBounds): Promise<string[]>
+  listProcesses(limit: number, bounds: CallBounds): Promise<ProcessList>
+  signalProcess(pid: string, signal: string, bounds: CallBounds): Promise<void>
+  cloneRepository(asked: AgentClone, bounds: CallBounds): Promise<GitHead>
+  gitStatus(asked: AgentGit, bounds: CallBounds): Promise<GitStatus>
+  commitChanges(asked: AgentCommit, bounds: CallBounds): Promise<GitCommitted>
+  openBrowser(what: 'screenshot' | 'content', visit: AgentVisit, bounds: CallBounds): Promise<IncomingMessage>
 }
 
 /** Calls that a disk without a guest can answer. */
 export type FileReads = Pick<AgentLink, 'openFile' | 'statFile' | 'listFiles' | 'searchFiles'>
-export type BesideReads = Pick<AgentLink, 'searchFiles' | 'readFacts'>
+export type LiveDiskReads = Pick<AgentLink, 'searchFiles' | 'readFacts'>
 
 export interface AgentLinks {
   /** The link to a machine in one epoch. `gone` ends its connections: none may reach the next machine at the address. */
@@ -163,7 +163,7 @@ export interface OpenLink {
   close(): void
 }
 
-export function openLink(machine: AgentPlace, deadlines: AgentDeadlines = AGENT_DEADLINES): OpenLink {
+export function openLink(machine: AgentEndpoint, deadlines: AgentDeadlines = AGENT_DEADLINES): OpenLink {
   const connections = openConnections(machine, deadlines)
   return { link: linkOf(createLink(connections, deadlines), machine.agent_protocol), close: connections.end }
 }
@@ -196,7 +196,7 @@ export function createAgentLinks(deadlines: AgentDeadlines = AGENT_DEADLINES): A
     greet(workspace_id, machine, gone) {
       to(workspace_id, machine, gone)
         .connections.send({ method: 'GET', path: '/incarnation', safe: true, signal: gone })
-        .then((response) => readBytes(response, CALL_BYTES, { signal: gone, room: UNCOUNTED }))
+        .then((response) => readBytes(response, CALL_BYTES, { signal: gone, room: UNLIMITED_BUDGET }))
         .catch(() => undefined)
     },
     close: () => [...open.keys()].forEach(end),
@@ -207,34 +207,34 @@ type Asked = Omit<AgentRequest, 'signal'>
 
 function createLink(connections: AgentConnections, deadlines: AgentDeadlines): AgentLink {
   const started = createStartedStreams()
-  const open = async (asked: Asked, bounds: Bounds) => {
+  const open = async (asked: Asked, bounds: CallBounds) => {
     const response = await connections.send({ ...asked, signal: bounds.signal })
     const status = response.statusCode ?? 0
     if (isSuccess(status)) return response
     throw await refusalOf(response, status, bounds)
   }
-  const stream = (asked: Asked, bounds: Bounds) => open({ ...asked, streams: true }, bounds)
-  const ask = async <T>(asked: Asked, wanted: Shape<T>, bounds: Bounds, size = RECORD): Promise<Answer<T>> => {
+  const stream = (asked: Asked, bounds: CallBounds) => open({ ...asked, streams: true }, bounds)
+  const ask = async <T>(asked: Asked, wanted: Shape<T>, bounds: CallBounds, size = RECORD): Promise<Answer<T>> => {
     const response = await open(asked, bounds)
     return { status: response.statusCode ?? 0, body: wanted.parse(await readJson(response, size, bounds)) }
   }
-  const get = async <T>(path: string, wanted: Shape<T>, bounds: Bounds, size?: AnswerSize) =>
+  const get = async <T>(path: string, wanted: Shape<T>, bounds: CallBounds, size?: AnswerSize) =>
     (await ask({ method: 'GET', path, safe: true }, wanted, bounds, size)).body
-  const post = async <T>(path: string, body: object | undefined, wanted: Shape<T>, bounds: Bounds) =>
+  const post = async <T>(path: string, body: object | undefined, wanted: Shape<T>, bounds: CallBounds) =>
     (await ask({ method: 'POST', path, safe: false, body: json(body ?? {}) }, wanted, bounds)).body
   /** For an answer without a result. */
-  const done = async (asked: Asked, bounds: Bounds) => void (await readBytes(await open(asked, bounds), CALL_BYTES, bounds))
+  const done = async (asked: Asked, bounds: CallBounds) => void (await readBytes(await open(asked, bounds), CALL_BYTES, bounds))
   /** For a call whose time limit the agent enforces; the margin is for its answer. */
   const timed = (path: string, body: { timeout_ms: number }): Asked => {
     const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
     return { method: 'POST', path, safe: false, body: json(body), answer_ms }
   }
-  const search = async (wanted: SearchAsked & { on_disk_after_ms?: number }, bounds: Bounds) => {
+  const search = async (wanted: SearchAsked & { on_disk_after_ms?: number }, bounds: CallBounds) => {
     const asked = { method: 'POST', path: '/files/search', safe: true, body: json(wanted) } as const
     const { on_disk = false, next_cursor = null, ...found } = (await ask(asked, searchResult, bounds, LIST)).body
     return on_disk ? null : { ...found, next_cursor }
   }
-  const work = async <T>(path: string, body: { timeout_ms: number }, wanted: Shape<T>, bounds: Bounds, size?: AnswerSize) =>
+  const work = async <T>(path: string, body: { timeout_ms: number }, wanted: Shape<T>, bounds: CallBounds, size?: AnswerSize) =>
     (await ask(timed(path, body), wanted, bounds, size)).body
   return {
     // Safe: the agent starts a session id once. A caller usually follows the command it starts, so its output comes with the answer, and
@@ -316,7 +316,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     },
     async searchFiles(wanted, bounds) {
       const found = await search(wanted, bounds)
-      if (found === null) throw new AgentTrouble('nonsense', 'The agent left a search that was its own')
+      if (found === null) throw new AgentFailure('nonsense', 'The agent left a search that was its own')
       return found
     },
     beginSearch: (wanted, on_disk_after_ms, bounds) => search({ ...wanted, on_disk_after_ms }, bounds),
@@ -332,7 +332,7 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
     async listChanges(filter, bounds) {
       const { changes: data, ...page } = await get(`/changes?${query({ ...filter })}`, changesPage, bounds, LIST)
       if (filter.on_disk_from === undefined && data.some(({ on_disk }) => on_disk))
-        throw new AgentTrouble('nonsense', 'The agent left facts that were its own')
+        throw new AgentFailure('nonsense', 'The agent left facts that were its own')
       return { data, ...page }
     },
     async readFacts(paths, bounds) {
@@ -357,14 +357,14 @@ function createLink(connections: AgentConnections, deadlines: AgentDeadlines): A
 }
 
 /** 401 and 503 concern the link itself (unknown key, agent not ready): nothing was executed. */
-async function refusalOf(response: IncomingMessage, status: number, bounds: Bounds): Promise<Error> {
+async function refusalOf(response: IncomingMessage, status: number, bounds: CallBounds): Promise<Error> {
   if (status === 401 || status === 503) {
     response.destroy()
-    return new AgentTrouble('unreachable', `The agent does not serve this incarnation (${status})`)
+    return new AgentFailure('unreachable', `The agent does not serve this incarnation (${status})`)
   }
   if (status < 400 || status > 599) {
     response.destroy()
-    return new AgentTrouble('nonsense', `The agent answered with status ${status}`)
+    return new AgentFailure('nonsense', `The agent answered with status ${status}`)
   }
   return guestRefusal(await readJson(response, REFUSAL, bounds))
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AgentTrouble } from './agent-trouble.ts'
-import { CALL_BYTES, createAnswerRooms, type AnswerRoom } from './answer-room.ts'
+import { AgentFailure } from './agent-trouble.ts'
+import { CALL_BYTES, createBufferBudgets, type BufferBudget } from './answer-room.ts'
 
 const MIB = 1 << 20
 
-function takeAll(room: AnswerRoom): number {
+function takeAll(room: BufferBudget): number {
   for (let taken = 0; ; taken += MIB) {
     try {
       room.take(MIB)
@@ -16,7 +16,7 @@ function takeAll(room: AnswerRoom): number {
 }
 
 test('organizations at their maximum leave a part for the next, and a workspace leaves some for its siblings', () => {
-  const rooms = createAnswerRooms(96 * MIB)
+  const rooms = createBufferBudgets(96 * MIB)
   const of = (id: string, organization_id: string) => {
     const room = rooms.open({ id, organization_id }, 0)
     assert.ok(room)
@@ -26,18 +26,18 @@ test('organizations at their maximum leave a part for the next, and a workspace 
 })
 
 test('a disposed call releases its budget once, and acquires nothing after it', () => {
-  const rooms = createAnswerRooms()
+  const rooms = createBufferBudgets()
   const room = rooms.open({ id: 'a', organization_id: 'o' }, 1000)
   room?.take(MIB)
   assert.equal(rooms.taken_bytes(), MIB + 1000 + CALL_BYTES)
   room?.[Symbol.dispose]()
   room?.[Symbol.dispose]()
-  assert.throws(() => room?.take(1), AgentTrouble)
+  assert.throws(() => room?.take(1), AgentFailure)
   assert.equal(rooms.taken_bytes(), 0)
 })
 
 test('the event loop turns between two large answers', async () => {
-  const rooms = createAnswerRooms()
+  const rooms = createBufferBudgets()
   const room = rooms.open({ id: 'a', organization_id: 'o' }, 0)
   const other = rooms.open({ id: 'b', organization_id: 'p' }, 0)
   let rounds = 0
@@ -47,7 +47,7 @@ test('the event loop turns between two large answers', async () => {
   }
   let going = setImmediate(goRound)
   assert.ok(room && other)
-  const seen = await Promise.all([room, other, room].map((each) => each.turn().then(() => rounds)))
+  const seen = await Promise.all([room, other, room].map((each) => each.nextTick().then(() => rounds)))
   clearImmediate(going)
   const [first = 0, second = 0, third = 0] = seen
   assert.ok(first < second && second < third, seen.join(' '))

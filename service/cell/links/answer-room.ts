@@ -1,34 +1,34 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 
 /** The workspace and organization that a call's memory counts against. */
-export interface RoomOwner {
+export interface BudgetOwner {
   id: string
   organization_id: string
 }
 
 /** The cell-wide budget for buffers that agents and callers fill. */
-export interface AnswerRooms {
+export interface BufferBudgets {
   /** @param bytes of the request; they count from the beginning. @returns the budget of one call; null if the cell has none left. */
-  open(owner: RoomOwner, bytes: number): AnswerRoom | null
+  open(owner: BudgetOwner, bytes: number): BufferBudget | null
   taken_bytes(): number
 }
 
-export interface AnswerRoom extends Disposable {
-  /** Acquires more. Throws AgentTrouble when the owner's share is used up; the answer is then dropped. */
+export interface BufferBudget extends Disposable {
+  /** Acquires more. Throws AgentFailure when the owner's share is used up; the answer is then dropped. */
   take(bytes: number): void
   /** Resolves in a free event-loop tick. Each tick serves one large answer. */
-  turn(): Promise<void>
+  nextTick(): Promise<void>
 }
 
 /** Every call counts at least this: its own records and a short answer. */
 export const CALL_BYTES = 16 << 10
 
-export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_bytes_per_cell_max): AnswerRooms {
+export function createBufferBudgets(bytes_max: number = LIMITS.tool_call.answer_bytes_per_cell_max): BufferBudgets {
   const held = new Map<string, number>() // by organization and by workspace; their ids never collide
   let taken = 0
   let last: Promise<unknown> = Promise.resolve()
-  const add = (owner: RoomOwner, bytes: number) => {
+  const add = (owner: BudgetOwner, bytes: number) => {
     taken += bytes
     for (const name of [owner.id, owner.organization_id]) {
       const sum = (held.get(name) ?? 0) + bytes
@@ -36,7 +36,7 @@ export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_by
       else held.set(name, sum)
     }
   }
-  const fits = (owner: RoomOwner, bytes: number) => {
+  const fits = (owner: BudgetOwner, bytes: number) => {
     const left = bytes_max - taken - bytes
     const [workspace = 0, organization = 0] = [held.get(owner.id), held.get(owner.organization_id)]
     // An organization holds at most as much as stays free: if n organizations take their maximum, each leaves one part in n + 1. A
@@ -53,11 +53,11 @@ export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_by
       return {
         take(bytes) {
           // Memory acquired after the end would never be released.
-          if (!is_open || !fits(owner, bytes)) throw new AgentTrouble('crowded', 'There is no room for the answer')
+          if (!is_open || !fits(owner, bytes)) throw new AgentFailure('crowded', 'There is no room for the answer')
           add(owner, bytes)
           own += bytes
         },
-        turn() {
+        nextTick() {
           last = last.then(nextTurn)
           return last.then(() => undefined)
         },
@@ -72,7 +72,7 @@ export function createAnswerRooms(bytes_max: number = LIMITS.tool_call.answer_by
 }
 
 /** For the cell's own calls, whose answers are short. */
-export const UNCOUNTED: AnswerRoom = { take: () => undefined, turn: nextTurn, [Symbol.dispose]: () => undefined }
+export const UNLIMITED_BUDGET: BufferBudget = { take: () => undefined, nextTick: nextTurn, [Symbol.dispose]: () => undefined }
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))

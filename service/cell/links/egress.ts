@@ -1,6 +1,6 @@
 import type { EgressMode } from '../../../contract/egress/policy.ts'
 import type { DENIED_PROTOCOLS } from '../../../contract/schemas/egress.ts'
-import type { Fence } from './hostd.ts'
+import type { CommandHeader } from './hostd.ts'
 
 // The TypeScript side of machine/internal/wire/egress.go, with the same names.
 
@@ -19,7 +19,7 @@ export interface EgressInForce {
   state: 'enforced' | 'failed'
 }
 
-export interface SetEgressRequest extends Fence {
+export interface SetEgressRequest extends CommandHeader {
   egress: HostEgress
 }
 

@@ -4,13 +4,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { followToEnd } from '../executions/output.ts'
-import { UNCOUNTED } from './answer-room.ts'
+import { UNLIMITED_BUDGET } from './answer-room.ts'
 import { AGENT_PROTOCOLS } from './agent-protocol.ts'
 import { createGuestLinks } from './guest-links.ts'
 import type { Machine } from './hostd.ts'
 
 const [BEFORE, AT, LATER] = ['2026-01-01T00:00:01.000Z', '2026-01-01T00:00:02.000Z', '2026-01-01T00:00:03.000Z']
-const bounds = () => ({ signal: new AbortController().signal, room: UNCOUNTED })
+const bounds = () => ({ signal: new AbortController().signal, room: UNLIMITED_BUDGET })
 const gone = { kind: 'unreachable', message: 'The machine has ended' }
 
 /** A machine whose server counts calls, and answers only with the head of a stream. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http'
-import { HostFailure, type Fence, type HostEvent, type MachineHost } from './hostd.ts'
+import { HostFailure, type CommandHeader, type HostEvent, type MachineHost } from './hostd.ts'
 import { workspaceSubject } from './subject.ts'
 import {
   parseCheckpoint,
@@ -54,7 +54,7 @@ export function connectHostd(socket_path: string, deadlines = DEADLINE_MS): Mach
   return {
     start: async (body) => parseMachine(await post('/machines/start', body, deadlines.start)),
     restore: async (body) => parseMachine(await post('/machines/restore', body, deadlines.restore)),
-    connect: (body: Fence) => done('/machines/connect', body, deadlines.quick),
+    connect: (body: CommandHeader) => done('/machines/connect', body, deadlines.quick),
     setEgress: async (body) => parseEgressSet(await post('/machines/set_egress', body, deadlines.quick)),
     egressDenials: async (subject) => parseDenials(await post('/machines/egress_denials', { subject }, deadlines.quick)),
     checkpoint: async (body) => parseCheckpoint(await post('/machines/checkpoint', body, deadlines.checkpoint)),

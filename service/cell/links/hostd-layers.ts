@@ -1,10 +1,10 @@
 import type { ScanFinding } from '../../../contract/schemas/scan-findings.ts'
 import type { LayerEntry } from '../../core/layer-lists/layer-entry.ts'
-import type { Fence } from './hostd.ts'
+import type { CommandHeader } from './hostd.ts'
 import type { Subject } from './subject.ts'
 
 /** machine/internal/wire/layer.go. The header names the subject that the layer is for; the disk may be another's. */
-export interface LayerRequest extends Fence {
+export interface LayerRequest extends CommandHeader {
   of?: { subject: Subject; checkpoint_id: string }
   /** Or a disk of the subject itself, whose machine has ended, with the layers below it. */
   disk?: string

@@ -1,8 +1,8 @@
-import type { Fence } from './hostd.ts'
+import type { CommandHeader } from './hostd.ts'
 import type { Subject } from './subject.ts'
 
 /** Updates the host's copy of a subject's tree; machine/internal/wire/tree.go has the entries. */
-export interface TreeApplyRequest extends Fence {
+export interface TreeApplyRequest extends CommandHeader {
   /** The tree of the present copy; absent: the copy is made from scratch. */
   from?: string
   to: string

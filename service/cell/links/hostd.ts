@@ -8,7 +8,7 @@ import type { TreeApplyRequest, TreeChangesRequest } from './hostd-trees.ts'
 // The TypeScript side of machine/internal/wire/hostd.go, with the same names.
 
 /** The command header of a verb. */
-export interface Fence {
+export interface CommandHeader {
   subject: Subject
   operation_id: string
   step: string
@@ -16,7 +16,7 @@ export interface Fence {
   fence: number
 }
 
-export interface StartRequest extends Fence {
+export interface StartRequest extends CommandHeader {
   resources: Resources
   hostname: string
   layers: string[]
@@ -36,7 +36,7 @@ export interface StartRequest extends Fence {
   egress?: HostEgress
 }
 
-export interface RestoreRequest extends Fence {
+export interface RestoreRequest extends CommandHeader {
   resources: Resources
   hostname: string
   checkpoint_id: string
@@ -47,11 +47,11 @@ export interface RestoreRequest extends Fence {
   egress?: HostEgress
 }
 
-export interface VolumesRequest extends Fence {
+export interface VolumesRequest extends CommandHeader {
   volumes: readonly MachineVolume[]
 }
 
-export interface VolumeFence extends Omit<Fence, 'subject'> {
+export interface VolumeFence extends Omit<CommandHeader, 'subject'> {
   subject: VolumeSubject
 }
 
@@ -59,7 +59,7 @@ export interface VolumeRequest extends VolumeFence {
   quota_gib: number
 }
 
-export interface CheckpointRequest extends Fence {
+export interface CheckpointRequest extends CommandHeader {
   checkpoint_id: string
   into?: Subject
   into_fence?: number
@@ -74,7 +74,7 @@ export interface CheckpointRequest extends Fence {
   then_blank?: boolean
 }
 
-export interface CloneRequest extends Fence {
+export interface CloneRequest extends CommandHeader {
   source: Subject
   source_checkpoint_id: string
   checkpoint_id: string
@@ -82,16 +82,16 @@ export interface CloneRequest extends Fence {
   disk_only?: boolean
 }
 
-export interface StopRequest extends Fence {
+export interface StopRequest extends CommandHeader {
   machine_epoch?: number
 }
 
-export interface DeleteRequest extends Fence {
+export interface DeleteRequest extends CommandHeader {
   names: string[]
 }
 
 /** Replaces the list of files that are kept although no row names them. */
-export interface QuarantineRequest extends Fence {
+export interface QuarantineRequest extends CommandHeader {
   whole?: boolean
   disks: string[]
   checkpoints: string[]
@@ -298,7 +298,7 @@ export class HostFailure extends Error {
 export interface MachineHost extends LayerHost {
   start(request: StartRequest): Promise<Machine>
   restore(request: RestoreRequest): Promise<Machine>
-  connect(request: Fence): Promise<void>
+  connect(request: CommandHeader): Promise<void>
   /**
    * Once it returns, the policy applies to every packet, and denied connections carry no more data. It skips the subject's queue: its
    * fencing token is checked, but not raised.
@@ -307,11 +307,11 @@ export interface MachineHost extends LayerHost {
   /** Denials of the last hours, newest first; none without a machine. */
   egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
-  unpause(request: Fence): Promise<void>
+  unpause(request: CommandHeader): Promise<void>
   /** @returns the machine's last counters; null: there was none, or it ended long ago. */
   stop(request: StopRequest): Promise<MachineCounters | null>
-  freeze(request: Fence): Promise<void>
-  thaw(request: Fence): Promise<void>
+  freeze(request: CommandHeader): Promise<void>
+  thaw(request: CommandHeader): Promise<void>
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
@@ -328,9 +328,9 @@ export interface MachineHost extends LayerHost {
   /** Freezes a machine that runs on the disk, which must then be stopped. `already_running`: it runs on another disk. */
   treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>
   /** Refuses lower fencing tokens from now on; returns when the calls under them have ended. */
-  fence(request: Fence): Promise<void>
+  fence(request: CommandHeader): Promise<void>
   /** Stops the machine and deletes all files of the subject. @returns the counters, like stop. */
-  deleteSubject(request: Fence): Promise<MachineCounters | null>
+  deleteSubject(request: CommandHeader): Promise<MachineCounters | null>
   /**
    * Returns a reader of a disk. The reader exits when idle, with its machine, or before another verb uses the disk of a workspace without
    * a machine. `already_running`: there is a machine, or a verb is in progress. `not_running`: the named machine does not exist.

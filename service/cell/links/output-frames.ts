@@ -1,9 +1,9 @@
 import { Type, type Static } from 'typebox'
-import { Ending as EndingFields } from '../../../contract/schemas/cell/session.ts'
+import { EndFields as EndingFields } from '../../../contract/schemas/cell/session.ts'
 import type { Failure } from '../../lib/fail.ts'
 import { guestRefusal, shape } from './agent-answer.ts'
 import { parseAnswer } from './agent-json.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 
 /** machine/internal/wire/agent.go: frames of the output stream. */
 export const FRAME = {
@@ -49,7 +49,7 @@ export function createFrameReader(from: { stdout_offset: number; stderr_offset: 
   return readFrames(from, sink, endingOf)
 }
 
-/** For streams with another exit record. `parseEnding` throws AgentTrouble for an invalid record. */
+/** For streams with another exit record. `parseEnding` throws AgentFailure for an invalid record. */
 export function readFrames<E>(
   from: { stdout_offset: number; stderr_offset: number },
   sink: FrameSink<E>,
@@ -173,6 +173,6 @@ function endingOf(value: unknown): Ending {
   return parsed
 }
 
-function nonsense(what: string): AgentTrouble {
-  return new AgentTrouble('nonsense', `The agent sent ${what}`)
+function nonsense(what: string): AgentFailure {
+  return new AgentFailure('nonsense', `The agent sent ${what}`)
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 
 /** Streams of just started commands, kept for callers that follow at once. */
-export interface StartedStreams {
+export interface PrefetchedStreams {
   open(): boolean
   keep(session_id: string, frames: IncomingMessage): void
   /** Removes and returns a session's stream from its beginning; undefined: there is none. */
@@ -13,7 +13,7 @@ const STREAMS_MAX = 64
 /** A caller that follows does so within a round trip. */
 const KEPT_MS = 2000
 
-export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: KEPT_MS }): StartedStreams {
+export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: KEPT_MS }): PrefetchedStreams {
   const kept = new Map<string, { frames: IncomingMessage; forget: () => void }>()
   return {
     open: () => kept.size < limits.streams,

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 import { FRAME, readHeader } from './output-frames.ts'
 
 /** Reads the record at the start of a followed command; later frames stay in the stream. Destroys the stream if the record is invalid. */
@@ -8,7 +8,7 @@ export async function readStarted<T>(frames: IncomingMessage, parse: (record: Bu
     return parse(await readRecord(frames))
   } catch (cause) {
     frames.destroy()
-    throw cause instanceof AgentTrouble ? cause : new AgentTrouble('cut', 'The connection to the agent broke', { cause })
+    throw cause instanceof AgentFailure ? cause : new AgentFailure('cut', 'The connection to the agent broke', { cause })
   }
 }
 
@@ -20,7 +20,7 @@ function readRecord(frames: IncomingMessage): Promise<Buffer> {
       stop()
       reject(error)
     }
-    const ended = () => failed(new AgentTrouble('cut', 'The agent ended its answer before the record'))
+    const ended = () => failed(new AgentFailure('cut', 'The agent ended its answer before the record'))
     const more = () => {
       const chunk = frames.read() as Buffer | null
       if (chunk === null) return
@@ -44,7 +44,7 @@ function recordEnd(bytes: Buffer): number | null {
   if (bytes.length < FRAME.header_bytes) return null
   const { kind, length, offset } = readHeader(bytes)
   if (kind !== FRAME.record || offset !== 0 || length === 0 || length > FRAME.data_bytes_max) {
-    throw new AgentTrouble('nonsense', 'The agent began a started command with something else than its record')
+    throw new AgentFailure('nonsense', 'The agent began a started command with something else than its record')
   }
   return FRAME.header_bytes + length
 }

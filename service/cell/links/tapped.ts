@@ -13,14 +13,14 @@ const taps = new WeakMap<Socket, Tap>()
  * Opens connections whose bytes can bypass the parser of node:http. The parser copies every piece of a body. For megabytes, collecting
  * that garbage took four times as long as the copying.
  */
-export class TappedAgent extends Agent {
+export class RawReadAgent extends Agent {
   override createConnection(options: ClientRequestArgs): Socket {
     return connectTapped(options as NetConnectOpts) // the agent names host and port, or the path of a socket
   }
 }
 
 /** Bypasses the parser from here on. The connection can carry no further call and must be destroyed. */
-export function tapInto(socket: Socket, tap: Tap): void {
+export function startRawRead(socket: Socket, tap: Tap): void {
   taps.set(socket, tap)
 }
 

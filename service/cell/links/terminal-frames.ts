@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { TerminalEnding, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import { shape } from './agent-answer.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 import { FRAME, readFrames, type FrameReader, type FrameSink } from './output-frames.ts'
 
 /** machine/internal/wire/agent.go: frames that an attached terminal accepts. */
@@ -23,7 +23,7 @@ export function readTerminalFrames(offset: number, sink: TerminalSink): FrameRea
     { stdout_offset: offset, stderr_offset: 0 },
     {
       output(stream, at, data) {
-        if (stream !== 'stdout') throw new AgentTrouble('nonsense', 'The agent sent a second stream of a terminal')
+        if (stream !== 'stdout') throw new AgentFailure('nonsense', 'The agent sent a second stream of a terminal')
         sink.output(at, data)
       },
       exit: sink.exit,
@@ -31,7 +31,7 @@ export function readTerminalFrames(offset: number, sink: TerminalSink): FrameRea
     },
     (record) => {
       const ending = ended.parse(record)
-      if (ending.state === 'running') throw new AgentTrouble('nonsense', 'The agent sent an exit of a terminal that is open')
+      if (ending.state === 'running') throw new AgentFailure('nonsense', 'The agent sent an exit of a terminal that is open')
       return ending
     },
   )

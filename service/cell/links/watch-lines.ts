@@ -1,7 +1,7 @@
 import { WatchChange, WatchEnd, WatchOverflow, WatchStart } from '../../../contract/schemas/cell/watch.ts'
 import { shape } from './agent-answer.ts'
 import { parseAnswer } from './agent-json.ts'
-import { AgentTrouble } from './agent-trouble.ts'
+import { AgentFailure } from './agent-trouble.ts'
 import type { FrameReader } from './output-frames.ts'
 
 /** A path of 4,096 escaped bytes, with the rest of its line. */
@@ -39,6 +39,6 @@ export function createWatchReader(sink: { event(event: object): void; end(event:
   }
 }
 
-function nonsense(what: string): AgentTrouble {
-  return new AgentTrouble('nonsense', `The agent sent ${what}`)
+function nonsense(what: string): AgentFailure {
+  return new AgentFailure('nonsense', `The agent sent ${what}`)
 }

@@ -3,26 +3,26 @@ import type { Activity } from './store.ts'
 import type { ActivityKind } from './table.ts'
 
 /** A call or a stream in progress. */
-export interface Hold {
+export interface ActivityRef {
   what: 'call' | 'stream'
   since: Date
   route: string | null
   session_id: string | null
 }
 
-export interface SeenUse {
+export interface ObservedUse {
   active_at: Date
   tool_call_at: Date | null
   /** Oldest first. */
-  holds: readonly Hold[]
+  holds: readonly ActivityRef[]
 }
 
 /** Identifies a call when a caller asks what keeps the workspace awake. */
-export type Holder = Pick<Hold, 'route' | 'session_id'>
+export type ActivitySource = Pick<ActivityRef, 'route' | 'session_id'>
 
 interface Use {
   calls: number
-  holds: Set<Hold>
+  holds: Set<ActivityRef>
   active_at: Date
   tool_call_at: Date | null
   keepalive_until: Date | null
@@ -34,14 +34,14 @@ interface Use {
 export interface ActivityLedger {
   touch(workspace_id: string, kind: ActivityKind): void
   keepalive(workspace_id: string, until: Date): void
-  holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: Holder): Disposable
+  holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: ActivitySource): Disposable
   /** Resolves when no call is in progress, or after the limit. */
   drained(workspace_id: string, limit_ms: number): Promise<void>
   inUse(workspace_id: string): boolean
   /** undefined: this process observed none. */
   lastActive(workspace_id: string): Date | undefined
   lastToolCall(workspace_id: string): Date | undefined
-  seen(workspace_id: string): SeenUse | undefined
+  seen(workspace_id: string): ObservedUse | undefined
   /** Takes the activity that is not in the rows yet. The caller must call `putBack` if it cannot write it. */
   take(): { activity: Activity[]; putBack(): void }
 }

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, test } from 'node:test'
 import { runningEntry } from '../../../tests/gateway/support/fake-table.ts'
-import { askActivity, askAlive } from './ask-activity.ts'
+import { queryActivity, probeLiveness } from './ask-activity.ts'
 import type { LiveMachine } from './table.ts'
 
 let answers: (response: ServerResponse) => void
@@ -26,10 +26,10 @@ test('an invalid answer means that no command runs and that the guest lives', as
   const rubbish = ['', 'no JSON', 'null', '7', '[]', '{"running_sessions":"many"}', `{"running_sessions":1,"x":"${'y'.repeat(20_000)}"}`]
   for (const said of rubbish) {
     answers = (response) => response.end(said)
-    assert.deepEqual([await askActivity(machine), await askAlive(machine)], [NOTHING_RUNS, true], said.slice(0, 40))
+    assert.deepEqual([await queryActivity(machine), await probeLiveness(machine)], [NOTHING_RUNS, true], said.slice(0, 40))
   }
   answers = (response) => response.end('{"running_sessions":2,"last_ended_at":"2026-01-01T00:00:00.000Z"}')
-  assert.deepEqual(await askActivity(machine), { ...NOTHING_RUNS, running: 2, last_ended_at: new Date('2026-01-01T00:00:00.000Z') })
+  assert.deepEqual(await queryActivity(machine), { ...NOTHING_RUNS, running: 2, last_ended_at: new Date('2026-01-01T00:00:00.000Z') })
 })
 
 test('an answer that breaks off is no answer: whether commands run is unknown', async () => {
@@ -37,7 +37,7 @@ test('an answer that breaks off is no answer: whether commands run is unknown', 
     response.writeHead(200, { 'content-length': 100 })
     response.write('{"running_sessions":0', () => response.destroy())
   }
-  assert.deepEqual([await askActivity(machine), await askAlive(machine)], [null, false])
+  assert.deepEqual([await queryActivity(machine), await probeLiveness(machine)], [null, false])
   answers = (response) => void response.destroy()
-  assert.equal(await askActivity(machine), null)
+  assert.equal(await queryActivity(machine), null)
 })

@@ -30,7 +30,7 @@ export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null
  * Queries the machine's agent, for two seconds. The guest is not trusted: an invalid answer counts as no running command.
  * So a broken guest can prevent neither parking nor suspending.
  */
-export const askActivity: AskActivity = async (machine) => {
+export const queryActivity: AskActivity = async (machine) => {
   const said = await get(machine).catch(() => null) // no answer: the liveness probe finds out whether it lives
   return said === null ? null : activityOf(parsed(said))
 }
@@ -46,7 +46,7 @@ function parsed(said: string): unknown {
 /** Whether the machine's agent answers anything within a second. */
 export type AskAlive = (machine: LiveMachine) => Promise<boolean>
 
-export const askAlive: AskAlive = (machine) =>
+export const probeLiveness: AskAlive = (machine) =>
   get(machine, ALIVE_DEADLINE_MS).then(
     () => true,
     () => false,

@@ -36,7 +36,7 @@ test('a guest whose hibernation could be neither committed nor undone runs again
     moved.catch(() => undefined) // it may fail before the test awaits it
   })
   await assert.rejects(moved)
-  await process.parking.still(id)
+  await process.parking.transitionEnded(id)
   assert.equal((await machine(world.host))?.state, 'paused', 'whether it was committed cannot be known')
 
   await letIn()

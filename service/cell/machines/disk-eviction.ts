@@ -3,7 +3,7 @@ import { idleFrom, idleRule, type IdleFacts } from '../../core/workspaces/idle.t
 import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { evictability, longestUnused, type EvictionFacts } from './eviction-rules.ts'
-import { withMemory } from './idle-clock.ts'
+import { withUnwrittenActivity } from './idle-clock.ts'
 import { beginBySystem, readComingDisk, readDiskHolders, type DiskHolder, type IdleRow } from './idle-store.ts'
 import type { EvictionContext } from './evictor.ts'
 
@@ -36,7 +36,7 @@ export function diskEvictor(
     )
     const coming_gib = await readComingDisk(db, cell_id)
     const lacking_gib = (await room.lacking_gib(coming_gib + sum(holders))) - coming_gib
-    const candidates = holders.map((row) => ({ ...row, used_at: idleFrom(withMemory(context, row)), size: row.disk_gib }))
+    const candidates = holders.map((row) => ({ ...row, used_at: idleFrom(withUnwrittenActivity(context, row)), size: row.disk_gib }))
     const chosen = longestUnused(candidates, candidates, lacking_gib, now)
     rests_until_ms = chosen.length === 0 ? performance.now() + LOOK_AGAIN_MS : 0
     for (const { id } of chosen.filter(({ residency }) => residency === 'hibernated')) {
@@ -55,7 +55,7 @@ function suspension(ids: Ids) {
 function mayGive(context: DiskContext, row: IdleRow, now: Date): boolean {
   const { table, parking } = context
   if (table.activity.inUse(row.id) || (parking.hintedUntil(row.id) ?? now) > now) return false
-  return givesDisk(withMemory(context, row), now)
+  return givesDisk(withUnwrittenActivity(context, row), now)
 }
 
 /**

@@ -362,7 +362,7 @@ test('ten operations that wait when the cell is killed all run after its restart
   assert.equal(held.length, 3)
   const second = await world.startProcess(ON_DEMAND)
   for (const { operation_id } of opens) assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  await world.until(async () => second.parking.moving().length === 0)
+  await world.until(async () => second.parking.inTransition().length === 0)
   await second.engine.watch()?.sweep()
   await assertNothingIsLeft(world)
 })

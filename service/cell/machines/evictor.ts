@@ -2,20 +2,20 @@ import { workspaceSubject } from '../links/subject.ts'
 import { MEASURES_MAX, type HostCapacity } from '../links/hostd.ts'
 import type { CellMetrics } from '../metrics.ts'
 import type { Ids } from '../../lib/ids.ts'
-import type { Room } from '../room/room.ts'
+import type { CapacityAllocator } from '../room/room.ts'
 import { diskEvictor } from './disk-eviction.ts'
 import { EVICTIONS_MAX, evictability, isOfAge, judge, victims, type EvictionFacts } from './eviction-rules.ts'
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
 import type { FailureKind } from './save-failures.ts'
 import type { WorkspaceEntry } from './table.ts'
-import { bounded, oneAtATime } from './ticking.ts'
+import { withTimeout, oneAtATime } from './ticking.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   host: ResidencyContext['host'] & { glance(): Promise<{ capacity: HostCapacity }> }
   cell_id: string
   ids: Ids
-  room: Room
+  room: CapacityAllocator
   watched: WatchedMachines
   metrics?: Pick<CellMetrics, 'evicted'>
 }
@@ -44,7 +44,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
   const stopped = () => signal.aborted
   const isWanted = () => room.waiting().length > 0 || room.isRefused()
 
-  const closer = closerLooks(context)
+  const closer = extraSamples(context)
   const lookForDisk = diskEvictor(context)
   const facts = () => evictionFacts(context, going, refused).map(closer.seen)
   const leaveAlone = (id: string) => void refused.set(id, new Date(clock.now().getTime() + AGAIN_SECONDS * 1000))
@@ -52,7 +52,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
     going.set(entry.id, memory_mib)
     try {
       using _ = room.leaving(entry.id, entry.grants?.memory_mib ?? 0)
-      const outcome = await makeLeave(context, entry)
+      const outcome = await hibernateVictim(context, entry)
       context.metrics?.evicted(outcome)
       if (outcome === 'undone') leaveAlone(entry.id)
     } catch (error) {
@@ -78,7 +78,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
     timer = undefined
     for (const [id, until] of refused) if (until <= clock.now()) refused.delete(id)
     if (stopped() || !isWanted()) return
-    if (context.table.known().some((entry) => isUnclear(entry) && !parking.moving().includes(entry.id))) room.doubt()
+    if (context.table.known().some((entry) => isUnclear(entry) && !parking.inTransition().includes(entry.id))) room.requestReconcile()
     await closer.look(facts())
     if (stopped()) return
     const all = facts()
@@ -111,12 +111,12 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
     const now = clock.now()
     return sum(facts().filter((one) => mayLeave(one, now))) + comingMib(context)
   }
-  room.madeBy({ wanted, evictable_mib: remembered(evictable_mib) })
+  room.setEvictionSource({ wanted, evictable_mib: remembered(evictable_mib) })
   signal.addEventListener(
     'abort',
     () => {
       clearTimeout(timer)
-      room.madeBy({ wanted: () => undefined, evictable_mib: () => 0 })
+      room.setEvictionSource({ wanted: () => undefined, evictable_mib: () => 0 })
     },
     { once: true },
   )
@@ -139,14 +139,14 @@ const MIB = 2 ** 20
 
 /** Space of the pool that hibernations may use: the reserve is for suspends. */
 async function spareMib(host: EvictionContext['host']): Promise<number> {
-  const { capacity } = await bounded(ANSWER_MS, 'the capacity of the host', host.glance())
+  const { capacity } = await withTimeout(ANSWER_MS, 'the capacity of the host', host.glance())
   return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
 }
 
 /** @returns made: it was hibernated; undone: it was used again, or commands run in it. */
-async function makeLeave(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
+async function hibernateVictim(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
   const asked = commandsRun(context, context.watched, entry, context.clock.now())
-  if (await bounded(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
+  if (await withTimeout(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
   await context.parking.hibernate(entry, 'room')
   return context.table.get(entry.id)?.residency === 'hibernated' ? 'made' : 'undone'
 }
@@ -154,7 +154,7 @@ async function makeLeave(context: EvictionContext, entry: Parked): Promise<'made
 function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, number>, refused: ReadonlyMap<string, Date>): Facts[] {
   const { table, parking, watched, room } = context
   const headroom_mib = room.capacity()?.headroom_mib ?? 0
-  const moving = new Set([...parking.moving(), ...going.keys()])
+  const moving = new Set([...parking.inTransition(), ...going.keys()])
   return table
     .known()
     .filter(hasMachine)
@@ -199,7 +199,7 @@ function mayLeave(facts: Facts, now: Date): boolean {
 function comingMib({ table, parking, room }: EvictionContext): number {
   const headroom_mib = room.capacity()?.headroom_mib ?? 0
   const waiting = new Set(room.waiting().map(({ id }) => id))
-  const coming = parking.moving().flatMap((id) => {
+  const coming = parking.inTransition().flatMap((id) => {
     const entry = table.get(id)
     return entry?.machine === null && entry.grants !== null && !waiting.has(id) ? [entry.grants] : []
   })
@@ -217,7 +217,7 @@ interface Sample {
 }
 
 /** Samples machines that have come of age now: a waiting request does not wait for the next pass of the residency clock. */
-function closerLooks({ host, watched, questions, clock, table }: EvictionContext) {
+function extraSamples({ host, watched, questions, clock, table }: EvictionContext) {
   const askedOf = (id: string) => {
     const machine = table.get(id)?.machine
     return machine ? questions.of(machine) : undefined
@@ -255,7 +255,7 @@ function closerLooks({ host, watched, questions, clock, table }: EvictionContext
 }
 
 function measured(host: EvictionContext['host'], ids: ReadonlySet<string>) {
-  return bounded(ANSWER_MS, 'the counters of machines', host.stats([...ids].map(workspaceSubject)))
+  return withTimeout(ANSWER_MS, 'the counters of machines', host.stats([...ids].map(workspaceSubject)))
 }
 
 const LONG_AGO = new Date(0)

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { steadily } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/steadily.ts'
 import { BATCH, dropExpiredCheckpoints, dropTombstones } from './expiry-store.ts'
 import { dropExpiredCredentials, EXPIRED_BATCH } from '../ports/store.ts'
 import { forgetBuilds } from '../builds/store.ts'
@@ -30,7 +30,7 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
     await expire(context)
     after = await forgetHistories(context, after)
   }
-  tickEvery(EXPIRE_MS, steadily(context.clock, context.log, 'removal of expired rows', tick), failed, signal)
+  tickEvery(EXPIRE_MS, whileClockStable(context.clock, context.log, 'removal of expired rows', tick), failed, signal)
 }
 
 /**

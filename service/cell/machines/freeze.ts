@@ -1,6 +1,6 @@
 import type { Ids } from '../../lib/ids.ts'
 import { thawByFile } from '../links/freezer.ts'
-import { HostFailure, type Fence } from '../links/hostd.ts'
+import { HostFailure, type CommandHeader } from '../links/hostd.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { takenOver, wakeFailed } from './parking-refusals.ts'
 import { drawFence } from './reconcile-store.ts'
@@ -24,12 +24,12 @@ export async function freeze(
   const fence = await drawFence(db)
   if (!mayPark(await table.fresh(workspace_id), machine)) return false
   try {
-    await host.freeze(speech(ids, workspace_id, 'freeze', machine.epoch, fence))
+    await host.freeze(freezeHeader(ids, workspace_id, 'freeze', machine.epoch, fence))
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
     // A frozen machine that is taken for running would hang its callers: a reconcile pass must find out.
-    if (error.code === 'internal' || error.code === 'invalid_answer') room.doubt()
+    if (error.code === 'internal' || error.code === 'invalid_answer') room.requestReconcile()
     if (error.code !== 'unreachable') return false
     // The freeze may have happened or may still happen: the next caller thaws it first.
   }
@@ -66,9 +66,9 @@ async function thawMachine(machine: LiveMachine, by_host: ThawByHost): Promise<v
 export async function thawByHost({ db, ids, host, table }: ParkingContext, workspace_id: string, machine: LiveMachine): Promise<void> {
   // The fence of a call would end the operation that holds the workspace. That operation thaws it itself.
   if ((table.get(workspace_id)?.hold ?? null) !== null) throw takenOver()
-  await host.thaw(speech(ids, workspace_id, 'thaw', machine.epoch, await drawFence(db)))
+  await host.thaw(freezeHeader(ids, workspace_id, 'thaw', machine.epoch, await drawFence(db)))
 }
 
-function speech(ids: Ids, workspace_id: string, step: string, epoch: number, fence: number): Fence {
+function freezeHeader(ids: Ids, workspace_id: string, step: string, epoch: number, fence: number): CommandHeader {
   return { subject: workspaceSubject(workspace_id), operation_id: ids.next(), step, epoch, fence }
 }

@@ -83,7 +83,7 @@ test('the ledger learns which machines have ended even if policies cannot be com
   const policies = mock.method(process.egress, 'dropMissing', () => {
     throw new Error('policies cannot be compared')
   })
-  const told = mock.method(process.room, 'compared')
+  const told = mock.method(process.room, 'noteReconciled')
   await opened(world)
   assert.ok(policies.mock.callCount() > 0)
   await world.until(async () => told.mock.callCount() > 0)

@@ -71,7 +71,7 @@ for (const point of POINTS) {
       const { memory, files } = world.host.guest(id)
       assert.deepEqual([memory.get('canary'), memory.get('since'), files.get('/f')], ['in memory', 'kept', 'on disk'])
       assert.equal((await world.workspace(id)).ownership_epoch, 1)
-      await process.parking.still(id)
+      await process.parking.transitionEnded(id)
       await world.until(async () => (await process.engine.watch()?.sweep(), (await world.host.inventory()).machines[0]?.connected))
       await assertNothingIsLeft(world)
     })

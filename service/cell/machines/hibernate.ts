@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type Fence } from '../links/hostd.ts'
+import { HostFailure, type CommandHeader } from '../links/hostd.ts'
 import type { LiveMachine } from './table.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
-import { beginHibernation, commitHibernation, isHibernatedBy, type LeftBehind, type Move } from './parking-store.ts'
+import { beginHibernation, commitHibernation, isHibernatedBy, type UnreferencedFiles, type Transition } from './parking-store.ts'
 import { drawFence } from './reconcile-store.ts'
-import type { Leaving } from '../room/leavings.ts'
+import type { Drain } from '../room/leavings.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
 const RETRY_MS_MIN = 50
@@ -19,14 +19,14 @@ const TRIES_MAX = 30
  */
 export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
   const { cell_id, db, table, ids } = context
-  const move: Move = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
+  const move: Transition = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
   const entry = await table.fresh(workspace_id)
   if (!mayPark(entry, machine) || !(await beginHibernation(db, move))) return false
   // The row releases its capacity with the commit, the machine only when it has ended.
   using leaving = context.room.leaving(workspace_id, entry?.grants?.memory_mib ?? 0)
   const operation_id = ids.next()
   const checkpoint_id = ids.next()
-  const speak = (step: string): Fence => ({
+  const speak = (step: string): CommandHeader => ({
     subject: workspaceSubject(workspace_id),
     operation_id,
     step,
@@ -34,11 +34,11 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     fence: move.fence,
   })
   const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id).catch((error: unknown) => {
-    context.room.doubt() // it may be committed, and the guest is paused
+    context.room.requestReconcile() // it may be committed, and the guest is paused
     throw error
   })
   if (left === null) {
-    await letRun(context, machine, speak, checkpoint_id)
+    await unpauseGuest(context, machine, speak, checkpoint_id)
     if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
     return false
   }
@@ -49,13 +49,18 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
   return true
 }
 
-async function stopSaved({ host, log, tries_max }: ParkingContext, fence: Fence, leaving: Leaving, machine: LiveMachine): Promise<boolean> {
+async function stopSaved(
+  { host, log, tries_max }: ParkingContext,
+  fence: CommandHeader,
+  leaving: Drain,
+  machine: LiveMachine,
+): Promise<boolean> {
   try {
     await failpoint('hibernate.H3')
     await persist(() => host.stop({ ...fence, machine_epoch: fence.epoch }), tries_max)
     return true
   } catch (error) {
-    leaving.linger(machine.fence)
+    leaving.markPendingExit(machine.fence)
     if (!(error instanceof HostFailure)) throw error
     log.warn({ workspace_id: fence.subject.id, err: error }, 'a hibernated machine is not stopped yet')
     return false
@@ -65,10 +70,10 @@ async function stopSaved({ host, log, tries_max }: ParkingContext, fence: Fence,
 /** Captures and commits. A lost answer is asked for again: the guest may run on only if nothing was committed. */
 async function save(
   { host, db, table, clock, tries_max }: ParkingContext,
-  move: Move,
-  fence: Fence,
+  move: Transition,
+  fence: CommandHeader,
   checkpoint_id: string,
-): Promise<{ left: LeftBehind | null; failed?: { by: unknown } }> {
+): Promise<{ left: UnreferencedFiles | null; failed?: { by: unknown } }> {
   try {
     await failpoint('hibernate.H1')
     const info = await host.checkpoint({ ...fence, checkpoint_id, then: 'paused' })
@@ -81,10 +86,10 @@ async function save(
   }
 }
 
-async function letRun(
+async function unpauseGuest(
   { host, table, room, log, tries_max }: ParkingContext,
   machine: LiveMachine,
-  speak: (step: string) => Fence,
+  speak: (step: string) => CommandHeader,
   checkpoint_id: string,
 ): Promise<void> {
   const fence = speak('unpause')
@@ -93,7 +98,7 @@ async function letRun(
   } catch (error) {
     // The machine died, or a later attempt has taken over.
     log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine that was not hibernated after all could not be let run')
-    room.doubt()
+    room.requestReconcile()
     return
   }
   table.markMachine(fence.subject.id, machine.fence, 'running')
@@ -103,8 +108,8 @@ async function letRun(
 /** The reconciler deletes later what cannot be deleted now. */
 async function dropLeft(
   { host, log }: Pick<ParkingContext, 'host' | 'log'>,
-  speak: (step: string) => Fence,
-  left: LeftBehind,
+  speak: (step: string) => CommandHeader,
+  left: UnreferencedFiles,
 ): Promise<void> {
   try {
     if (left.disk !== null) await host.deleteDisks({ ...speak('drop-disk'), names: [left.disk] })

@@ -7,7 +7,7 @@ import { learnedSeconds, noteGap, type IdleGaps } from '../../core/workspaces/id
 import { HostFailure } from '../links/hostd.ts'
 import type { GuestActivity } from './ask-activity.ts'
 import { flushActivity } from './flush.ts'
-import { idleClock, look, type IdleContext } from './idle-clock.ts'
+import { idleClock, checkIdle, type IdleContext } from './idle-clock.ts'
 import { patience } from '../../../tests/support/patience.ts'
 
 async function running(world: World, options: Parameters<World['open']>[0] = {}): Promise<string> {
@@ -25,7 +25,7 @@ async function contextOf(world: World, process: Process, said: Partial<GuestActi
 }
 
 async function lookNow(world: World, process: Process, said: Partial<GuestActivity> = {}): Promise<void> {
-  await look(await contextOf(world, process, said))
+  await checkIdle(await contextOf(world, process, said))
 }
 
 async function lastOperation(world: World, workspace_id: string) {
@@ -321,6 +321,6 @@ test('a guest that answers slowly does not delay the checks of others', { timeou
     await everybody.promise // each answers once all were asked
     return context.ask_activity(machine)
   }
-  await look({ ...context, ask_activity })
+  await checkIdle({ ...context, ask_activity })
   assert.deepEqual(await Promise.all(all.map(async (id) => (await lastOperation(world, id)).kind)), ['suspend', 'suspend'])
 })

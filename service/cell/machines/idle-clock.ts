@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import { countsUntil, idleFrom, nextIdleEnd, pendingSuspend } from '../../core/workspaces/idle.ts'
+import { commandBusyUntil, idleFrom, nextIdleEnd, pendingSuspend } from '../../core/workspaces/idle.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Db } from '../../db/database.ts'
@@ -7,7 +7,7 @@ import type { Logger } from 'pino'
 import type { AskActivity } from './ask-activity.ts'
 import { beginBySystem, dropSuspendRequest, noteBusy, readIdle, type IdleRow, type SystemOperation } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
-import { tickEvery, ticking } from './ticking.ts'
+import { tickEvery, gapAwarePoller } from './ticking.ts'
 
 export interface IdleContext {
   cell_id: string
@@ -26,7 +26,7 @@ const LOOK_MS = 5000
 const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
 /** Last query of each guest with running commands, by workspace. */
-export type Asked = Map<string, Date>
+export type LastQueries = Map<string, Date>
 
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look')
@@ -34,11 +34,11 @@ export function startIdleClock(context: IdleContext, signal: AbortSignal): void 
 }
 
 export function idleClock(context: IdleContext): () => Promise<void> {
-  const asked: Asked = new Map()
-  return ticking(context.clock, context.started_at, ({ now, since }) => look({ ...context, started_at: since }, asked, now))
+  const asked: LastQueries = new Map()
+  return gapAwarePoller(context.clock, context.started_at, ({ now, since }) => checkIdle({ ...context, started_at: since }, asked, now))
 }
 
-export async function look(context: IdleContext, asked: Asked = new Map(), now: Date = context.clock.now()): Promise<void> {
+export async function checkIdle(context: IdleContext, asked: LastQueries = new Map(), now: Date = context.clock.now()): Promise<void> {
   const rows = await readIdle(context.db, context.cell_id, now)
   forgetOthers(asked, rows)
   for (let at = 0; at < rows.length; at += AT_ONCE_MAX) {
@@ -49,8 +49,8 @@ export async function look(context: IdleContext, asked: Asked = new Map(), now: 
 /** A guest may take two seconds to answer: one after the other, sixty of them would delay all other checks for minutes. */
 const AT_ONCE_MAX = 16
 
-async function lookAt(context: IdleContext, row: IdleRow, asked: Asked, now: Date): Promise<void> {
-  const seen = withMemory(context, row)
+async function lookAt(context: IdleContext, row: IdleRow, asked: LastQueries, now: Date): Promise<void> {
+  const seen = withUnwrittenActivity(context, row)
   if (seen.suspend_requested_at !== null && pendingSuspend(seen) === null) await dropSuspendRequest(context.db, seen)
   if (context.table.activity.inUse(row.id)) return
   const is_due = (nextIdleEnd(seen)?.at ?? LATER) <= now
@@ -61,19 +61,19 @@ async function lookAt(context: IdleContext, row: IdleRow, asked: Asked, now: Dat
 
 const LATER = new Date(8.64e15)
 
-function forgetOthers(asked: Asked, rows: IdleRow[]): void {
+function forgetOthers(asked: LastQueries, rows: IdleRow[]): void {
   const present = new Set(rows.map(({ id }) => id))
   for (const id of asked.keys()) if (!present.has(id)) asked.delete(id)
 }
 
-function askAgain({ id, busy_until }: IdleRow, asked: Asked, now: Date): boolean {
+function askAgain({ id, busy_until }: IdleRow, asked: LastQueries, now: Date): boolean {
   if (busy_until === null || busy_until <= now) return false
   const last = asked.get(id)
   return last === undefined || now.getTime() - last.getTime() >= ASK_AGAIN_MS
 }
 
 /** The row as if all activity in memory were written. */
-export function withMemory({ table, started_at }: Pick<IdleContext, 'table' | 'started_at'>, row: IdleRow): IdleRow {
+export function withUnwrittenActivity({ table, started_at }: Pick<IdleContext, 'table' | 'started_at'>, row: IdleRow): IdleRow {
   const last = table.activity.lastActive(row.id)
   const active_at = new Date(Math.max(row.active_at.getTime(), started_at.getTime(), last?.getTime() ?? 0))
   return { ...row, active_at, tool_call_at: later(row.tool_call_at, table.activity.lastToolCall(row.id) ?? null) }
@@ -87,10 +87,10 @@ function later(a: Date | null, b: Date | null): Date | null {
  * Whether running or recently ended commands postpone idleness. Asks only guests that are about to be suspended or were busy: a query to
  * every guest every few seconds would keep them all awake.
  */
-async function commandsKeep(context: IdleContext, seen: IdleRow, asked: Asked, now: Date): Promise<boolean> {
+async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQueries, now: Date): Promise<boolean> {
   const machine = (context.table.get(seen.id) ?? (await context.table.fresh(seen.id)))?.machine
   const said = machine?.state === 'running' ? await context.ask_activity(machine) : null
-  const counts_until = said?.busy_until ? countsUntil(said.busy_until, seen, now) : null
+  const counts_until = said?.busy_until ? commandBusyUntil(said.busy_until, seen, now) : null
   if (counts_until !== null && counts_until > now) {
     asked.set(seen.id, now)
     await noteBusy(context.db, seen.id, counts_until)
@@ -98,7 +98,7 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: Asked, n
   }
   asked.delete(seen.id)
   const was_busy = seen.busy_until !== null && seen.busy_until > now
-  const ended_at = countsUntil(said?.last_ended_at ?? (was_busy ? now : seen.active_at), seen, now)
+  const ended_at = commandBusyUntil(said?.last_ended_at ?? (was_busy ? now : seen.active_at), seen, now)
   if (!was_busy && ended_at <= idleFrom(seen)) return false
   await noteBusy(context.db, seen.id, ended_at < now ? ended_at : now)
   return true
@@ -113,7 +113,7 @@ async function end(context: IdleContext, workspace_id: string, now: Date): Promi
 /** The operation that idleness requires now; null: none yet. */
 function operationOf(context: IdleContext, row: IdleRow, now: Date): SystemOperation | null {
   if (context.table.activity.inUse(row.id)) return null
-  const due = nextIdleEnd(withMemory(context, row))
+  const due = nextIdleEnd(withUnwrittenActivity(context, row))
   if (due === null || due.at > now) return null
   const id = context.ids.next()
   if (row.lifetime === 'session') return { id, kind: 'delete', input: { reason: 'idle_timeout' } }

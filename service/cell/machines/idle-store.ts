@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
 import { machineState, type ObservedState } from '../../../contract/states/machine.ts'
-import { byService } from '../../core/changes/audit.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import { idleRetryAt, type IdleFacts } from '../../core/workspaces/idle.ts'
@@ -159,7 +159,7 @@ export async function beginBySystem(
     }
     return { operation, row }
   }
-  const begun = await mutate(db, byService('cell', { ids, now }), `workspaces.${recorded}`, work, (done) => {
+  const begun = await mutate(db, serviceOrigin('cell', { ids, now }), `workspaces.${recorded}`, work, (done) => {
     if (done?.operation.kind !== recorded) return null
     const { id, organization_id, project_id } = done.row
     return { kind: 'workspace', id, organization_id, project_id, details: { reason: String(done.operation.input['reason']) } }

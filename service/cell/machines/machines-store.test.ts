@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
-import { readTaken } from '../room/room-store.ts'
+import { readCapacityInUse } from '../room/room-store.ts'
 import { findSubjects, grantsByOrganization } from './machines-store.ts'
 
 async function machineOf(world: World, workspace_id: string) {
@@ -61,7 +61,7 @@ test('organizations hold the grants of their machines; a hibernated machine hold
   assert.ok(first)
   const { cell_id, organization_id, grant_disk_gib } = await world.workspace(first.workspace_id)
   assert.ok(cell_id !== null && grant_disk_gib !== null)
-  const used = await readTaken(world.db, cell_id, 0, [], null)
+  const used = await readCapacityInUse(world.db, cell_id, 0, [], null)
   const [all, ...others] = await grantsByOrganization(process.db, cell_id)
   assert.deepEqual(
     [all?.organization_id, all?.awake, all?.disk_gib, all?.memory_mib, others],

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
-import { UNCOUNTED } from '../links/answer-room.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
+import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
 import type { Machine } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 
@@ -21,7 +21,7 @@ async function row(world: World, subject: Subject, workspace_id: string): Promis
   await world.db.insertInto('machines').values({ ...subject, workspace_id, organization_id, project_id, cell_id, epoch: 1, ...grants }).execute() // prettier-ignore
 }
 
-const bounds = () => ({ signal: AbortSignal.timeout(AT_ONCE_MS), room: UNCOUNTED })
+const bounds = () => ({ signal: AbortSignal.timeout(AT_ONCE_MS), room: UNLIMITED_BUDGET })
 
 test('the link to the machine of a build or an execution ends with its death, however the cell learns of it', async () => {
   await using world = await createWorld()
@@ -35,7 +35,7 @@ test('the link to the machine of a build or an execution ends with its death, ho
   const execution = process.guests.open(await start(world, found))
   const isGone = async ({ link }: typeof build) => {
     const error: unknown = await link.getExec('x', bounds()).catch((error: unknown) => error)
-    return error instanceof AgentTrouble && error.message === 'The machine has ended'
+    return error instanceof AgentFailure && error.message === 'The machine has ended'
   }
   world.host.kill(told)
   const died_ms = performance.now()

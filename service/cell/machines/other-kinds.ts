@@ -1,24 +1,24 @@
 import { buildSubject, isWorkspace, type Subject, subjectName } from '../links/subject.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { dropEndedMachine, listEndedMachines } from '../builds/machine-store.ts'
-import { letEndedCapturesGo } from '../builds/store.ts'
+import { expireEndedCaptures } from '../builds/store.ts'
 import { readRunOn } from '../executions/store.ts'
 import type { Inventory } from '../links/hostd.ts'
 import { findSubjects } from './machines-store.ts'
-import { guarded, mayRemove, report, type Sweep } from './sweep.ts'
+import { guarded, mayRemove, report, type ReconcilePass } from './sweep.ts'
 
 /** Deletes machines of builds that are over, on the host first: until then their capacity is in use. */
-export async function endBuildMachines(sweep: Sweep): Promise<void> {
+export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
   for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
     await guarded(sweep, id, async () => {
       const { operation_id, fence } = sweep
       await sweep.host.deleteSubject({ subject: buildSubject(id), operation_id, step: 'sweep-ended', epoch: 0, fence })
       if (!(await dropEndedMachine(sweep.db, id, fence))) return
-      sweep.room?.freed()
+      sweep.room?.released()
       report(sweep, 'subject_deleted', `build ${id}: it is over, and its machine ended`)
     })
   }
-  const captures = await letEndedCapturesGo(sweep.db, sweep.cell_id, sweep.clock.now())
+  const captures = await expireEndedCaptures(sweep.db, sweep.cell_id, sweep.clock.now())
   if (captures > 0) report(sweep, 'captures_let_go', `let go of ${captures} captured disks of builds that are over`)
 }
 
@@ -27,7 +27,7 @@ export async function endBuildMachines(sweep: Sweep): Promise<void> {
  * the machine is gone, and rows are read after the inventory: without a row it is an orphan. Nothing goes to quarantine: results are in the
  * database or the layers, or can be made again. The host's copy of an execution's tree stays for some hours after its last use.
  */
-export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Inventory): Promise<void> {
+export async function sweepOtherKinds(sweep: ReconcilePass, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)
   const unique = [...new Map(found.map((subject) => [subjectName(subject), subject])).values()]
   const known = await findSubjects(sweep.db, unique)
@@ -48,7 +48,7 @@ export async function sweepOtherKinds(sweep: Sweep, { machines, files }: Invento
   }
 }
 
-async function keptCopies({ db, clock }: Sweep, subjects: readonly Subject[]): Promise<Set<string>> {
+async function keptCopies({ db, clock }: ReconcilePass, subjects: readonly Subject[]): Promise<Set<string>> {
   const since = new Date(clock.now().getTime() - LIMITS.execution.copy_kept_hours * 3600_000)
   const executions = subjects.filter(({ kind }) => kind === 'execution')
   const run_on = await readRunOn(db, executions.map(({ id }) => id), since) // prettier-ignore
@@ -58,7 +58,7 @@ async function keptCopies({ db, clock }: Sweep, subjects: readonly Subject[]): P
 const ATTEMPT = /^e\d+\.\d+$/
 
 /** Deletes disks of ended executions, but not the copy. */
-async function dropAttempts(sweep: Sweep, subject: Subject, files: Inventory['files']): Promise<void> {
+async function dropAttempts(sweep: ReconcilePass, subject: Subject, files: Inventory['files']): Promise<void> {
   const names = files.find((one) => subjectName(one.subject) === subjectName(subject))?.disks.filter((name) => ATTEMPT.test(name)) ?? []
   if (names.length === 0) return
   const { operation_id, fence } = sweep

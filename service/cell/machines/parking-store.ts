@@ -5,7 +5,7 @@ import type { CheckpointInfo } from '../links/hostd.ts'
 import { dropSuperseded } from '../operations/checkpoint-store.ts'
 
 /** One transition of a machine between resident and hibernated. A later one with a higher fence takes over. */
-export interface Move {
+export interface Transition {
   cell_id: string
   workspace_id: string
   epoch: number
@@ -14,12 +14,12 @@ export interface Move {
 
 const NOT_HELD = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id)`
 
-function ofMove({ workspace_id, epoch }: Move) {
+function ofMove({ workspace_id, epoch }: Transition) {
   return sql<boolean>`id = ${workspace_id} and observed_state = 'running' and deleted_at is null and ownership_epoch = ${epoch}`
 }
 
 /** @returns false if it is not resident, an operation holds it, or a higher fence has taken over. */
-export async function beginHibernation(db: Db, move: Move): Promise<boolean> {
+export async function beginHibernation(db: Db, move: Transition): Promise<boolean> {
   const { rows } = await sql`
     update workspaces set residency_fence = ${move.fence}
     where ${ofMove(move)} and residency = 'resident' and residency_fence < ${move.fence} and ${NOT_HELD}
@@ -28,7 +28,7 @@ export async function beginHibernation(db: Db, move: Move): Promise<boolean> {
 }
 
 /** Files that no row names after the commit. */
-export interface LeftBehind {
+export interface UnreferencedFiles {
   disk: string | null
   checkpoints: string[]
 }
@@ -39,11 +39,11 @@ export interface LeftBehind {
  */
 export async function commitHibernation(
   db: Db,
-  move: Move,
+  move: Transition,
   operation_id: string,
   info: CheckpointInfo,
   now: Date,
-): Promise<LeftBehind | null> {
+): Promise<UnreferencedFiles | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ disk: string | null }>`
       with before as (select id, disk from workspaces where id = ${move.workspace_id} for no key update)
@@ -79,12 +79,12 @@ export async function commitHibernation(
 }
 
 /** Whether that commit happened; asked when its answer was lost. */
-export async function isHibernatedBy(db: Db, { workspace_id, fence }: Move): Promise<boolean> {
+export async function isHibernatedBy(db: Db, { workspace_id, fence }: Transition): Promise<boolean> {
   const row = await db.selectFrom('workspaces').select(['residency', 'residency_fence']).where('id', '=', workspace_id).executeTakeFirst()
   return row?.residency === 'hibernated' && row.residency_fence === fence
 }
 
-export interface Sleeper {
+export interface HibernatedMachine {
   checkpoint_id: string
   resources: Resources
   volumes: MachineVolume[]
@@ -94,8 +94,8 @@ export interface Sleeper {
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
 /** @returns null if it is not hibernated, an operation holds it, or a higher fence has taken over. */
-export async function beginWake(db: Db, move: Move): Promise<Sleeper | null> {
-  const { rows } = await sql<Resources & Omit<Sleeper, 'resources'>>`
+export async function beginWake(db: Db, move: Transition): Promise<HibernatedMachine | null> {
+  const { rows } = await sql<Resources & Omit<HibernatedMachine, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}
     where ${ofMove(move)} and residency <> 'resident' and residency_fence < ${move.fence} and checkpoint_id is not null and ${NOT_SHUT}
     returning checkpoint_id, volumes, grant_cpu_millis as cpu_millis, grant_memory_mib as memory_mib, grant_disk_gib as disk_gib`.execute(
@@ -113,7 +113,7 @@ const IN_HAND = sql<boolean>`exists (
   where h.workspace_id = workspaces.id and h.gate <> 'open' and o.state = 'running')`
 
 /** @returns checkpoints whose files may go; null if another process or operation took over: the caller must discard the machine. */
-export async function commitWake(db: Db, move: Move, disk: string): Promise<string[] | null> {
+export async function commitWake(db: Db, move: Transition, disk: string): Promise<string[] | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
       update workspaces set residency = 'resident', checkpoint_id = null, disk = ${disk}
@@ -130,7 +130,7 @@ export async function commitWake(db: Db, move: Move, disk: string): Promise<stri
   })
 }
 
-export async function undoWake(db: Db, { workspace_id, fence }: Move): Promise<void> {
+export async function undoWake(db: Db, { workspace_id, fence }: Transition): Promise<void> {
   await sql`
     update workspaces set residency = 'hibernated'
     where id = ${workspace_id} and residency = 'restoring' and residency_fence = ${fence}`.execute(db)
@@ -140,7 +140,7 @@ export async function undoWake(db: Db, { workspace_id, fence }: Move): Promise<v
  * Ends an abandoned transition, and keeps a late process from committing it.
  * @returns false if a higher fence has taken over.
  */
-export async function endMove(db: Db, workspace_id: string, fence: number): Promise<boolean> {
+export async function endTransition(db: Db, workspace_id: string, fence: number): Promise<boolean> {
   const { rows } = await sql`
     update workspaces set residency_fence = ${fence}, residency = case residency when 'restoring' then 'hibernated' else residency end
     where id = ${workspace_id} and residency_fence < ${fence}

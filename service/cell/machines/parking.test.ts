@@ -10,7 +10,7 @@ import { Failure } from '../../lib/fail.ts'
 import { HostFailure } from '../links/hostd.ts'
 import type { GuestActivity } from './ask-activity.ts'
 import { probe } from './probe.ts'
-import { createQuestions } from './questions.ts'
+import { createAgentCallCounter } from './questions.ts'
 import { reconcile } from './reconcile.ts'
 import { lookAtResidency, residencyClock, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { residencyViewer, type Shown } from './show-residency.ts'
@@ -44,7 +44,7 @@ async function bed(world: World, process: Process): Promise<Bed> {
     log: pino({ level: 'silent' }),
     park_after: { freeze_after_seconds: 5, hibernate_after_seconds: 0 },
     ask_activity: async () => said.current && { running: 0, busy_until: null, last_ended_at: null, commands: [], ...said.current },
-    questions: createQuestions(),
+    questions: createAgentCallCounter(),
     started_at: new Date(0),
   }
   const watched: WatchedMachines = new Map()
@@ -203,7 +203,7 @@ test('a hint thaws it for sixty seconds, expires without a call, and is no activ
   await pass(6)
   const active_at = process.table.activity.lastActive(id)
   assert.equal(process.parking.hint(entry()), 'frozen')
-  await process.parking.still(id)
+  await process.parking.transitionEnded(id)
   assert.equal(state(), 'running')
   assert.equal(process.parking.hint(entry()), 'resident')
   await pass(59)
@@ -212,7 +212,7 @@ test('a hint thaws it for sixty seconds, expires without a call, and is no activ
   await pass(6)
   assert.deepEqual([state(), process.table.activity.lastActive(id)], ['frozen', active_at])
   process.parking.hint(entry())
-  await process.parking.still(id)
+  await process.parking.transitionEnded(id)
   process.table.touch(id, 'tool_call') // the announced call
   await pass(6)
   await pass(6)

@@ -8,13 +8,13 @@ import { EVICTIONS_MAX } from './eviction-rules.ts'
 import { freeze, thaw, thawByHost, type ThawByHost } from './freeze.ts'
 import { hibernate } from './hibernate.ts'
 import type { CellMetrics, ParkingMove } from '../metrics.ts'
-import type { Room } from '../room/room.ts'
+import type { CapacityAllocator } from '../room/room.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save-failures.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
-import { bounded, turns } from './ticking.ts'
-import { wakeSleeper } from './wake-sleeper.ts'
+import { withTimeout, createSemaphore } from './ticking.ts'
+import { wakeHibernated } from './wake-sleeper.ts'
 
 export interface ParkingContext {
   cell_id: string
@@ -23,7 +23,7 @@ export interface ParkingContext {
   ids: Ids
   host: MachineHost
   table: LiveTable
-  room: Room
+  room: CapacityAllocator
   log: Logger
   metrics?: Pick<CellMetrics, 'moved'>
   /** For tests: tries of a hibernation before it leaves the rest to the reconciler. */
@@ -51,11 +51,11 @@ export interface Parking extends Waking {
   /** The last failure of its save, with the time of the retry; null: it did not fail. */
   saveFailed: SaveFailures['last']
   /** For an operation that holds the workspace: waits for a transition under way, then thaws it with the operation's own fence. */
-  rouse(workspace_id: string, by_host: ThawByHost): Promise<void>
+  thawForOperation(workspace_id: string, by_host: ThawByHost): Promise<void>
   /** Workspaces with a transition under way. */
-  moving(): string[]
+  inTransition(): string[]
   /** Resolves when no transition is under way. */
-  still(workspace_id: string): Promise<void>
+  transitionEnded(workspace_id: string): Promise<void>
   /** undefined: this process has not woken it. */
   wokenAt(workspace_id: string): Date | undefined
   hintedUntil(workspace_id: string): Date | null
@@ -80,7 +80,7 @@ export function createParking(context: ParkingContext): Parking {
   const moves = new Map<string, Moving>()
   const woken = new Map<string, Date>()
   const hints = new Map<string, Date>()
-  const inTurn = turns(WAKES_MAX)
+  const inTurn = createSemaphore(WAKES_MAX)
   const failures = createSaveFailures(clock)
 
   const hintedUntil = (workspace_id: string): Date | null => {
@@ -113,7 +113,7 @@ export function createParking(context: ParkingContext): Parking {
   }
   const wakeUp = (entry: WorkspaceEntry) =>
     entry.machine === null
-      ? counted('wake', wakeSleeper(context, entry.id, entry.ownership_epoch, inTurn))
+      ? counted('wake', wakeHibernated(context, entry.id, entry.ownership_epoch, inTurn))
       : thawed(entry.id, (machine) => thawByHost(context, entry.id, machine))
   const wake = (entry: WorkspaceEntry): Promise<void> => {
     const known = moves.get(entry.id)
@@ -153,7 +153,7 @@ export function createParking(context: ParkingContext): Parking {
   return {
     ready,
     // The transition goes on; only the call stops waiting.
-    wake: (entry) => bounded(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(entry)),
+    wake: (entry) => withTimeout(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(entry)),
     hint(entry) {
       hints.set(entry.id, clock.now())
       const was = residencyOf(entry)
@@ -169,13 +169,13 @@ export function createParking(context: ParkingContext): Parking {
       if (machine === null || saving >= HIBERNATIONS_MAX[why] || isAhead(failures.last(id)?.again_at[why] ?? null, clock.now())) return
       await move(id, 'hibernate', () => save(id, machine))
     },
-    async rouse(workspace_id, by_host) {
+    async thawForOperation(workspace_id, by_host) {
       await still(workspace_id)
       await move(workspace_id, 'wake', () => thawed(workspace_id, by_host))
     },
     saveFailed: failures.last,
-    moving: () => [...moves.keys()],
-    still,
+    inTransition: () => [...moves.keys()],
+    transitionEnded: still,
     wokenAt: (workspace_id) => woken.get(workspace_id),
     hintedUntil,
     forgetOthers(known) {

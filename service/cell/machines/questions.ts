@@ -1,20 +1,20 @@
 import type { LiveMachine } from './table.ts'
 
 /** Counts this process's own calls to each agent: they are not the guest's use of processor and network. */
-export interface Questions {
-  of(machine: LiveMachine): Asked
+export interface AgentCallCounter {
+  of(machine: LiveMachine): AgentCallCounts
   counted<T>(ask: (machine: LiveMachine) => Promise<T>): (machine: LiveMachine) => Promise<T>
 }
 
-export interface Asked {
+export interface AgentCallCounts {
   begun: number
   ended: number
 }
 
 const MACHINES_MAX = 20_000
 
-export function createQuestions(): Questions {
-  const asked = new Map<string, Asked>()
+export function createAgentCallCounter(): AgentCallCounter {
+  const asked = new Map<string, AgentCallCounts>()
   return {
     of: ({ agent_key }) => ({ ...(asked.get(agent_key) ?? { begun: 0, ended: 0 }) }),
     counted: (ask) => async (machine) => {

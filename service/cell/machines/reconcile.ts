@@ -1,14 +1,14 @@
 import { readInstallationId } from '../../core/installation/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Inventory, Machine, SubjectFiles } from '../links/hostd.ts'
-import { endMove } from './parking-store.ts'
+import { endTransition } from './parking-store.ts'
 import { dropStaleHolds, drawFence, readExpected, settle, settleLostFork, settleStartups, type ExpectedRow } from './reconcile-store.ts'
 import { raiseFences, restartQuarantine } from './strange-store.ts'
-import { dropUnnamed, followHost, sweepStrangers } from './strangers.ts'
+import { dropUnnamed, adoptHostState, removeOrphans } from './strangers.ts'
 import { endBuildMachines, sweepOtherKinds } from './other-kinds.ts'
 import { settleAttachments } from '../volumes/store.ts'
 import { sweepVolumes } from '../volumes/strangers.ts'
-import { guarded, report, speak, type ReconcileContext, type Sweep } from './sweep.ts'
+import { guarded, report, passHeader, type ReconcileContext, type ReconcilePass } from './sweep.ts'
 import type { LiveMachine } from './table.ts'
 import { isWorkspace } from '../links/subject.ts'
 
@@ -48,22 +48,31 @@ async function claimHost({ db, host }: ReconcileContext): Promise<void> {
 
 async function compareAll(context: ReconcileContext, begins: boolean): Promise<Compared & { followed: boolean }> {
   const fence = await drawFence(context.db)
-  const moving = new Set(context.parking?.moving()) // after the fence: later transitions have a higher one
+  const moving = new Set(context.parking?.inTransition()) // after the fence: later transitions have a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
   await claimHost(context) // after the rows: checks that they belong to this host
   const inventory = await context.host.inventory()
-  const sweep: Sweep = { ...context, operation_id: context.ids.next(), fence, did: [], failed: 0, removed: 0, moving, unsettled: new Set() }
+  const sweep: ReconcilePass = {
+    ...context,
+    operation_id: context.ids.next(),
+    fence,
+    did: [],
+    failed: 0,
+    removed: 0,
+    moving,
+    unsettled: new Set(),
+  }
   const machines = new Map(inventory.machines.filter(isWorkspace).map((machine) => [machine.subject.id, machine]))
   const files = new Map(inventory.files.filter(isWorkspace).map((one) => [one.subject.id, one]))
-  const followed = await followHost(sweep, rows, machines, files, begins)
-  if (followed.length === 0) await putRight(sweep, shown, rows, inventory, machines, files)
+  const followed = await adoptHostState(sweep, rows, machines, files, begins)
+  if (followed.length === 0) await repairAll(sweep, shown, rows, inventory, machines, files)
   if (sweep.did.length > 0) context.log.info({ did: sweep.did }, 'reconciled')
   return { inventory, followed: followed.length > 0, is_whole: sweep.failed === 0 }
 }
 
-async function putRight(
-  sweep: Sweep,
+async function repairAll(
+  sweep: ReconcilePass,
   shown: { id: string; machine: LiveMachine }[],
   rows: Map<string, ExpectedRow>,
   inventory: Inventory,
@@ -78,7 +87,7 @@ async function putRight(
   const startups = await settleStartups(sweep.db, sweep.cell_id, sweep.clock.now())
   if (startups > 0) report(sweep, 'settled', `settled ${startups} start-ups that no operation ran`)
   for (const row of rows.values()) await guarded(sweep, row.id, () => compare(sweep, row, machines.get(row.id), files.get(row.id)))
-  await sweepStrangers(sweep, rows, machines, files)
+  await removeOrphans(sweep, rows, machines, files)
   await endBuildMachines(sweep)
   await sweepOtherKinds(sweep, inventory)
   await sweepVolumes(sweep, inventory)
@@ -86,13 +95,13 @@ async function putRight(
 
 /** Forgets machines that the host no longer has. One that another process has parked, and maybe woken, ends no stream. */
 function forgetEnded(
-  sweep: Sweep,
+  sweep: ReconcilePass,
   shown: { id: string; machine: LiveMachine }[],
   rows: Map<string, ExpectedRow>,
   inventory: Inventory,
 ): void {
   const there = new Map(inventory.machines.filter(isWorkspace).map((machine) => [machine.subject.id, machine]))
-  const moving = new Set([...sweep.moving, ...(sweep.parking?.moving() ?? [])])
+  const moving = new Set([...sweep.moving, ...(sweep.parking?.inTransition() ?? [])])
   for (const { id, machine } of shown) {
     const found = there.get(id)
     const row = rows.get(id)
@@ -103,23 +112,28 @@ function forgetEnded(
   }
 }
 
-async function compare(sweep: Sweep, row: ExpectedRow, machine: Machine | undefined, files: SubjectFiles | undefined): Promise<void> {
+async function compare(
+  sweep: ReconcilePass,
+  row: ExpectedRow,
+  machine: Machine | undefined,
+  files: SubjectFiles | undefined,
+): Promise<void> {
   if (sweep.moving.has(row.id) || sweep.unsettled.has(row.id)) return
   // A hibernated workspace has no machine: one that exists was not stopped yet, or never became the workspace's.
   const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
   if (row.active) return
-  if (row.residency === 'restoring' && !(await endMove(sweep.db, row.id, sweep.fence))) return
+  if (row.residency === 'restoring' && !(await endTransition(sweep.db, row.id, sweep.fence))) return
   await SETTLE[row.observed_state]?.(sweep, row, own)
   const stray = machine !== undefined && !(own !== undefined && ALIVE.has(row.observed_state))
-  if (stray) await stopStray(sweep, row, machine)
+  if (stray) await stopOrphan(sweep, row, machine)
   if (files !== undefined) await dropUnnamed(sweep, row, files, stray ? undefined : machine)
 }
 
 const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
 /** Learns again how to reach a running machine. */
-async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
+async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
   const { epoch, state } = machine
   // An operation may have unpaused the guest since: the table would keep saying paused.
   const known = sweep.table.get(row.id)?.machine
@@ -128,18 +142,18 @@ async function adopt(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<
   if (row.active) return
   if (state === 'paused') {
     // The process that paused it to hibernate it may not commit that any more.
-    if (!(await endMove(sweep.db, row.id, sweep.fence))) return
-    await sweep.host.unpause(speak(sweep, row.id, epoch, 'unpause'))
+    if (!(await endTransition(sweep.db, row.id, sweep.fence))) return
+    await sweep.host.unpause(passHeader(sweep, row.id, epoch, 'unpause'))
     sweep.table.markMachine(row.id, machine.fence, 'running')
     report(sweep, 'unpaused', `${row.id}: let the paused guest run again`)
   }
   if (!machine.connected) {
-    await sweep.host.connect(speak(sweep, row.id, epoch, 'connect'))
+    await sweep.host.connect(passHeader(sweep, row.id, epoch, 'connect'))
     report(sweep, 'connected', `${row.id}: connected`)
   }
 }
 
-type Settle = (sweep: Sweep, row: ExpectedRow, own: Machine | undefined) => Promise<void>
+type Settle = (sweep: ReconcilePass, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
 /** Settles states that only an operation may leave, once no operation is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
@@ -151,7 +165,7 @@ const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   resuming: (sweep, row) => move(sweep, row, 'resume_undone'),
   suspending: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') return move(sweep, row, 'lost')
-    if (own?.state === 'paused') await sweep.host.unpause(speak(sweep, row.id, own.epoch, 'unpause'))
+    if (own?.state === 'paused') await sweep.host.unpause(passHeader(sweep, row.id, own.epoch, 'unpause'))
     await move(sweep, row, 'suspend_undone')
   },
   forking: async (sweep, row) => {
@@ -159,17 +173,17 @@ const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
     if (await settleLostFork(sweep.db, row, sweep.clock.now())) report(sweep, 'fork_ended', `${row.id}: ended a fork that captured nothing`)
   },
   deleting: async (sweep, row) => {
-    await sweep.host.deleteSubject(speak(sweep, row.id, row.ownership_epoch, 'delete'))
+    await sweep.host.deleteSubject(passHeader(sweep, row.id, row.ownership_epoch, 'delete'))
     await move(sweep, row, 'deleted')
   },
 }
 
-async function move(sweep: Sweep, row: ExpectedRow, event: Parameters<typeof settle>[2]): Promise<void> {
+async function move(sweep: ReconcilePass, row: ExpectedRow, event: Parameters<typeof settle>[2]): Promise<void> {
   if (await settle(sweep.db, row, event, sweep.clock.now())) report(sweep, 'settled', `${row.id}: ${row.observed_state}, ${event}`)
 }
 
-async function stopStray(sweep: Sweep, row: ExpectedRow, machine: Machine): Promise<void> {
-  await sweep.host.stop({ ...speak(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
+async function stopOrphan(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
+  await sweep.host.stop({ ...passHeader(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
   // A hibernated workspace runs on without it: no stream ends.
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)

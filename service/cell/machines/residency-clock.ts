@@ -6,10 +6,10 @@ import type { AskActivity } from './ask-activity.ts'
 import { noteBusy } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
 import type { Parking } from './parking.ts'
-import type { Asked, Questions } from './questions.ts'
+import type { AgentCallCounts, AgentCallCounter } from './questions.ts'
 import { parkAfterOf, residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
-import { tickEvery, ticking } from './ticking.ts'
+import { tickEvery, gapAwarePoller } from './ticking.ts'
 import { isWorkspace } from '../links/subject.ts'
 
 export interface ResidencyContext {
@@ -21,7 +21,7 @@ export interface ResidencyContext {
   log: Logger
   park_after: ParkAfter
   ask_activity: AskActivity
-  questions: Questions
+  questions: AgentCallCounter
   /** Everything counts as used when the process begins to act. */
   started_at: Date
 }
@@ -58,7 +58,9 @@ export function startResidencyClock(context: ResidencyContext, signal: AbortSign
 }
 
 export function residencyClock(context: ResidencyContext, watched: WatchedMachines = new Map()): () => Promise<void> {
-  return ticking(context.clock, context.started_at, ({ now, since }) => lookAtResidency({ ...context, started_at: since }, watched, now))
+  return gapAwarePoller(context.clock, context.started_at, ({ now, since }) =>
+    lookAtResidency({ ...context, started_at: since }, watched, now),
+  )
 }
 
 /** Checks every machine. A machine in use or already parked costs no query. */
@@ -124,7 +126,7 @@ async function watch({ host, clock, questions }: ResidencyContext, watched: Watc
   }
 }
 
-function nextWatched(before: Watched | undefined, read: MachineCounters, asked: Asked, clock: Clock): Watched {
+function nextWatched(before: Watched | undefined, read: MachineCounters, asked: AgentCallCounts, clock: Clock): Watched {
   const { fence, cpu_usec, rx_bytes, tx_bytes } = read
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }

@@ -16,7 +16,7 @@ export interface SeenContext {
 const SEEN_MS = 15_000
 
 /** Reports that the cell and its host live. A reconcile pass grows with the number of workspaces, and would report too late. */
-export function startSeen(context: SeenContext, signal: AbortSignal): void {
+export function startHeartbeat(context: SeenContext, signal: AbortSignal): void {
   const { db, cell_id, clock, log } = context
   const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not say that it lives')
   const say = oneAtATime(async () => {

@@ -11,7 +11,7 @@ export interface Naming {
   checkpoints: string[]
 }
 
-export interface Unnamed {
+export interface OrphanFiles {
   disks: string[]
   checkpoints: CheckpointInfo[]
 }
@@ -23,7 +23,7 @@ export function makerOf(disk: string): { epoch: number; fence: number } {
 }
 
 /** @param machine its disk is in use, whatever the row says. */
-export function unnamedBy(row: Naming, files: SubjectFiles, machine: Machine | undefined): Unnamed {
+export function orphanFilesOf(row: Naming, files: SubjectFiles, machine: Machine | undefined): OrphanFiles {
   return {
     disks: files.disks.filter((name) => name !== row.disk && name !== machine?.disk),
     checkpoints: files.checkpoints.filter(({ checkpoint_id }) => !row.checkpoints.includes(checkpoint_id)),
@@ -31,7 +31,7 @@ export function unnamedBy(row: Naming, files: SubjectFiles, machine: Machine | u
 }
 
 /** Host data of a history that the rows do not know. */
-export interface Ahead extends Unnamed {
+export interface HostAhead extends OrphanFiles {
   machine: Machine | undefined
 }
 
@@ -39,14 +39,14 @@ export interface Ahead extends Unnamed {
  * @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones.
  * @returns null if the rows know all.
  */
-export function aheadOf(
+export function hostAheadOf(
   row: Naming,
   files: SubjectFiles | undefined,
   machine: Machine | undefined,
   fences: { known: number; ours: number },
-): Ahead | null {
+): HostAhead | null {
   const isAhead = (fence: number) => fence > fences.known && fence <= fences.ours
-  const found = files === undefined ? { disks: [], checkpoints: [] } : unnamedBy(row, withoutQuarantined(files), machine)
+  const found = files === undefined ? { disks: [], checkpoints: [] } : orphanFilesOf(row, withoutQuarantined(files), machine)
   const ahead = {
     machine: machine !== undefined && machine.disk !== row.disk && isAhead(machine.fence) ? machine : undefined,
     disks: found.disks.filter((name) => isAhead(makerOf(name).fence)),
@@ -77,7 +77,7 @@ export type Repair =
  * Data of the row's own epoch replaces it only if what the row names is gone.
  * @param own the machine that the row names.
  */
-export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: Ahead, own: Machine | undefined): Repair {
+export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: HostAhead, own: Machine | undefined): Repair {
   if (ahead.machine !== undefined) return { kind: 'running', machine: ahead.machine }
   if (own !== undefined) return { kind: 'keep' }
   const checkpoint = newest(

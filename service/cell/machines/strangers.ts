@@ -1,7 +1,7 @@
 import { HostFailure, type Machine, type SubjectFiles } from '../links/hostd.ts'
-import { guarded, mayRemove, report, speak, type Sweep } from './sweep.ts'
+import { guarded, mayRemove, report, passHeader, type ReconcilePass } from './sweep.ts'
 import { readExpected, type ExpectedRow } from './reconcile-store.ts'
-import { aheadOf, isOver, makerOf, repairOf, unnamedBy, type Ahead } from './strange-rules.ts'
+import { hostAheadOf, isOver, makerOf, repairOf, orphanFilesOf, type HostAhead } from './strange-rules.ts'
 import { readKnownFences, repair } from './strange-store.ts'
 
 const DAY_MS = 24 * 3600 * 1000
@@ -11,8 +11,8 @@ const DAY_MS = 24 * 3600 * 1000
  * @param begins no other part of this process acts yet: operations under way in the rows are abandoned.
  * @returns the workspaces that were changed.
  */
-export async function followHost(
-  sweep: Sweep,
+export async function adoptHostState(
+  sweep: ReconcilePass,
   rows: Map<string, ExpectedRow>,
   machines: Map<string, Machine>,
   files: Map<string, SubjectFiles>,
@@ -26,7 +26,7 @@ export async function followHost(
   const followed: string[] = []
   for (const row of candidates) {
     const fences = { known: known.get(row.id) ?? 0, ours: sweep.fence }
-    const ahead = aheadOf(row, files.get(row.id), machines.get(row.id), fences)
+    const ahead = hostAheadOf(row, files.get(row.id), machines.get(row.id), fences)
     if (ahead === null) continue
     sweep.unsettled.add(row.id) // if this fails, no other step may judge it by its outdated row
     await guarded(sweep, row.id, async () => {
@@ -37,18 +37,24 @@ export async function followHost(
   return followed
 }
 
-function mayFollow({ moving }: Sweep, { id, active, observed_state }: ExpectedRow, begins: boolean): boolean {
+function mayFollow({ moving }: ReconcilePass, { id, active, observed_state }: ExpectedRow, begins: boolean): boolean {
   return !moving.has(id) && (begins || !active) && observed_state !== 'deleting' && observed_state !== 'deleted'
 }
 
 function isStrange(row: ExpectedRow, machine: Machine | undefined, files: SubjectFiles | undefined): boolean {
   if (machine !== undefined && machine.disk !== row.disk) return true
   if (files === undefined) return false
-  const { disks, checkpoints } = unnamedBy(row, files, machine)
+  const { disks, checkpoints } = orphanFilesOf(row, files, machine)
   return disks.length + checkpoints.length > 0
 }
 
-async function follow(sweep: Sweep, row: ExpectedRow, ahead: Ahead, machine: Machine | undefined, files?: SubjectFiles): Promise<void> {
+async function follow(
+  sweep: ReconcilePass,
+  row: ExpectedRow,
+  ahead: HostAhead,
+  machine: Machine | undefined,
+  files?: SubjectFiles,
+): Promise<void> {
   const { ownership_epoch, residency, disk: named } = row
   const own = machine?.epoch === ownership_epoch && residency === 'resident' && machine.disk === named ? machine : undefined
   const to = repairOf(row, files, ahead, own)
@@ -59,7 +65,7 @@ async function follow(sweep: Sweep, row: ExpectedRow, ahead: Ahead, machine: Mac
   if (disks.length + disk_only.length > 0) {
     const listed = (kind: string) => (files?.quarantined ?? []).filter((one) => one.kind === kind).map(({ name }) => name)
     const list = { disks: [...listed('disk'), ...disks], checkpoints: [...listed('checkpoint'), ...disk_only] }
-    await sweep.host.quarantine({ ...speak(sweep, row.id, ownership_epoch, 'quarantine'), ...list })
+    await sweep.host.quarantine({ ...passHeader(sweep, row.id, ownership_epoch, 'quarantine'), ...list })
   }
   const now = sweep.clock.now()
   const expires_at = new Date(now.getTime() + sweep.quarantine_days * DAY_MS)
@@ -69,30 +75,35 @@ async function follow(sweep: Sweep, row: ExpectedRow, ahead: Ahead, machine: Mac
 }
 
 /** Deletes files that no row names. Files in quarantine stay for their days. */
-export async function dropUnnamed(sweep: Sweep, row: ExpectedRow, files: SubjectFiles, machine: Machine | undefined): Promise<void> {
-  const unnamed = unnamedBy(row, files, machine)
+export async function dropUnnamed(
+  sweep: ReconcilePass,
+  row: ExpectedRow,
+  files: SubjectFiles,
+  machine: Machine | undefined,
+): Promise<void> {
+  const unnamed = orphanFilesOf(row, files, machine)
   const strange = new Set([...unnamed.disks, ...unnamed.checkpoints.map(({ checkpoint_id }) => checkpoint_id)])
   const still = files.quarantined.filter((one) => strange.has(one.name) && !isOver(one, sweep.quarantine_days, sweep.clock.now()))
   const kept = new Set(still.map(({ name }) => name))
   const disks = unnamed.disks.filter((name) => !kept.has(name) && makerOf(name).fence <= sweep.fence)
   const checkpoints = unnamed.checkpoints.map(({ checkpoint_id }) => checkpoint_id).filter((id) => !kept.has(id))
   if (disks.length > 0 && mayRemove(sweep)) {
-    await sweep.host.deleteDisks({ ...speak(sweep, row.id, row.ownership_epoch, 'disks'), names: disks })
+    await sweep.host.deleteDisks({ ...passHeader(sweep, row.id, row.ownership_epoch, 'disks'), names: disks })
     report(sweep, 'files_deleted', `${row.id}: deleted disks ${disks.join(', ')}`)
   }
   if (checkpoints.length > 0 && mayRemove(sweep)) {
-    await sweep.host.deleteCheckpoints({ ...speak(sweep, row.id, row.ownership_epoch, 'checkpoints'), names: checkpoints })
+    await sweep.host.deleteCheckpoints({ ...passHeader(sweep, row.id, row.ownership_epoch, 'checkpoints'), names: checkpoints })
     report(sweep, 'files_deleted', `${row.id}: deleted checkpoints ${checkpoints.join(', ')}`)
   }
   if (still.length === files.quarantined.length) return
   const named = (kind: string) => still.filter((one) => one.kind === kind).map(({ name }) => name)
-  const fence = speak(sweep, row.id, row.ownership_epoch, 'release')
+  const fence = passHeader(sweep, row.id, row.ownership_epoch, 'release')
   await sweep.host.quarantine({ ...fence, disks: named('disk'), checkpoints: named('checkpoint') })
 }
 
 /** Deletes host data of deleted workspaces. Stops and quarantines workspaces that no row has ever named. */
-export async function sweepStrangers(
-  sweep: Sweep,
+export async function removeOrphans(
+  sweep: ReconcilePass,
   known: Map<string, ExpectedRow>,
   machines: Map<string, Machine>,
   files: Map<string, SubjectFiles>,
@@ -114,18 +125,18 @@ export async function sweepStrangers(
   }
 }
 
-async function remove(sweep: Sweep, id: string, row: ExpectedRow | undefined): Promise<void> {
-  await sweep.host.deleteSubject(speak(sweep, id, row?.ownership_epoch ?? 0, 'delete'))
+async function remove(sweep: ReconcilePass, id: string, row: ExpectedRow | undefined): Promise<void> {
+  await sweep.host.deleteSubject(passHeader(sweep, id, row?.ownership_epoch ?? 0, 'delete'))
   report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
 }
 
 /** Stops its machine, which no workspace uses. Its memory is lost; its disk and checkpoints are kept. */
-async function keep(sweep: Sweep, id: string, machine: Machine | undefined): Promise<void> {
+async function keep(sweep: ReconcilePass, id: string, machine: Machine | undefined): Promise<void> {
   try {
-    await sweep.host.quarantine({ ...speak(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })
+    await sweep.host.quarantine({ ...passHeader(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })
   } catch (error) {
     if (!(error instanceof HostFailure) || error.code !== 'not_found') throw error
   }
-  if (machine !== undefined) await sweep.host.stop({ ...speak(sweep, id, machine.epoch, 'stop'), machine_epoch: machine.epoch })
+  if (machine !== undefined) await sweep.host.stop({ ...passHeader(sweep, id, machine.epoch, 'stop'), machine_epoch: machine.epoch })
   report(sweep, 'quarantined', `${id}: no row has ever named it; it is kept for ${sweep.quarantine_days} days`)
 }

@@ -2,7 +2,7 @@ import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { Background } from './residency-rules.ts'
-import type { Holder, SeenUse } from './activity.ts'
+import type { ActivitySource, ObservedUse } from './activity.ts'
 
 /** Why a machine ended, as streams on it report it. */
 export type GoneReason =
@@ -97,9 +97,9 @@ export interface MachineTable {
    * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for streams.
    * Disposing counts as activity.
    */
-  holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: Holder): Disposable
+  holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: ActivitySource): Disposable
   /** undefined: this process observed none. */
-  seen(workspace_id: string): SeenUse | undefined
+  seen(workspace_id: string): ObservedUse | undefined
   /** Milliseconds since contact with the database was last proven; from 30,000 on the gateway refuses new calls with 503. */
   databaseLostMs(): number
   /** Keeps the workspace resident and from idle suspend until then. It is no tool activity. */

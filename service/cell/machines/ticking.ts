@@ -25,7 +25,7 @@ function watchTime(clock: Clock, started_at: Date): () => Tick {
 }
 
 /** @returns a tick function. It does nothing while an earlier tick is under way. */
-export function ticking(clock: Clock, started_at: Date, look: (tick: Tick) => Promise<void>): () => Promise<void> {
+export function gapAwarePoller(clock: Clock, started_at: Date, look: (tick: Tick) => Promise<void>): () => Promise<void> {
   const time = watchTime(clock, started_at)
   const lookOnce = oneAtATime(look)
   return () => lookOnce(time())
@@ -46,7 +46,7 @@ export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<v
 }
 
 /** @returns a semaphore: runs this much work at once, and the rest in order. */
-export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promise<T> {
+export function createSemaphore(at_once_max: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let working = 0
   return async (work) => {
@@ -63,15 +63,15 @@ export function turns(at_once_max: number): <T>(work: () => Promise<T>) => Promi
 }
 
 /** The work took longer than its caller waits. It goes on, and its result is dropped. */
-export class TookTooLong extends Error {}
+export class TimedOut extends Error {}
 
 /**
  * Limits a wait, so that a missing answer does not block the caller for ever.
  * @param late the error, or a description of the work.
  */
-export async function bounded<T>(ms: number, late: string | (() => Error), work: Promise<T>): Promise<T> {
+export async function withTimeout<T>(ms: number, late: string | (() => Error), work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const error = () => (typeof late === 'string' ? new TookTooLong(`${late}: no end within ${ms} ms`) : late())
+  const error = () => (typeof late === 'string' ? new TimedOut(`${late}: no end within ${ms} ms`) : late())
   const timer = setTimeout(() => reject(error()), ms)
   try {
     return await Promise.race([work, promise])
@@ -83,7 +83,7 @@ export async function bounded<T>(ms: number, late: string | (() => Error), work:
 export type Timed<F> = F & { isDue(): boolean }
 
 /** @returns a trigger. The work runs once, this long after the first call, and not after the signal. */
-export function soon(ms: number, work: () => void, signal: AbortSignal): Timed<() => void> {
+export function debounced(ms: number, work: () => void, signal: AbortSignal): Timed<() => void> {
   let timer: NodeJS.Timeout | undefined
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
   const ask = () => {

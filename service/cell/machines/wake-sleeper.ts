@@ -3,14 +3,14 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type Fence, type HostFailureCode, type Machine, type RestoreRequest } from '../links/hostd.ts'
+import { HostFailure, type CommandHeader, type HostFailureCode, type Machine, type RestoreRequest } from '../links/hostd.ts'
 import { hostnameOf } from '../operations/requests.ts'
 import { hostFull, takenOver, wakeFailed } from './parking-refusals.ts'
 import type { ParkingContext } from './parking.ts'
-import { beginWake, commitWake, undoWake, type Move, type Sleeper } from './parking-store.ts'
+import { beginWake, commitWake, undoWake, type Transition, type HibernatedMachine } from './parking-store.ts'
 import { drawFence } from './reconcile-store.ts'
 import { workspaceSubject } from '../links/subject.ts'
-import type { Want } from '../room/room.ts'
+import type { CapacityRequest } from '../room/room.ts'
 
 /** Part of a call's waiting time that is left for the restore once capacity is granted. */
 const RESTORE_MS = 1000
@@ -18,26 +18,31 @@ const RESTORE_MS = 1000
 const AGAIN_MS = 100
 
 /** Limits concurrent restores; the others wait. */
-export type InTurn = <T>(work: () => Promise<T>) => Promise<T>
+export type RestoreSemaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
  * Restores a hibernated machine in its own epoch. Until the commit the checkpoint is the workspace, and no failure changes it. Packets
  * leave only after the commit, since a guest runs by itself. Waits for capacity while some can be made and callers wait.
  * @returns false if it is not hibernated any more: the caller checks again.
  */
-export async function wakeSleeper(context: ParkingContext, workspace_id: string, epoch: number, inTurn: InTurn): Promise<boolean> {
+export async function wakeHibernated(
+  context: ParkingContext,
+  workspace_id: string,
+  epoch: number,
+  inTurn: RestoreSemaphore,
+): Promise<boolean> {
   const until_ms = performance.now() + LIMITS.idle.wake_seconds_max * 1000 - RESTORE_MS
   try {
     for (;;) {
       const outcome = await wakeOnce(context, workspace_id, epoch, inTurn, until_ms - performance.now())
       if (outcome !== 'again') return outcome
       if (performance.now() > until_ms) throw hostFull()
-      context.room.review()
+      context.room.markStale()
       await setTimeout(AGAIN_MS)
     }
   } catch (error) {
     if (error instanceof Failure) throw error
-    context.room.doubt() // the row may say restoring, and the machine may exist
+    context.room.requestReconcile() // the row may say restoring, and the machine may exist
     if (databaseIsUnavailable(error)) throw error
     // The call was not made and the workspace is unchanged: its caller may try again.
     context.log.error({ workspace_id, err: error }, 'a wake fell over')
@@ -49,13 +54,13 @@ async function wakeOnce(
   context: ParkingContext,
   workspace_id: string,
   epoch: number,
-  inTurn: InTurn,
+  inTurn: RestoreSemaphore,
   limit_ms: number,
 ): Promise<boolean | 'again'> {
   const { cell_id, db, ids, table, room } = context
   await failpoint('wake.W1')
   const want = wantOf(context, workspace_id)
-  const move: Move = { cell_id, workspace_id, epoch, fence: 0 }
+  const move: Transition = { cell_id, workspace_id, epoch, fence: 0 }
   const reserve = async () => {
     move.fence = await drawFence(db)
     return beginWake(db, move)
@@ -66,7 +71,7 @@ async function wakeOnce(
     if (isHeld()) throw takenOver()
   }
   if (isHeld()) await table.fresh(workspace_id) // the table may not know yet that the operation has ended
-  const given = await room.take(want, reserve, Math.max(limit_ms, 0), { check })
+  const given = await room.acquire(want, reserve, Math.max(limit_ms, 0), { check })
   if (given === null) throw hostFull()
   const sleeper = given.value
   if (sleeper === null) {
@@ -75,8 +80,8 @@ async function wakeOnce(
     return false
   }
   const operation_id = ids.next()
-  const speak = (step: string): Fence => ({ subject: workspaceSubject(workspace_id), operation_id, step, epoch, fence: move.fence })
-  const machine = await inTurn(() => bringBack(context, move, sleeper, speak))
+  const speak = (step: string): CommandHeader => ({ subject: workspaceSubject(workspace_id), operation_id, step, epoch, fence: move.fence })
+  const machine = await inTurn(() => restoreAndCommit(context, move, sleeper, speak))
   if (machine === 'again') return machine
   await failpoint('wake.W4')
   // The row is read at the same time: calls pass only after both.
@@ -84,7 +89,7 @@ async function wakeOnce(
   return true
 }
 
-function wantOf({ table, clock }: ParkingContext, workspace_id: string): Want {
+function wantOf({ table, clock }: ParkingContext, workspace_id: string): CapacityRequest {
   const entry = table.get(workspace_id)
   return {
     id: workspace_id,
@@ -98,11 +103,11 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Want {
 }
 
 /** @returns again: the host had no capacity after all, and it stays hibernated. */
-async function bringBack(
+async function restoreAndCommit(
   context: ParkingContext,
-  move: Move,
-  sleeper: Sleeper,
-  speak: (step: string) => Fence,
+  move: Transition,
+  sleeper: HibernatedMachine,
+  speak: (step: string) => CommandHeader,
 ): Promise<(Machine & { dropped: string[] }) | 'again'> {
   const { host, db, table } = context
   try {
@@ -121,7 +126,7 @@ async function bringBack(
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
     // Without an answer the machine may exist: the next attempt stops it first.
     if (error.code !== 'unreachable') await undoWake(db, move)
-    if (UNCLEAR.has(error.code)) context.room.doubt()
+    if (UNCLEAR.has(error.code)) context.room.requestReconcile()
     if (error.code === 'no_capacity') {
       context.room.refused(move.workspace_id, sleeper.resources.memory_mib)
       return 'again'
@@ -136,8 +141,8 @@ const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_a
 /** Restores it. A machine of an interrupted transition is rare, so it is stopped only if it is in the way. */
 async function restoreAlone(
   { host }: ParkingContext,
-  speak: (step: string) => Fence,
-  request: Omit<RestoreRequest, keyof Fence>,
+  speak: (step: string) => CommandHeader,
+  request: Omit<RestoreRequest, keyof CommandHeader>,
 ): Promise<Machine> {
   try {
     return await host.restore({ ...speak('restore'), ...request })
@@ -152,13 +157,13 @@ async function restoreAlone(
 async function finish(
   { host, room, log }: ParkingContext,
   machine: Machine & { dropped: string[] },
-  speak: (step: string) => Fence,
+  speak: (step: string) => CommandHeader,
 ): Promise<void> {
   try {
     await host.connect(speak('connect'))
   } catch (error) {
     log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet')
-    room.doubt() // a reconcile pass connects it
+    room.requestReconcile() // a reconcile pass connects it
   }
   if (machine.dropped.length === 0) return
   host.deleteCheckpoints({ ...speak('drop-checkpoint'), names: machine.dropped }).catch((error: unknown) => {

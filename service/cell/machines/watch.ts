@@ -4,7 +4,7 @@ import { reconcile } from './reconcile.ts'
 import { settle, stateOf } from './reconcile-store.ts'
 import type { ReconcileContext } from './sweep.ts'
 import { isWorkspace } from '../links/subject.ts'
-import { bounded, TookTooLong } from './ticking.ts'
+import { withTimeout, TimedOut } from './ticking.ts'
 
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 2000
@@ -80,9 +80,9 @@ export function watchHost(
     const next = sweeping.then(compare)
     const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
     // No other part of the cell acts until the first pass of a term has ended.
-    const end = () => (begun ? bounded(late_ms, 'a comparison', next) : next)
+    const end = () => (begun ? withTimeout(late_ms, 'a comparison', next) : next)
     sweeping = sweeping.then(end).catch((error: unknown) => {
-      if (!(error instanceof TookTooLong)) return
+      if (!(error instanceof TimedOut)) return
       late()
       context.compared?.(false)
     })
@@ -145,5 +145,5 @@ async function handle(context: ReconcileContext, event: HostEvent): Promise<void
   // Checked after the row was read: a machine that was restored since is in the table before the row names its disk.
   if (context.table.hasSuccessor(workspace_id, fence)) return
   if (row?.ownership_epoch === epoch) await settle(context.db, row, 'died', context.clock.now())
-  context.room?.freed()
+  context.room?.released()
 }

@@ -4,7 +4,7 @@ import { AllowanceState } from '../../core/admission/allowance.ts'
 import { reachedThresholds } from '../../core/usage/alerts.ts'
 import { NO_GRANTS } from '../../core/usage/allowances.ts'
 import { drawGrants } from '../../core/usage/draw.ts'
-import { judge, type Exhausted, type SpendFacts } from '../../core/usage/spend.ts'
+import { exhaustionOf, type Exhausted, type SpendFacts } from '../../core/usage/spend.ts'
 import { thresholdsOf } from '../../core/usage/spend-store.ts'
 import { periodOf, rangeOf } from '../../core/usage/period.ts'
 import { readUsageTotals } from '../../core/usage/store.ts'
@@ -49,7 +49,7 @@ async function judgeOne(context: JudgeContext, one: Judged, now: Date): Promise<
   const granted = one.has_grants ? await drawGrants(context.db, one.organization_id, { included: one, used, period, at: now }) : NO_GRANTS
   const facts: SpendFacts = { prices: one, choice: one, used, granted, period, past_due: one.past_due }
   await noteAlerts(context, one, facts, now)
-  return write(context, one, judge(facts))
+  return write(context, one, exhaustionOf(facts))
 }
 
 async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | null): Promise<boolean> {

@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
  * Serializes the readings of one cell, also across processes. Row locks are not enough: two overlapping statements without an earlier
  * reading would both count from zero.
  */
-export async function oneMeterAtATime<T>(
+export async function withMeterLock<T>(
   db: Db,
   table: 'workspaces' | 'volumes',
   ids: readonly string[],

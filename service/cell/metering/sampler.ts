@@ -3,14 +3,14 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { steadily } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/steadily.ts'
 import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats } from '../links/hostd.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
 import { judgeAllowances, type JudgeContext } from './allowances.ts'
-import { attributed } from './attributed.ts'
+import { attributeToWorkspaces } from './attributed.ts'
 import { readTreeBytes } from '../trees/store.ts'
 import { closeHours, markMeasured } from './ledger-store.ts'
-import { addSamples, addStored, dropOldSamples, type Mark, readSleepers, readStored, type Sleeping } from './store.ts'
+import { addSamples, addStored, dropOldSamples, type Mark, readHibernated, readStored, type HibernatedCounters } from './store.ts'
 import { addStoredVolumes, dropOldVolumeSamples, readVolumesOf } from './volume-store.ts'
 
 export interface MeteringContext {
@@ -36,7 +36,7 @@ const RUN = randomUUID()
  */
 export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'a part of the metering failed')
-  const removeOld = steadily(context.clock, context.log, 'removal of samples', () => collect(context))
+  const removeOld = whileClockStable(context.clock, context.log, 'removal of samples', () => collect(context))
   let ticks = 0
   const tick = oneAtATime(async () => {
     ticks += 1
@@ -54,8 +54,8 @@ export function startMetering(context: MeteringContext & JudgeContext, signal: A
 
 /** @returns the workspaces whose disk was counted with their machine */
 export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<Set<string>> {
-  const [counters, asleep] = await Promise.all([host.stats(), readSleepers(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
-  const awake = await attributed(db, counters)
+  const [counters, asleep] = await Promise.all([host.stats(), readHibernated(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
+  const awake = await attributeToWorkspaces(db, counters)
   const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
   // A machine that was just saved may still run for a moment. It counts once.
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
@@ -109,11 +109,11 @@ function markOf(clock: Clock): Mark {
 }
 
 export async function addFinal({ db, clock }: Pick<MeteringContext, 'db' | 'clock'>, read: MachineCounters[]): Promise<void> {
-  await addSamples(db, await attributed(db, read), clock.now(), 2 * SAMPLE_MS, markOf(clock))
+  await addSamples(db, await attributeToWorkspaces(db, read), clock.now(), 2 * SAMPLE_MS, markOf(clock))
 }
 
 /** Adds disk sizes. A hibernated machine without a disk has been deleted. */
-async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: Sleeping[]): Promise<MachineStats[]> {
+async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: HibernatedCounters[]): Promise<MachineStats[]> {
   const measured: MachineStats[] = []
   for (let at = 0; at < sleepers.length; at += MEASURES_MAX) {
     const part = sleepers.slice(at, at + MEASURES_MAX)

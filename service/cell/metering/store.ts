@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import { deleteOld } from '../../db/delete-old.ts'
 import type { MachineStats } from '../links/hostd.ts'
-import { oneMeterAtATime } from './meter-lock-store.ts'
+import { withMeterLock } from './meter-lock-store.ts'
 
 /** Time by the monotonic clock of the process `run`. */
 export interface Mark {
@@ -24,7 +24,7 @@ export const STORED_ELAPSED_MS_MAX = 600_000
  */
 export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
-  return oneMeterAtATime(db, 'workspaces', namesOf(read), (tx) => writeSamples(tx, read, now, elapsed_ms_max, mark))
+  return withMeterLock(db, 'workspaces', namesOf(read), (tx) => writeSamples(tx, read, now, elapsed_ms_max, mark))
 }
 
 async function writeSamples(tx: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
@@ -90,7 +90,7 @@ export interface Stored {
 /** Adds storage for the time since the last reading. @returns the number of workspaces read */
 export async function addStored(db: Db, read: Stored[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
-  return oneMeterAtATime(db, 'workspaces', namesOf(read), (tx) => writeStored(tx, read, now, mark))
+  return withMeterLock(db, 'workspaces', namesOf(read), (tx) => writeStored(tx, read, now, mark))
 }
 
 async function writeStored(tx: Db, read: Stored[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {
@@ -142,13 +142,13 @@ export async function readStored(db: Db, cell_id: string): Promise<{ workspace_i
   return rows
 }
 
-export type Sleeping = Omit<MachineStats, 'disk_bytes'>
+export type HibernatedCounters = Omit<MachineStats, 'disk_bytes'>
 
 /**
  * Hibernated machines in the form of counters: they are metered as running, with their saved memory (Cell, "Parking"). The residency's
  * fencing token identifies one hibernation, as a machine's identifies one run. The host measures their disks.
  */
-export async function readSleepers(db: Db, cell_id: string): Promise<Sleeping[]> {
+export async function readHibernated(db: Db, cell_id: string): Promise<HibernatedCounters[]> {
   const rows = await db
     .selectFrom('workspaces as w')
     .innerJoin('checkpoints as c', 'c.id', 'w.checkpoint_id')

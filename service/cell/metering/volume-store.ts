@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import { deleteOld } from '../../db/delete-old.ts'
-import { oneMeterAtATime } from './meter-lock-store.ts'
+import { withMeterLock } from './meter-lock-store.ts'
 import { STORED_ELAPSED_MS_MAX, type Mark } from './store.ts'
 
 export interface StoredVolume {
@@ -24,7 +24,7 @@ export async function readVolumesOf(db: Db, cell_id: string): Promise<string[]> 
 export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
   const ids = read.map(({ volume_id }) => volume_id)
-  return oneMeterAtATime(db, 'volumes', ids, (tx) => writeStoredVolumes(tx, read, now, mark))
+  return withMeterLock(db, 'volumes', ids, (tx) => writeStoredVolumes(tx, read, now, mark))
 }
 
 async function writeStoredVolumes(tx: Db, read: StoredVolume[], now: Date, { run, monotonic_ms }: Mark): Promise<number> {

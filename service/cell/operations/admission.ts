@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationError, Resources } from '../../db/schema.ts'
 import type { MachineCapacity } from '../links/hostd.ts'
-import type { Short } from '../room/room.ts'
+import type { ShortResource } from '../room/room.ts'
 import { operationError } from './errors.ts'
 
 export type Admission = { kind: 'ask'; deadline_at: Date } | { kind: 'refuse'; error: OperationError }
@@ -49,9 +49,9 @@ export function noRoom(required: Resources | null, created_at: Date, now: Date):
   })
 }
 
-const SHORT: Record<Short, string> = { memory_mib: 'memory', disk_gib: 'disk' }
+const SHORT: Record<ShortResource, string> = { memory_mib: 'memory', disk_gib: 'disk' }
 
-export function pending(required: Resources, deadline_at: Date, short: readonly Short[]): OperationError {
+export function pending(required: Resources, deadline_at: Date, short: readonly ShortResource[]): OperationError {
   const message = `No host has room for the workspace yet: there is too little ${short.map((name) => SHORT[name]).join(' and ')}`
   return operationError('capacity_unavailable', message, {
     reason: 'no_ready_host',

@@ -1,5 +1,5 @@
 import { machineState } from '../../../contract/states/machine.ts'
-import { byService } from '../../core/changes/audit.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import { markDeleted } from '../../core/workspaces/state-store.ts'
@@ -19,7 +19,7 @@ export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, w
 }
 
 /** Releases the fork with its capture's commit, unless the adoption deletes it later. @returns false if a delete has taken the hold. */
-export async function letForkGo(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
+export async function releaseFork(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
   if (!(await holds(tx, operation, fork_id))) return false
   if (!is_kept) await releaseHold(tx, operation, fork_id)
   return true
@@ -44,7 +44,7 @@ export async function deleteAdopted({ cell, operation }: Job, fork_id: string): 
   }
   await mutate(
     cell.db,
-    byService('cell', { ids: cell.ids, now }),
+    serviceOrigin('cell', { ids: cell.ids, now }),
     'workspaces.delete',
     work,
     (done) => done && { kind: 'workspace', ...done },

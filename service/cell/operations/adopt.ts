@@ -1,9 +1,9 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
-import { deleteAdopted, holds, letForkGo } from './adopt-store.ts'
+import { deleteAdopted, holds, releaseFork } from './adopt-store.ts'
 import { captureInto, refuseSmallerMemory } from './copying.ts'
 import { operationError, Refused } from './errors.ts'
-import { ask, quiesce, takeOver, type Job } from './job.ts'
+import { callHost, prepareCapture, takeOver, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
 import { commitRunning, completeRunning, howItBegan } from './running.ts'
@@ -28,12 +28,12 @@ export const adopt = replacement({
     }
   },
   async committing(tx, job) {
-    if (!(await letForkGo(tx, job.operation, forkOf(job), deletes(job)))) throw new Refused(FORK_GONE)
+    if (!(await releaseFork(tx, job.operation, forkOf(job), deletes(job)))) throw new Refused(FORK_GONE)
   },
   async start(job, seen, end) {
     const { checkpoint_id } = seen // the commit has set the content
     if (checkpoint_id === null) throw new LostRace('The content of an adoption')
-    const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
+    const machine = await callHost(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
       job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
     )
     await completeRunning(job, await commitRunning(job, seen, machine, end, await howItBegan(job, seen)), machine, end)
@@ -66,7 +66,7 @@ const FORK_NOT_RUNNING = operationError('checkpoint_failed', 'The fork does not 
 async function captureFork(job: Job, seen: MachineRow, fork: MachineRow): Promise<Content> {
   if (job.operation.attempt > 1) await wakeFork(job, fork)
   if (fork.observed_state !== 'running' && fork.observed_state !== 'suspended') throw new Refused(FORK_NOT_RUNNING)
-  await quiesce(job, fork.id)
+  await prepareCapture(job, fork.id)
   await failpoint('adopt.A3')
   if (fork.disk === null && fork.checkpoint_id === null) throw new LostRace('The sleeping fork')
   // A running fork keeps running. It is deleted only once the workspace runs.

@@ -4,7 +4,7 @@ import { begin, type Begun, type KnownKind } from './begin.ts'
 import { noRoom, waitsUntil } from './admission.ts'
 import { INTERRUPTED, operationError, Refused } from './errors.ts'
 import type { Job, OperationKind } from './job.ts'
-import { noteNoRoom } from './queue-store.ts'
+import { recordNoCapacity } from './queue-store.ts'
 import { COMMITTED } from './running.ts'
 import { finish, LostRace, readMachineRow, readStep, type MachineRow } from './store.ts'
 
@@ -56,9 +56,9 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   } catch (cause) {
     const error = callersError(job, cause, kind)
     if (error === 'again') {
-      job.cell.room.doubt() // the host may have a machine that the rows do not count
+      job.cell.room.requestReconcile() // the host may have a machine that the rows do not count
       job.cell.room.refused(job.operation.id, job.operation.progress.reserved?.memory_mib ?? 0)
-      await noteNoRoom(job.cell.db, job.operation)
+      await recordNoCapacity(job.cell.db, job.operation)
     }
     if (error === undefined || error === 'again' || !(await mayUndo(job, kind, true))) throw cause
     job.cell.log.warn({ operation_id: job.operation.id, kind: job.operation.kind, code: error.code, err: cause }, 'the operation failed')

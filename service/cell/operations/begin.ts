@@ -1,10 +1,10 @@
 import type { MachineEvent } from '../../../contract/states/machine.ts'
 import type { Resources } from '../../db/schema.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
-import { JOINED } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
 import { adopt } from './adopt.ts'
 import { remove } from './delete.ts'
-import { captureAhead, fork } from './fork.ts'
+import { preCapture, fork } from './fork.ts'
 import type { CellContext, OperationKind } from './job.ts'
 import { open } from './open.ts'
 import { reset } from './reset.ts'
@@ -57,11 +57,11 @@ const KINDS: Record<string, KnownKind> = {
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
 
 /** Captures the source before the fork waits for capacity. It saves a machine, so it counts as a suspend. */
-const AHEAD: KnownKind = { kind: captureAhead, begins: 'fork_admitted', starts: false, waits_after: true, group: 'suspend' }
+const PRE_CAPTURE: KnownKind = { kind: preCapture, begins: 'fork_admitted', starts: false, waits_after: true, group: 'suspend' }
 
 /** The part of an operation that runs before it waits for capacity; undefined: none, or it is done. */
-export function aheadOf({ kind, step }: OpenOperation): KnownKind | undefined {
-  return kind === 'fork' && (step === null || step === JOINED) ? AHEAD : undefined
+export function preCaptureOf({ kind, step }: OpenOperation): KnownKind | undefined {
+  return kind === 'fork' && (step === null || step === WAITS_FOR_CAPTURE) ? PRE_CAPTURE : undefined
 }
 
 export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)

@@ -5,7 +5,7 @@ import type { Asked } from '../../../tests/engine/intentions.ts'
 import { AT_ONCE_MS, createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { admit } from './admission.ts'
-import { nextLookMs } from './runner-state.ts'
+import { nextPassMs } from './runner-state.ts'
 
 const ROOM_FOR_TWO = { capacity: { cpu_millis: 8000, memory_mib: 1024, disk_gib: 100 } }
 
@@ -279,7 +279,7 @@ test('a host without the capacity that was counted is asked for fifteen minutes 
 
 test('a retry that is running schedules no further passes', () => {
   const waiting = new Map([['repeated', { wait_ms: 100, until_ms: 0 }]])
-  const ms = (jobs: Map<string, unknown>) => nextLookMs({ waiting, jobs, deadline_at: null }, new Date(0))
+  const ms = (jobs: Map<string, unknown>) => nextPassMs({ waiting, jobs, deadline_at: null }, new Date(0))
   assert.deepEqual([ms(new Map()), ms(new Map([['repeated', {}]]))], [100, 15_000])
 })
 

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import { SCRUBBED } from '../../../contract/scrubbed.ts'
+import { EXCLUDED_FROM_TEMPLATES } from '../../../contract/scrubbed.ts'
 import type { LayerRequest } from '../links/hostd-layers.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
@@ -14,7 +14,7 @@ export function capturedLayer(of: { workspace_id: string; checkpoint_id: string;
   const whole = of.layers.length >= layers_max
   const disk = { subject: workspaceSubject(of.workspace_id), checkpoint_id: of.checkpoint_id }
   return {
-    request: { of: disk, whole, drop: SCRUBBED, bytes_max, entries_max },
+    request: { of: disk, whole, drop: EXCLUDED_FROM_TEMPLATES, bytes_max, entries_max },
     layersWith: (digest) => (whole ? [digest] : [...of.layers, digest]),
   }
 }

@@ -1,7 +1,7 @@
 import type { CheckpointInfo } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 import { operationError, Refused } from './errors.ts'
-import { ask, type Job } from './job.ts'
+import { callHost, type Job } from './job.ts'
 import type { MachineRow } from './store.ts'
 
 /** The checkpoint of a suspended or hibernated source; null for a resident source, whose disk is in use. */
@@ -16,10 +16,10 @@ export function captureInto(job: Job, step: string, source: MachineRow, target: 
   const saved = savedCheckpoint(source)
   if (saved !== null) {
     const names = { source: workspaceSubject(source.id), source_checkpoint_id: saved, checkpoint_id }
-    return ask(job, target.id, step, target.epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names }))
+    return callHost(job, target.id, step, target.epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names }))
   }
   const into = { into: workspaceSubject(target.id), into_fence: operation.fence, checkpoint_id, then: 'running' as const }
-  return ask(job, source.id, step, source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
+  return callHost(job, source.id, step, source.ownership_epoch, (fence) => cell.host.checkpoint({ ...fence, ...into }))
 }
 
 export function refuseSmallerMemory({ ceilings }: MachineRow, memory_mib: number, message: string): void {

@@ -1,7 +1,7 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { dropCheckpoints } from './checkpoint-store.ts'
 import { operationError } from './errors.ts'
-import { ask, type Job, takeOver, type OperationKind } from './job.ts'
+import { callHost, type Job, takeOver, type OperationKind } from './job.ts'
 import { endAttempt, freeKey, moveWorkspace, readMachineRow } from './store.ts'
 
 /** Stops every process of the workspace, then removes its files or tree. Has no undo: the API has acknowledged the deletion. */
@@ -37,14 +37,14 @@ async function removeTree(job: Job, workspace_id: string): Promise<void> {
   await cell.trees.remove(workspace_id)
   const subject = { kind: 'execution', id: workspace_id } as const
   const fence = { subject, operation_id: operation.id, step: 'delete-copy', epoch: 1, fence: operation.fence }
-  await ask(job, workspace_id, 'delete-copy', 1, () => cell.host.deleteSubject(fence))
+  await callHost(job, workspace_id, 'delete-copy', 1, () => cell.host.deleteSubject(fence))
 }
 
 async function removeMachine(job: Job, workspace_id: string, epoch: number): Promise<void> {
   const { host } = job.cell
   await takeOver(job, workspace_id, epoch)
   await failpoint('delete.D4')
-  await ask(job, workspace_id, 'stop', epoch, (fence) => host.stop(fence))
+  await callHost(job, workspace_id, 'stop', epoch, (fence) => host.stop(fence))
   await failpoint('delete.D5')
-  await ask(job, workspace_id, 'delete', epoch, (fence) => host.deleteSubject(fence))
+  await callHost(job, workspace_id, 'delete', epoch, (fence) => host.deleteSubject(fence))
 }

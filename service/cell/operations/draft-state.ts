@@ -2,7 +2,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { capturedLayer } from './captured-layer.ts'
 import { keepStateLayers, readDraftState, type DraftState } from './draft-state-store.ts'
 import { operationError, Refused } from './errors.ts'
-import { ask, type Job } from './job.ts'
+import { callHost, type Job } from './job.ts'
 import { asAttempt, type MachineRow } from './store.ts'
 
 /**
@@ -27,7 +27,7 @@ async function makeLayers(job: Job, seen: MachineRow, { workspace_id, checkpoint
   if (checkpoint_id === null) throw new Refused(GONE)
   const { request, layersWith } = capturedLayer({ workspace_id, checkpoint_id, layers: below })
   await failpoint('draft_state.D2')
-  const { digest } = await ask(job, seen.id, 'layer', seen.ownership_epoch + 1, (fence) =>
+  const { digest } = await callHost(job, seen.id, 'layer', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.makeLayer({ ...fence, ...request }),
   )
   return layersWith(digest)

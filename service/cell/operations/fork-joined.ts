@@ -1,7 +1,7 @@
-import { JOINED } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
 import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
-import { ask, takeOver, type CellContext, type Job } from './job.ts'
+import { callHost, takeOver, type CellContext, type Job } from './job.ts'
 import { listJoined, takeJoined, type Joined } from './join-store.ts'
 import { LostRace, moveWorkspace, type MachineRow, type Tx } from './store.ts'
 
@@ -9,7 +9,7 @@ import { LostRace, moveWorkspace, type MachineRow, type Tx } from './store.ts'
 export const CAPTURED = 'captured'
 
 /** A fork that joined, with its own copy of the capture. null: the source is blank, and so is the copy. */
-export interface Served extends Joined {
+export interface SharedCapture extends Joined {
   info: CheckpointInfo | null
 }
 
@@ -18,7 +18,12 @@ export interface Served extends Joined {
  * is skipped: it is handed the source later and fails or captures by itself.
  * @param captured the capture, in the files of the fork that took it.
  */
-export async function serveJoined(job: Job, source: MachineRow, captured: CheckpointInfo | null, memory_mib: number): Promise<Served[]> {
+export async function shareCapture(
+  job: Job,
+  source: MachineRow,
+  captured: CheckpointInfo | null,
+  memory_mib: number,
+): Promise<SharedCapture[]> {
   const joined = await listJoined(job.cell.db, source.id, job.operation.id)
   const fitting = joined.filter(({ target }) => target.ceilings.memory_mib >= memory_mib)
   if (captured === null) return fitting.map((one) => ({ ...one, info: null }))
@@ -26,7 +31,7 @@ export async function serveJoined(job: Job, source: MachineRow, captured: Checkp
   return served.filter((one) => one !== undefined)
 }
 
-async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Promise<Served | undefined> {
+async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Promise<SharedCapture | undefined> {
   const { cell, operation } = job
   const { target } = joined
   const epoch = target.ownership_epoch + 1
@@ -34,8 +39,8 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
   const names = { source: captured.subject, source_checkpoint_id: captured.checkpoint_id, checkpoint_id }
   try {
     // An earlier attempt, of this fork or of one that ended before it, may be making the same copy.
-    if (operation.attempt > 1 || operation.step === JOINED) await takeOver(job, target.id, epoch)
-    return { ...joined, info: await ask(job, target.id, 'share', epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names })) }
+    if (operation.attempt > 1 || operation.step === WAITS_FOR_CAPTURE) await takeOver(job, target.id, epoch)
+    return { ...joined, info: await callHost(job, target.id, 'share', epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names })) }
   } catch (error) {
     // The joined fork is being deleted, or its copy failed. Neither is a reason to fail the fork that captured.
     if (!(error instanceof HostFailure || error instanceof LostRace)) throw error
@@ -45,7 +50,7 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
 }
 
 /** Gives each joined fork its copy in the commit of the capture. From there it waits only for capacity. */
-export async function commitServed(tx: Tx, cell: CellContext, served: readonly Served[], now: Date): Promise<void> {
+export async function commitServed(tx: Tx, cell: CellContext, served: readonly SharedCapture[], now: Date): Promise<void> {
   for (const { operation_id, target, info } of served) {
     if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // deleted since, and its copy with it
     if (info !== null) await insertCheckpoint(tx, cell, { id: operation_id }, info, { kind: 'fork', label: null, expires_at: null })

@@ -24,7 +24,7 @@ const waits = (world: World, operation_id: string) =>
   world.until(async () => (await world.operation(operation_id)).state === 'capacity_pending')
 
 async function assertTidy(world: World, process: Process): Promise<void> {
-  await world.until(async () => process.parking.moving().length === 0)
+  await world.until(async () => process.parking.inTransition().length === 0)
   await process.engine.watch()?.sweep()
   await assertNothingIsLeft(world)
 }
@@ -78,7 +78,7 @@ test('capacity that is released while a fork captures ahead goes to that fork, n
   const { workspace_id, operation_id } = await world.fork(id)
   await reached.promise
   const later = await world.open()
-  await world.until(async () => (await world.workspace(other)).residency === 'hibernated' && process.parking.moving().length === 0)
+  await world.until(async () => (await world.workspace(other)).residency === 'hibernated' && process.parking.inTransition().length === 0)
   await process.engine.runner()?.pass()
   assert.equal((await world.operation(later.operation_id)).state, 'capacity_pending')
   go.resolve()

@@ -1,16 +1,16 @@
 import type { OperationError } from '../../db/schema.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { JOINED } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
 import type { Machine } from '../links/hostd.ts'
 import { capturedMemoryMib, insertCheckpoint } from './checkpoint-store.ts'
 import { captureInto, refuseSmallerMemory, savedCheckpoint } from './copying.ts'
 import { captureOrStartError, operationError, Refused } from './errors.ts'
-import { CAPTURED, commitServed, serveJoined } from './fork-joined.ts'
-import { ask, claimedRow, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
+import { CAPTURED, commitServed, shareCapture } from './fork-joined.ts'
+import { callHost, claimedRow, prepareCapture, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
 import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
-import { queueAgain } from './queue-store.ts'
+import { requeue } from './queue-store.ts'
 import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
 import { unpause } from './suspend.ts'
 
@@ -36,27 +36,27 @@ export const fork: OperationKind = {
 }
 
 /** Captures, releases the source, and queues the fork again for capacity. A held source could not be used, or release its capacity. */
-export const captureAhead: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
+export const preCapture: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
 
 /** @param then_waits the operation then waits for capacity. @returns the target after the commit. */
 async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const { cell, operation } = job
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
-  if (operation.attempt > 1 || operation.step === JOINED) await wakeAfterEarlier(job, source, target)
+  if (operation.attempt > 1 || operation.step === WAITS_FOR_CAPTURE) await wakeAfterEarlier(job, source, target)
   const memory_mib = await memoryOf(job, source)
   refuseSmallerMemory(target, memory_mib, 'The fork is smaller than the memory that it would hold')
   await failpoint('fork.F2')
-  await quiesce(job, source.id)
+  await prepareCapture(job, source.id)
   await failpoint('fork.F3')
   const info = isBlank(source) ? null : await captureInto(job, 'capture', source, { id: target.id, epoch: target.ownership_epoch + 1 })
-  const served = await serveJoined(job, source, info, memory_mib)
+  const served = await shareCapture(job, source, info, memory_mib)
   await failpoint('fork.F4')
   const now = cell.clock.now()
   const save = async (tx: Tx) => {
     if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
     await commitServed(tx, cell, served, now)
     await releaseHold(tx, operation, source.id) // forks that joined after the copy are handed the source
-    if (then_waits) await queueAgain(tx, operation)
+    if (then_waits) await requeue(tx, operation)
     return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }
   const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })
@@ -89,8 +89,8 @@ async function restoreTarget(job: Job, seen: MachineRow): Promise<Machine> {
   const { checkpoint_id } = seen
   const epoch = seen.ownership_epoch + 1
   await failpoint('fork.F5')
-  if (checkpoint_id === null) return ask(job, seen.id, 'start', epoch, (fence) => job.cell.host.start(startRequest(fence, seen, null)))
-  return ask(job, seen.id, 'restore', epoch, (fence) =>
+  if (checkpoint_id === null) return callHost(job, seen.id, 'start', epoch, (fence) => job.cell.host.start(startRequest(fence, seen, null)))
+  return callHost(job, seen.id, 'restore', epoch, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
   )
 }
@@ -117,7 +117,7 @@ async function undoUncaptured(job: Job, target: MachineRow, error: OperationErro
   if (operation.attempt > 0) {
     if (!isBlank(source) && savedCheckpoint(source) === null) await unpause(job, source, 'unpause-undo')
     await tidy(job, 'the files of a failed fork', () =>
-      ask(job, target.id, 'discard', target.ownership_epoch + 1, (fence) => cell.host.deleteSubject(fence)).then(() => undefined),
+      callHost(job, target.id, 'discard', target.ownership_epoch + 1, (fence) => cell.host.deleteSubject(fence)).then(() => undefined),
     )
   }
   const now = cell.clock.now()

@@ -6,11 +6,11 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AgentLinks } from '../links/agent.ts'
 import type { GuestLinks } from '../links/guest-links.ts'
-import { HostFailure, type Fence, type Machine, type MachineHost } from '../links/hostd.ts'
+import { HostFailure, type CommandHeader, type Machine, type MachineHost } from '../links/hostd.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
-import type { Room } from '../room/room.ts'
+import type { CapacityAllocator } from '../room/room.ts'
 import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
 import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
@@ -23,7 +23,7 @@ export interface CellContext {
   ids: Ids
   host: MachineHost
   table: LiveTable
-  room: Room
+  room: CapacityAllocator
   parking: Parking
   agents: Pick<AgentLinks, 'greet' | 'of'>
   guests?: GuestLinks
@@ -61,7 +61,13 @@ const RETRY_MS_MAX = 1000
  * that may still run. A refused fence means that a later attempt or operation has taken over.
  * @param step names this one call of the attempt: two calls with one name count as one.
  */
-export async function ask<T>(job: Job, workspace_id: string, step: string, epoch: number, verb: (fence: Fence) => Promise<T>): Promise<T> {
+export async function callHost<T>(
+  job: Job,
+  workspace_id: string,
+  step: string,
+  epoch: number,
+  verb: (fence: CommandHeader) => Promise<T>,
+): Promise<T> {
   const { id: operation_id, fence } = job.operation
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
     job.signal.throwIfAborted()
@@ -77,16 +83,16 @@ export async function ask<T>(job: Job, workspace_id: string, step: string, epoch
 }
 
 /** Like `ask`, but returns false for the excused refusals. */
-export async function askUnless(job: Job, excused: readonly string[], ...rest: AskTail<void>): Promise<boolean> {
+export async function callHostUnless(job: Job, excused: readonly string[], ...rest: AskTail<void>): Promise<boolean> {
   try {
-    await ask(job, ...rest)
+    await callHost(job, ...rest)
     return true
   } catch (error) {
     if (error instanceof HostFailure && excused.includes(error.code)) return false
     throw error
   }
 }
-type AskTail<T> = Parameters<typeof ask<T>> extends [Job, ...infer Tail] ? Tail : never
+type AskTail<T> = Parameters<typeof callHost<T>> extends [Job, ...infer Tail] ? Tail : never
 
 /** The workspace after its claim. The claim keeps every other writer from changing its machine. */
 export async function claimedRow(job: Job): Promise<MachineRow> {
@@ -95,7 +101,7 @@ export async function claimedRow(job: Job): Promise<MachineRow> {
 
 /** First step of every attempt but the first: ends or joins the calls of an earlier attempt on the host. */
 export async function takeOver(job: Job, workspace_id: string, epoch: number): Promise<void> {
-  await ask(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
+  await callHost(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
 }
 
 /**
@@ -105,23 +111,23 @@ export async function takeOver(job: Job, workspace_id: string, epoch: number): P
 const DRAIN_MS = 1000
 
 /** Prepares a capture: reads the closed admission into memory, thaws the machine, and waits for admitted calls to end. */
-export async function quiesce(job: Job, workspace_id: string): Promise<void> {
+export async function prepareCapture(job: Job, workspace_id: string): Promise<void> {
   const { cell } = job
   const entry = await cell.table.fresh(workspace_id)
   // A wake that was cut short may have left a machine that the workspace never owned.
   if (entry?.residency === 'restoring') {
     const machine_epoch = entry.ownership_epoch
-    await ask(job, workspace_id, 'stop-unborn', machine_epoch, (fence) => cell.host.stop({ ...fence, machine_epoch }))
+    await callHost(job, workspace_id, 'stop-unborn', machine_epoch, (fence) => cell.host.stop({ ...fence, machine_epoch }))
   }
-  await cell.parking.rouse(workspace_id, async ({ epoch }) => {
+  await cell.parking.thawForOperation(workspace_id, async ({ epoch }) => {
     // A dead machine fails the capture later.
-    await askUnless(job, ['not_running', 'not_found'], workspace_id, 'thaw', epoch, (fence) => cell.host.thaw(fence))
+    await callHostUnless(job, ['not_running', 'not_found'], workspace_id, 'thaw', epoch, (fence) => cell.host.thaw(fence))
   })
   await cell.table.activity.drained(workspace_id, DRAIN_MS)
 }
 
 export async function findMachine(job: Job, workspace_id: string): Promise<Machine | undefined> {
-  const { machines } = await ask(job, workspace_id, 'inventory', 0, () => job.cell.host.glance())
+  const { machines } = await callHost(job, workspace_id, 'inventory', 0, () => job.cell.host.glance())
   return machines.find((machine) => isWorkspace(machine) && machine.subject.id === workspace_id)
 }
 

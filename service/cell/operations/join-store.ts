@@ -1,4 +1,4 @@
-import { JOINED } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import { MACHINE_COLUMNS, machineRow, type MachineRow, type Tx } from './store.ts'
 
@@ -19,7 +19,7 @@ export async function listJoined(db: Db, source_workspace_id: string, holder_id:
     .select(['o.id as operation_id', 'w.id', ...MACHINE_COLUMNS])
     .where('o.source_workspace_id', '=', source_workspace_id)
     .where('o.kind', '=', 'fork')
-    .where('o.step', '=', JOINED)
+    .where('o.step', '=', WAITS_FOR_CAPTURE)
     .where('o.completed_at', 'is', null)
     .where('o.id', '!=', holder_id) // the holder may have joined before it was handed the source
     .where('w.deleted_at', 'is', null)
@@ -35,7 +35,7 @@ export async function takeJoined(tx: Tx, operation_id: string, step: string, now
     .updateTable('operations')
     .set({ state: 'queued', step, updated_at: now })
     .where('id', '=', operation_id)
-    .where('step', '=', JOINED)
+    .where('step', '=', WAITS_FOR_CAPTURE)
     .where('completed_at', 'is', null)
     .executeTakeFirst()
   return numUpdatedRows === 1n

@@ -2,7 +2,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { openWarm } from '../warm/open.ts'
 import { onItsState } from './draft-state.ts'
 import { startError } from './errors.ts'
-import { ask, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'
+import { callHost, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'
 import {
   COMMITTED,
   commitRunning,
@@ -46,7 +46,7 @@ export const open: OperationKind = {
 
 /** Restores a fork that failed after its capture. Its disk alone, or a blank machine, would not be the copy. */
 async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string): Promise<void> {
-  const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
+  const machine = await callHost(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
   )
   await completeRunning(job, await commitRunning(job, seen, machine, END, await howItBegan(job, seen)), machine, END)
@@ -61,5 +61,5 @@ export async function clearEarlier(job: Job, seen: MachineRow): Promise<void> {
 /** Stops the machine of the epoch that this operation did not commit. An operation that was never claimed started nothing. */
 export async function stopAttempt(job: Job, seen: MachineRow, step: 'stop-earlier' | 'stop-undo'): Promise<void> {
   if (job.operation.attempt === 0) return
-  await ask(job, seen.id, step, seen.ownership_epoch + 1, (fence) => job.cell.host.stop(fence))
+  await callHost(job, seen.id, step, seen.ownership_epoch + 1, (fence) => job.cell.host.stop(fence))
 }

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { answers } from '../../db/answers.ts'
+import { isResponsive } from '../../db/answers.ts'
 import { connectionConfig, type DatabaseOptions } from '../../db/options.ts'
 
 export interface Ownership {
@@ -34,7 +34,7 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
     }
     let probe: NodeJS.Timeout | undefined
     const prove = async () => {
-      if (!(await answers(connection, PROBE_MS))) lose()
+      if (!(await isResponsive(connection, PROBE_MS))) lose()
     }
     connection.on('error', lose)
     connection.on('end', lose)

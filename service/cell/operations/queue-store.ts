@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { v7 } from 'uuid'
 import { LIMITS } from '../../../contract/limits.ts'
-import { JOINED } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation, type Tx } from './store.ts'
@@ -48,7 +48,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
 }
 
 /** A fork that waits for another fork's capture cannot begin until the source is handed to it. */
-const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(JOINED)} or exists (
+const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(WAITS_FOR_CAPTURE)} or exists (
   select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
 /** The query guarantees the casts: a row of a workspace has its template version and is open. */
@@ -93,7 +93,7 @@ export async function readGiven(
 }
 
 /** Queues an operation again to wait for capacity, after the part that needs none. */
-export async function queueAgain(tx: Tx, { id }: OpenOperation): Promise<void> {
+export async function requeue(tx: Tx, { id }: OpenOperation): Promise<void> {
   await tx.updateTable('operations').set({ state: 'queued', started_at: null }).where('id', '=', id).execute()
 }
 
@@ -116,7 +116,7 @@ export async function markPending(db: Db, operation: OpenOperation, now: Date, d
 }
 
 /** Updates the reason of an operation that still waits. */
-export async function tellAgain(db: Db, { id }: OpenOperation, now: Date, error: OperationError): Promise<void> {
+export async function updatePendingReason(db: Db, { id }: OpenOperation, now: Date, error: OperationError): Promise<void> {
   await db
     .updateTable('operations')
     .set({ error: JSON.stringify(error), updated_at: now })
@@ -126,7 +126,7 @@ export async function tellAgain(db: Db, { id }: OpenOperation, now: Date, error:
 }
 
 /** Counts an attempt that the host refused for lack of capacity; it does not count against the operation. */
-export async function noteNoRoom(db: Db, operation: OpenOperation): Promise<void> {
+export async function recordNoCapacity(db: Db, operation: OpenOperation): Promise<void> {
   const no_room = (operation.progress.no_room ?? 0) + 1
   await ofAttempt(db, operation)
     .set({ progress: sql<string>`progress || ${JSON.stringify({ no_room })}::jsonb` })

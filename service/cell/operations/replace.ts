@@ -6,7 +6,7 @@ import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
 import { dropSuperseded, insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
 import { captureOrStartError } from './errors.ts'
-import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
+import { callHost, claimedRow, prepareCapture, takeOver, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, completeEarlier, dropDisks, type RunningEnd } from './running.ts'
 import {
   asAttempt,
@@ -91,7 +91,7 @@ async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> 
   const failed = seen.observed_state === 'failed'
   if (operation.attempt > 1) await wakeAfterEarlier(job, seen)
   await failpoint(kind.points.close)
-  await quiesce(job, seen.id)
+  await prepareCapture(job, seen.id)
   const content = await kind.contentOf(job, seen)
   await failpoint(kind.points.capture)
   const captured = failed ? await captureDisk(job, seen) : runs && !isHibernated(seen) ? await capture(job, seen, content) : null
@@ -105,7 +105,7 @@ async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> 
 function capture(job: Job, seen: MachineRow, content: Content | null): Promise<CheckpointInfo> {
   const checkpoint_id = job.cell.ids.next()
   const blank = content === null ? { then_blank: true } : {}
-  return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) =>
+  return callHost(job, seen.id, 'capture', seen.ownership_epoch, (fence) =>
     job.cell.host.checkpoint({ ...fence, checkpoint_id, then: 'paused', ...blank }),
   )
 }
@@ -117,9 +117,9 @@ async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo |
   const { host, ids } = job.cell
   const layers = seen.disk_layout === 'legacy' ? [] : seen.layers
   const what = { checkpoint_id: ids.next(), then: 'running', disk_only: true, from_disk: disk, layers, resources: seen.ceilings } as const
-  await ask(job, seen.id, 'stop-dead', seen.ownership_epoch, (fence) => host.stop(fence))
+  await callHost(job, seen.id, 'stop-dead', seen.ownership_epoch, (fence) => host.stop(fence))
   try {
-    return await ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => host.checkpoint({ ...fence, ...what }))
+    return await callHost(job, seen.id, 'capture', seen.ownership_epoch, (fence) => host.checkpoint({ ...fence, ...what }))
   } catch (error) {
     if (error instanceof HostFailure && error.code === 'not_found') return null
     throw error
@@ -233,7 +233,7 @@ async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<
   const epoch = seen.ownership_epoch
   if (operation.attempt > 1) await takeOver(job, seen.id, epoch)
   await failpoint(kind.points.stop)
-  await ask(job, seen.id, 'stop-old', epoch, (fence) => cell.host.stop(fence))
+  await callHost(job, seen.id, 'stop-old', epoch, (fence) => cell.host.stop(fence))
   await failpoint(kind.points.start)
   await kind.start(job, seen, endOf(job, kind))
   await dropDisks(job, seen.id, epoch, [operation.progress.old_disk ?? null])
@@ -254,7 +254,7 @@ async function undoCapture(job: Job, kind: Replacement, seen: MachineRow, error:
 /** Keeps the new content: an open or a resume retries it, and the recovery checkpoint restores the old content. */
 async function undoStart(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
-  await ask(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))
+  await callHost(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))
   const details = { ...error.details, recovery_checkpoint_id: operation.progress.recovery_checkpoint_id }
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error: { ...error, details } }, async (tx) => {

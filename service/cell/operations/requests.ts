@@ -1,4 +1,4 @@
-import type { Fence, RestoreRequest, StartRequest } from '../links/hostd.ts'
+import type { CommandHeader, RestoreRequest, StartRequest } from '../links/hostd.ts'
 import type { MachineRow } from './store.ts'
 
 /** The guest's hostname. Built from the id, because a key may hold any characters. */
@@ -6,7 +6,7 @@ export function hostnameOf(workspace_id: string): string {
   return `ws-${workspace_id.slice(-12)}`
 }
 
-export function startRequest(fence: Fence, seen: MachineRow, from_disk: string | null): StartRequest {
+export function startRequest(fence: CommandHeader, seen: MachineRow, from_disk: string | null): StartRequest {
   return {
     ...fence,
     resources: seen.ceilings,
@@ -19,7 +19,7 @@ export function startRequest(fence: Fence, seen: MachineRow, from_disk: string |
 }
 
 export function restoreRequest(
-  fence: Fence,
+  fence: CommandHeader,
   seen: MachineRow,
   checkpoint_id: string,
   options: { renew_identity: boolean },

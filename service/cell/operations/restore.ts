@@ -1,7 +1,7 @@
 import { MEMORY_REFUSALS } from '../../../contract/errors.ts'
 import { because } from '../links/memory-refusal.ts'
 import { memoryError, Refused } from './errors.ts'
-import { ask, type Job } from './job.ts'
+import { callHost, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
 import { commitRunning, completeRunning, howItBegan } from './running.ts'
@@ -15,7 +15,7 @@ export const restore = replacement({
   async start(job, seen, end) {
     const { checkpoint_id } = seen // the commit has set the content
     if (checkpoint_id === null) throw new LostRace('The content of a restore')
-    const machine = await ask(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
+    const machine = await callHost(job, seen.id, 'restore', seen.ownership_epoch, (fence) =>
       job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
     )
     await completeRunning(job, await commitRunning(job, seen, machine, end, await howItBegan(job, seen)), machine, end)
@@ -29,7 +29,7 @@ export const restore = replacement({
 /** Refuses before it changes anything, if the host reports that it cannot restore this memory. */
 async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
   const checkpoint_id = wantedCheckpoint(job)
-  const { files } = await ask(job, id, 'inventory', 0, () => job.cell.host.inventory())
+  const { files } = await callHost(job, id, 'inventory', 0, () => job.cell.host.inventory())
   const found = files.find(({ subject }) => subject.id === id)?.checkpoints.find((one) => one.checkpoint_id === checkpoint_id)
   const why = MEMORY_REFUSALS.find((each) => each === found?.memory_refused)
   if (why === undefined) return { checkpoint_id }
@@ -42,7 +42,7 @@ async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
 async function withoutMemory(job: Job, seen: MachineRow): Promise<Content> {
   const source = { source: workspaceSubject(seen.id), source_checkpoint_id: wantedCheckpoint(job) }
   const checkpoint_id = job.cell.ids.next()
-  const made = await ask(job, seen.id, 'copy-disk', seen.ownership_epoch, (fence) =>
+  const made = await callHost(job, seen.id, 'copy-disk', seen.ownership_epoch, (fence) =>
     job.cell.host.cloneCheckpoint({ ...fence, ...source, checkpoint_id, disk_only: true }),
   )
   return { checkpoint_id, made }

@@ -1,7 +1,7 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import type { Machine } from '../links/hostd.ts'
 import { startError } from './errors.ts'
-import { ask, claimedRow, type Job, type OperationKind } from './job.ts'
+import { callHost, claimedRow, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
 import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
@@ -42,6 +42,8 @@ function bringBack(job: Job, seen: MachineRow): Promise<Machine> {
   const { host } = job.cell
   const epoch = seen.ownership_epoch + 1
   const { checkpoint_id } = seen
-  if (checkpoint_id === null) return ask(job, seen.id, 'start', epoch, (fence) => host.start(startRequest(fence, seen, null)))
-  return ask(job, seen.id, 'restore', epoch, (fence) => host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })))
+  if (checkpoint_id === null) return callHost(job, seen.id, 'start', epoch, (fence) => host.start(startRequest(fence, seen, null)))
+  return callHost(job, seen.id, 'restore', epoch, (fence) =>
+    host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: false })),
+  )
 }

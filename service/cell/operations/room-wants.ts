@@ -1,16 +1,16 @@
 import type { Resources } from '../../db/schema.ts'
-import type { Want } from '../room/room.ts'
-import { aheadOf, type KnownKind } from './begin.ts'
+import type { CapacityRequest } from '../room/room.ts'
+import { preCaptureOf, type KnownKind } from './begin.ts'
 import type { Queued } from './queue-store.ts'
 import type { MachineRow } from './store.ts'
 
-export interface RoomWant extends Want {
+export interface OperationCapacityRequest extends CapacityRequest {
   required: Resources
 }
 
 /** null: it needs no capacity, or has reserved it already. */
-export function wantOf(known: KnownKind | undefined, { operation, row }: Queued): RoomWant | null {
-  const required = known === undefined || hasRoom(operation) ? null : roomFor(known, row)
+export function wantOf(known: KnownKind | undefined, { operation, row }: Queued): OperationCapacityRequest | null {
+  const required = known === undefined || hasRoom(operation) ? null : capacityFor(known, row)
   if (required === null) return null
   const { memory_mib, disk_gib } = required
   const { organization_id } = row
@@ -19,11 +19,11 @@ export function wantOf(known: KnownKind | undefined, { operation, row }: Queued)
 
 /** A fork that was cut short while it captured ahead has reserved nothing. */
 function hasRoom(operation: Queued['operation']): boolean {
-  return operation.state === 'running' && (operation.progress.reserved !== undefined || aheadOf(operation) === undefined)
+  return operation.state === 'running' && (operation.progress.reserved !== undefined || preCaptureOf(operation) === undefined)
 }
 
 /** The capacity an operation needs beyond its workspace's grants; null: none. A hibernated workspace still occupies its disk. */
-function roomFor({ starts, replaces }: KnownKind, { ceilings, grants, residency, observed_state }: MachineRow): Resources | null {
+function capacityFor({ starts, replaces }: KnownKind, { ceilings, grants, residency, observed_state }: MachineRow): Resources | null {
   if (starts) return ceilings
   const sleeps = observed_state === 'running' && residency === 'hibernated'
   return replaces && sleeps ? { ...(grants ?? ceilings), disk_gib: 0 } : null

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inShares, mayBegin, newState, type Group, type State } from './runner-state.ts'
+import { inFairShares, mayBegin, newState, type Group, type State } from './runner-state.ts'
 
 const FOREVER = new Promise<void>(() => undefined)
 
@@ -30,5 +30,5 @@ test('waiting operations alternate by organization, and an organization with few
   for (const organization_id of 'aaab') begin(state, 'suspend', organization_id)
   const waiting = ['a1', 'a2', 'b1', 'b2', 'c1', 'c2', '?']
   const placeOf = (name: string) => (name === '?' ? undefined : { group: 'suspend' as const, organization_id: name.charAt(0) })
-  assert.deepEqual(inShares(state, waiting, placeOf), ['c1', '?', 'b1', 'c2', 'b2', 'a1', 'a2'])
+  assert.deepEqual(inFairShares(state, waiting, placeOf), ['c1', '?', 'b1', 'c2', 'b2', 'a1', 'a2'])
 })

@@ -1,5 +1,5 @@
 import type { KnownKind } from './begin.ts'
-import type { RoomWant } from './room-wants.ts'
+import type { OperationCapacityRequest } from './room-wants.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
@@ -21,7 +21,7 @@ export interface State {
   /** Operations whose last attempt failed, with the time of the next. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
   /** Operations that capture before they wait for capacity. Released capacity is reserved for them, too. */
-  ahead: Map<string, RoomWant>
+  ahead: Map<string, OperationCapacityRequest>
   /** The resources that each waiting operation was last told are short. */
   told: Map<string, string>
   /** The earliest deadline of the waits for capacity that the last pass saw. */
@@ -36,7 +36,7 @@ export function newState(): State {
 }
 
 /** The delay until the next pass. A retry that already runs wakes the runner itself when it ends. */
-export function nextLookMs(
+export function nextPassMs(
   { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
   now: Date,
 ): number {
@@ -46,25 +46,25 @@ export function nextLookMs(
   return Math.max(Math.min(...repeats, ...deadlines, PASS_MS), RETRY_MS_MIN)
 }
 
-export interface Place {
+export interface PermitRequest {
   group: Group
   organization_id: string
 }
 
 type Groups = Partial<Record<Group, number>>
 
-export function freePlaces({ groups }: { groups?: Groups }, state: State, group: Group): number {
+export function freePermits({ groups }: { groups?: Groups }, state: State, group: Group): number {
   return (groups?.[group] ?? GROUPS[group]) - countJobs(state, { group })
 }
 
 /** Reserves the last permit for an organization that has none: other jobs may keep theirs for hours. */
-export function mayBegin(options: { groups?: Groups }, state: State, place: Place): boolean {
-  const free = freePlaces(options, state, place.group)
+export function mayBegin(options: { groups?: Groups }, state: State, place: PermitRequest): boolean {
+  const free = freePermits(options, state, place.group)
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
 /** Orders by fair share: organizations with the fewest permits first, counting their earlier waiting operations as well. Stable. */
-export function inShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => Place | undefined): T[] {
+export function inFairShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => PermitRequest | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {
     const place = placeOf(one)
@@ -77,7 +77,7 @@ export function inShares<T>(state: State, waiting: readonly T[], placeOf: (one: 
   return ranked.sort((a, b) => a.rank - b.rank).map(({ one }) => one)
 }
 
-function countJobs({ jobs }: State, { group, organization_id }: Partial<Place>): number {
+function countJobs({ jobs }: State, { group, organization_id }: Partial<PermitRequest>): number {
   const isOne = (job: RunningJob) => job.group === group && (organization_id ?? job.organization_id) === job.organization_id
   return [...jobs.values()].filter(isOne).length
 }

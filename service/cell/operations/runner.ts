@@ -1,32 +1,32 @@
 import type { Listener } from '../../db/listen.ts'
 import type { OperationError, Resources } from '../../db/schema.ts'
 import { LIMITS } from '../../../contract/limits.ts'
-import { aheadOf, knownKind, type Begun, type KnownKind } from './begin.ts'
+import { preCaptureOf, knownKind, type Begun, type KnownKind } from './begin.ts'
 import { admit, noRoom, pending } from './admission.ts'
 import { abandon, attempt, refuse, take } from './attempt.ts'
 import { operationError } from './errors.ts'
 import type { CellContext, Job } from './job.ts'
-import { listOpen, markPending, tellAgain, type OtherOperation, type Queued } from './queue-store.ts'
+import { listOpen, markPending, updatePendingReason, type OtherOperation, type Queued } from './queue-store.ts'
 import { finish, LostRace, type OpenOperation } from './store.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { listCapturing } from '../builds/store.ts'
 import { isBuild, workOnBuild } from '../builds/work.ts'
 import { volumeWork, workOnVolume } from '../volumes/work.ts'
-import type { Short } from '../room/room.ts'
-import { wantOf, type RoomWant } from './room-wants.ts'
+import type { ShortResource } from '../room/room.ts'
+import { wantOf, type OperationCapacityRequest } from './room-wants.ts'
 import {
   forgetDone,
   forgetLook,
-  freePlaces,
-  inShares,
+  freePermits,
+  inFairShares,
   isWaiting,
   mayBegin,
   newState,
-  nextLookMs,
+  nextPassMs,
   RETRY_MS_MIN,
   shownState,
   type Group,
-  type Place,
+  type PermitRequest,
   type State,
 } from './runner-state.ts'
 
@@ -69,9 +69,9 @@ export function startRunner(options: RunnerOptions): Runner {
       const asked: PromiseWithResolvers<void> = again
       again = null
       try {
-        await lookOnce(options, state, { wake, ended })
+        await runPass(options, state, { wake, ended })
         asked.resolve()
-        schedule(nextLookMs(state, cell.clock.now()))
+        schedule(nextPassMs(state, cell.clock.now()))
       } catch (error) {
         state.left_some = true
         asked.reject(error)
@@ -106,7 +106,7 @@ export function startRunner(options: RunnerOptions): Runner {
   const unheard = options.listener.on('berth_operation', (id) => {
     if (id === null || !state.jobs.has(id)) wake()
   })
-  const unfreed = cell.room.onFreed(() => {
+  const unfreed = cell.room.onReleased(() => {
     if (current !== null || state.left_some) wake()
   })
   const stop = () => {
@@ -153,50 +153,53 @@ interface Signals {
 }
 
 /** One pass over all open operations: begins those that may begin, oldest first, and those that need capacity by fair share. */
-async function lookOnce(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
+async function runPass(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
   const { cell } = options
   forgetLook(state)
   // Read before the rows: a workspace that is being parked or woken may have another row afterwards.
-  const moving = new Set(cell.parking.moving())
-  cell.room.review()
+  const moving = new Set(cell.parking.inTransition())
+  cell.room.markStale()
   const { of_workspaces: all, others } = await listOpen(cell.db, cell.cell_id)
   forgetDone(state, [...all.map(({ operation }) => operation), ...others])
   await beginOthers(options, state, others, signals)
   const open = all.filter(({ operation }) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
   const ready = open.filter(({ operation }) => !waitsForMove(cell, operation, moving, signals.wake))
-  for (const { queued, want } of inTurn(options, state, ready)) {
+  for (const { queued, want } of inFairOrder(options, state, ready)) {
     if (options.signal.aborted || state.draining) return
     try {
       await beginOne(options, state, queued, want, signals)
     } catch (error) {
-      fellOver(options, state, queued.operation, error)
+      scheduleRetry(options, state, queued.operation, error)
     }
   }
 }
 
-interface Turn {
+interface ScheduledOperation {
   queued: Queued
   /** null: it needs no capacity. */
-  want: RoomWant | null
+  want: OperationCapacityRequest | null
 }
 
 /** Orders requests for capacity by fair share among their positions; other operations keep theirs. Operations without a permit wait. */
-function inTurn(options: RunnerOptions, state: State, open: Queued[]): Turn[] {
+function inFairOrder(options: RunnerOptions, state: State, open: Queued[]): ScheduledOperation[] {
   const placed = open.filter((queued) => {
     const place = placeOf(queued)
     return place === undefined || mayBegin(options, state, place)
   })
   if (placed.length < open.length) state.left_some = true
-  const turns = inShares(state, placed, placeOf).map((queued): Turn => ({ queued, want: wantOf(knownKind(queued.operation), queued) }))
+  const turns = inFairShares(state, placed, placeOf).map((queued): ScheduledOperation => ({
+    queued,
+    want: wantOf(knownKind(queued.operation), queued),
+  }))
   const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
   const asking = [...state.ahead.values(), ...turns.flatMap(({ want }) => (want === null ? [] : [want]))]
   // An operation without a permit could not use capacity that is reserved for it.
-  const ordered = options.cell.room.expect(asking, freePlaces(options, state, 'start'))
+  const ordered = options.cell.room.setQueue(asking, freePermits(options, state, 'start'))
   const next = ordered.filter(({ id }) => owners.has(id)).values()
   return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
 }
 
-function placeOf({ operation, row }: Queued): Place | undefined {
+function placeOf({ operation, row }: Queued): PermitRequest | undefined {
   const known = knownKind(operation)
   return known && { group: known.group, organization_id: row.organization_id }
 }
@@ -204,7 +207,7 @@ function placeOf({ operation, row }: Queued): Place | undefined {
 /** Waits while the workspace is parked or woken. The wait is short: no transition begins while an operation holds the workspace. */
 function waitsForMove(cell: CellContext, operation: OpenOperation, moving: ReadonlySet<string>, wake: () => void): boolean {
   const moved = [operation.workspace_id, operation.source_workspace_id].filter((id) => id !== null && moving.has(id))
-  for (const id of moved) if (id !== null) void cell.parking.still(id).then(wake)
+  for (const id of moved) if (id !== null) void cell.parking.transitionEnded(id).then(wake)
   return moved.length > 0
 }
 
@@ -212,7 +215,7 @@ async function beginOne(
   options: RunnerOptions,
   state: State,
   { operation, row }: Queued,
-  want: RoomWant | null,
+  want: OperationCapacityRequest | null,
   signals: Signals,
 ): Promise<void> {
   const { room } = options.cell
@@ -241,7 +244,7 @@ async function beginWithRoom(
   state: State,
   job: Job,
   known: KnownKind,
-  want: RoomWant,
+  want: OperationCapacityRequest,
   begin: (known: KnownKind, reserved: Resources | null) => Promise<Begun | undefined>,
   signals: Signals,
 ): Promise<void> {
@@ -264,7 +267,7 @@ async function beginWithRoom(
   const decision = await cell.room.decide(want, () => begin(known, required))
   if (decision.kind === 'given' || answer === null) return
   state.left_some = true
-  const ahead = aheadOf(operation)
+  const ahead = preCaptureOf(operation)
   if (ahead !== undefined) {
     if (!mayBegin(options, state, { group: ahead.group, organization_id: want.organization_id })) return
     state.ahead.set(operation.id, want)
@@ -291,12 +294,12 @@ async function tell(
   operation: OpenOperation,
   deadline_at: Date,
   error: OperationError,
-  short: readonly Short[],
+  short: readonly ShortResource[],
 ): Promise<void> {
   const before = state.told.get(operation.id)
   const told = short.join()
   if (operation.state === 'queued') await markPending(cell.db, operation, cell.clock.now(), deadline_at, error)
-  else if (before !== undefined && before !== told) await tellAgain(cell.db, operation, cell.clock.now(), error)
+  else if (before !== undefined && before !== told) await updatePendingReason(cell.db, operation, cell.clock.now(), error)
   state.told.set(operation.id, told)
 }
 
@@ -306,7 +309,7 @@ async function beginOthers(options: RunnerOptions, state: State, others: readonl
     options.cell.db,
     others.filter(isBuild).map(({ subject_id }) => subject_id),
   )
-  for (const other of inShares(state, others, placeOfOther)) {
+  for (const other of inFairShares(state, others, placeOfOther)) {
     if (options.signal.aborted || state.draining) return
     if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
     const place = placeOfOther(other)
@@ -318,7 +321,7 @@ async function beginOthers(options: RunnerOptions, state: State, others: readonl
   }
 }
 
-function placeOfOther(other: OtherOperation): Place | undefined {
+function placeOfOther(other: OtherOperation): PermitRequest | undefined {
   const { owner_id: organization_id } = other
   if (isBuild(other)) return { group: 'build', organization_id }
   return volumeWork(other) === undefined ? undefined : { group: 'volume', organization_id }
@@ -347,7 +350,7 @@ function launch(options: RunnerOptions, state: State, job: Job, { known, organiz
 }
 
 /** @param work rejects if the operation is to be attempted again. */
-function run(options: RunnerOptions, state: State, operation: Taken, place: Place, signals: Signals, work: Work): void {
+function run(options: RunnerOptions, state: State, operation: Taken, place: PermitRequest, signals: Signals, work: Work): void {
   const { promise: moved, resolve: move } = Promise.withResolvers<void>()
   const waitsForGuest = () => {
     const known = state.jobs.get(operation.id)
@@ -361,10 +364,10 @@ function run(options: RunnerOptions, state: State, operation: Taken, place: Plac
       await work(waitsForGuest)
       state.waiting.delete(operation.id)
     } catch (error) {
-      if (!(error instanceof LostRace)) fellOver(options, state, operation, error)
+      if (!(error instanceof LostRace)) scheduleRetry(options, state, operation, error)
     }
     state.jobs.delete(operation.id)
-    options.cell.room.freed() // it may have released capacity, or its reservation
+    options.cell.room.released() // it may have released capacity, or its reservation
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
@@ -381,7 +384,7 @@ interface Launched {
 }
 
 /** Schedules another attempt: the failure says nothing about the operation (database away, our own mistake). */
-function fellOver(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
+function scheduleRetry(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
   if (options.signal.aborted) return
   const { log } = options.cell
   const about = { operation_id: operation.id, kind: operation.kind, attempt: operation.attempt, err: error }

@@ -3,7 +3,7 @@ import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import type { Machine } from '../links/hostd.ts'
 import { isDiskAlone } from './checkpoint-store.ts'
 import { operationError, Refused } from './errors.ts'
-import { ask, askUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
+import { callHost, callHostUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'
 import { moveAndEnd, moveAsAttempt } from './move-store.ts'
 import { startRequest } from './requests.ts'
 import { startsUp, startUp } from './startup.ts'
@@ -35,7 +35,7 @@ export interface RunningEnd {
  */
 export async function startRunning(job: Job, seen: MachineRow, epoch: number, from_disk: string | null, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
-  const machine = await ask(job, seen.id, 'start', epoch, (fence) =>
+  const machine = await callHost(job, seen.id, 'start', epoch, (fence) =>
     cell.host.start({ ...startRequest(fence, seen, from_disk), connect: true }),
   )
   await failpoint(end.before_connect) // the start has connected the machine: nothing runs between these two
@@ -49,7 +49,7 @@ export async function startRunning(job: Job, seen: MachineRow, epoch: number, fr
   // A death that was reported before the row had this epoch was not recorded.
   if (cell.table.isDead(seen.id, machine.fence))
     await cell.db.transaction().execute((tx) => moveWorkspace(tx, row, 'died', now, { grants: null }))
-  await letIn(job, seen.id)
+  await openAdmission(job, seen.id)
 }
 
 /** Attached volumes that the machine started without, with the reason. Reported in the operation's result. */
@@ -60,7 +60,7 @@ function leftOut({ volumes }: MachineRow, { refused_volumes = [] }: Machine): { 
   return found.length === 0 ? {} : { refused_volumes: found }
 }
 
-async function letIn({ cell }: Job, workspace_id: string): Promise<void> {
+async function openAdmission({ cell }: Job, workspace_id: string): Promise<void> {
   const entry = await cell.table.fresh(workspace_id)
   if (entry?.machine?.state === 'running') cell.agents.greet(entry.id, entry.machine, entry.gone)
 }
@@ -116,14 +116,14 @@ export function showMachine(job: Job, machine: Machine): void {
 export async function completeRunning(job: Job, row: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   await failpoint(end.before_connect)
-  const connected = await askUnless(job, DEAD, row.id, 'connect', row.ownership_epoch, (fence) => cell.host.connect(fence))
+  const connected = await callHostUnless(job, DEAD, row.id, 'connect', row.ownership_epoch, (fence) => cell.host.connect(fence))
   if (!connected) return endedSince(job, row)
   if (end.before_success !== undefined) await failpoint(end.before_success)
   await end.finishing?.(job)
   const result = { ...end.result, ownership_epoch: row.ownership_epoch, ...leftOut(row, machine) }
   if (startsUp(row)) return startUp(job, row, result)
   await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result })
-  await letIn(job, row.id)
+  await openAdmission(job, row.id)
 }
 
 export async function completeEarlier(job: Job, end: RunningEnd): Promise<void> {
@@ -152,6 +152,6 @@ export async function dropDisks(job: Job, workspace_id: string, epoch: number, n
   const old = names.filter((name) => name !== null)
   if (old.length === 0) return
   await tidy(job, 'old disks', () =>
-    ask(job, workspace_id, 'drop-disks', epoch, (fence) => job.cell.host.deleteDisks({ ...fence, names: old })),
+    callHost(job, workspace_id, 'drop-disks', epoch, (fence) => job.cell.host.deleteDisks({ ...fence, names: old })),
   )
 }

@@ -2,7 +2,7 @@ import { failpoint } from '../../lib/failpoints.ts'
 import type { CheckpointInfo } from '../links/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
 import { captureError, operationError, Refused } from './errors.ts'
-import { ask, claimedRow, quiesce, type Job, type OperationKind } from './job.ts'
+import { callHost, claimedRow, prepareCapture, type Job, type OperationKind } from './job.ts'
 import { endAttempt, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 import { workspaceSubject } from '../links/subject.ts'
@@ -22,7 +22,7 @@ function copying(kind: 'snapshot' | 'layer', capture: Capture): OperationKind {
       const seen = await claimedRow(job)
       if (operation.attempt > 1) await wakeAfterEarlier(job, seen)
       await failpoint('snapshot.P2')
-      await quiesce(job, seen.id) // changes by admitted calls end first; reads go on
+      await prepareCapture(job, seen.id) // changes by admitted calls end first; reads go on
       await failpoint('snapshot.P3')
       const info = await capture(job, seen)
       await failpoint('snapshot.P6')
@@ -60,7 +60,7 @@ type What = { disk_only?: true }
 
 function captureMachine(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
   const how = { checkpoint_id: job.cell.ids.next(), then: 'running', ...what } as const
-  return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.checkpoint({ ...fence, ...how }))
+  return callHost(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.checkpoint({ ...fence, ...how }))
 }
 
 function copyCheckpoint(job: Job, seen: MachineRow, what: What): Promise<CheckpointInfo> {
@@ -71,7 +71,7 @@ function copyCheckpoint(job: Job, seen: MachineRow, what: What): Promise<Checkpo
     checkpoint_id: job.cell.ids.next(),
     ...what,
   }
-  return ask(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.cloneCheckpoint({ ...fence, ...source }))
+  return callHost(job, seen.id, 'capture', seen.ownership_epoch, (fence) => job.cell.host.cloneCheckpoint({ ...fence, ...source }))
 }
 
 const NOT_RUNNING = operationError('checkpoint_failed', 'The workspace does not run any more', { reason: 'not_running' })

@@ -5,9 +5,9 @@ import { Failure } from '../../lib/fail.ts'
 import { environmentWith } from '../gateway/environment.ts'
 import type { GivenVariables } from '../gateway/secret-variables.ts'
 import type { AgentLink } from '../links/agent.ts'
-import type { Bounds } from '../links/agent-answer.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
-import { UNCOUNTED } from '../links/answer-room.ts'
+import type { CallBounds } from '../links/agent-answer.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
+import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
 import { createFrameReader } from '../links/output-frames.ts'
 import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
 import { TRUST_VARIABLES } from '../secrets/trust.ts'
@@ -64,7 +64,7 @@ function refuseSecrets(error: unknown): never {
   throw new NoSecrets(error.reason === 'env_collision' ? 'secret_not_available' : 'secrets_unavailable', error.message)
 }
 
-export async function readTail(link: AgentLink, session: ExecSession, bounds: Bounds): Promise<string> {
+export async function readTail(link: AgentLink, session: ExecSession, bounds: CallBounds): Promise<string> {
   const bytes_max = LIMITS.startup.output_tail_bytes
   const from = {
     stdout_offset: Math.max(session.stdout_available_from, session.stdout_bytes - bytes_max),
@@ -98,7 +98,7 @@ function text(bytes: Buffer): string {
 async function patiently<T>(
   job: Job,
   row: MachineRow,
-  asked: (link: AgentLink, bounds: Bounds, machine: LiveMachine) => Promise<T>,
+  asked: (link: AgentLink, bounds: CallBounds, machine: LiveMachine) => Promise<T>,
 ): Promise<T> {
   const until_ms = performance.now() + TROUBLE_MS_MAX
   for (;;) {
@@ -107,13 +107,13 @@ async function patiently<T>(
     try {
       if (machine !== null) {
         const signal = AbortSignal.any([job.signal, entry.gone])
-        return await asked(job.cell.agents.of(entry.id, machine, entry.gone), { signal, room: UNCOUNTED }, machine)
+        return await asked(job.cell.agents.of(entry.id, machine, entry.gone), { signal, room: UNLIMITED_BUDGET }, machine)
       }
       if (entry.residency !== 'resident' || entry.machine !== null) await job.cell.parking.wake(entry)
     } catch (error) {
       job.signal.throwIfAborted()
       if (entry.gone.aborted) throw new MachineEnded()
-      const may_pass = error instanceof AgentTrouble || (machine === null && error instanceof Failure)
+      const may_pass = error instanceof AgentFailure || (machine === null && error instanceof Failure)
       if (!may_pass || performance.now() > until_ms) throw error
     }
     if (performance.now() > until_ms) throw new MachineEnded()

@@ -6,7 +6,7 @@ import { seeder } from '../../../tests/api/support.ts'
 import { decide } from '../../../contract/states/commands.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
-import { byService } from '../../core/changes/audit.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
 import { Failure } from '../../lib/fail.ts'
@@ -34,7 +34,7 @@ test('an operation of a build that the cell does not know fails at once with a r
 
 function seeded(db: Db, work: (tx: ChangeTx) => Promise<unknown>) {
   const now = systemClock.now()
-  return mutate(db, byService('setup', { ids, now }), 'tests.seed', work, () => null)
+  return mutate(db, serviceOrigin('setup', { ids, now }), 'tests.seed', work, () => null)
 }
 
 /** A suspended workspace that exists only as rows. */

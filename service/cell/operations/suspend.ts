@@ -3,7 +3,7 @@ import { forgetFailures, noteFailure } from '../machines/idle-store.ts'
 import type { CheckpointInfo } from '../links/hostd.ts'
 import { dropSuperseded, insertCheckpoint, keepForSuspend } from './checkpoint-store.ts'
 import { captureError } from './errors.ts'
-import { ask, askUnless, claimedRow, findMachine, quiesce, takeOver, tidy, type Job, type OperationKind } from './job.ts'
+import { callHost, callHostUnless, claimedRow, findMachine, prepareCapture, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, dropDisks } from './running.ts'
 import { asAttempt, endAttempt, finish, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
 
@@ -16,7 +16,7 @@ export const suspend: OperationKind = {
     const seen = await claimedRow(job)
     if (operation.attempt > 1) await wakeAfterEarlier(job, seen)
     await failpoint('suspend.S2')
-    await quiesce(job, workspace_id)
+    await prepareCapture(job, workspace_id)
     await failpoint('suspend.S3')
     const info = isHibernated(seen) ? null : await capture(job, seen)
     const { row, superseded } = await commitSuspended(job, seen, info)
@@ -41,7 +41,7 @@ export const suspend: OperationKind = {
 function capture(job: Job, { id, ownership_epoch }: MachineRow): Promise<CheckpointInfo> {
   const { host, ids } = job.cell
   const checkpoint_id = ids.next()
-  return ask(job, id, 'checkpoint', ownership_epoch, (fence) => host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }))
+  return callHost(job, id, 'checkpoint', ownership_epoch, (fence) => host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }))
 }
 
 /** No caller waits for these suspends, so a failed one is not retried at once. */
@@ -59,7 +59,7 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   const machine = await findMachine(job, seen.id)
   if (machine?.epoch !== seen.ownership_epoch) return false
   const excused = ['not_running', 'not_found']
-  const runs = await askUnless(job, excused, seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
+  const runs = await callHostUnless(job, excused, seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
   if (runs) job.cell.table.markMachine(seen.id, machine.fence, 'running') // a comparison may have seen it paused
   return runs
 }
@@ -101,13 +101,13 @@ async function giveUpMachine(job: Job, row: MachineRow, checkpoints: string[], d
   const { cell, operation } = job
   await failpoint('suspend.S9')
   const epoch = row.ownership_epoch
-  await ask(job, row.id, 'stop', epoch, (fence) => cell.host.stop({ ...fence, machine_epoch: epoch - 1 }))
+  await callHost(job, row.id, 'stop', epoch, (fence) => cell.host.stop({ ...fence, machine_epoch: epoch - 1 }))
   await failpoint('suspend.S11')
   await finish(cell.db, operation, cell.clock.now(), { state: 'succeeded', result: { checkpoint_id: row.checkpoint_id } })
   await cell.table.fresh(row.id)
   await dropDisks(job, row.id, epoch, disks)
   if (checkpoints.length === 0) return
   await tidy(job, 'superseded checkpoints', () =>
-    ask(job, row.id, 'drop-checkpoints', epoch, (fence) => cell.host.deleteCheckpoints({ ...fence, names: checkpoints })),
+    callHost(job, row.id, 'drop-checkpoints', epoch, (fence) => cell.host.deleteCheckpoints({ ...fence, names: checkpoints })),
   )
 }

@@ -4,7 +4,7 @@ import type { HostFailure, HostFailureCode } from '../links/hostd.ts'
 import type { OperationErrorCode } from '../../../contract/errors.ts'
 import { dropAttachment, isAvailable, markAttached, readOwnAttachment } from '../volumes/store.ts'
 import { operationError, Refused } from './errors.ts'
-import { ask, claimedRow, quiesce, takeOver, type Job, type OperationKind } from './job.ts'
+import { callHost, claimedRow, prepareCapture, takeOver, type Job, type OperationKind } from './job.ts'
 import { endAttempt, isHibernated, LostRace, readMachineRow, type MachineRow } from './store.ts'
 
 /** Attaches a volume to a running machine. Any other workspace gets it when its machine starts. */
@@ -66,7 +66,7 @@ async function undo(job: Job, error: OperationError, write: Write): Promise<void
 async function setBack(job: Job, seen: MachineRow): Promise<void> {
   const { volumes, id, ownership_epoch } = seen
   try {
-    await ask(job, id, 'volumes-undo', ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
+    await callHost(job, id, 'volumes-undo', ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
   } catch (error) {
     if (error instanceof LostRace) throw error
     job.cell.log.warn({ workspace_id: id, err: error }, 'a machine may have other volumes than its workspace, until it starts again')
@@ -76,8 +76,8 @@ async function setBack(job: Job, seen: MachineRow): Promise<void> {
 /** Keeps admission closed during the change, so that no command sees a mix of old and new volumes. */
 async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
   if (!hasMachine(seen)) return
-  await quiesce(job, seen.id)
-  await ask(job, seen.id, 'volumes', seen.ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
+  await prepareCapture(job, seen.id)
+  await callHost(job, seen.id, 'volumes', seen.ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
 }
 
 /** A hibernated machine is restored with the volumes that its workspace then has. */

@@ -5,7 +5,7 @@ import { admitTo, type Admitting } from '../gateway/gate/admit.ts'
 import { decideSituation } from '../gateway/gate/situation.ts'
 import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
 import type { WorkspaceChanges } from './changes.ts'
-import type { Place } from './frames.ts'
+import type { MachineAddress } from './frames.ts'
 import { Refusal, refusalOf } from './refusal.ts'
 import type { Resumed } from './resume-store.ts'
 
@@ -23,7 +23,7 @@ export interface Visit {
 
 export interface Admittance {
   entry: WorkspaceEntry
-  place: Place
+  place: MachineAddress
   held: Disposable
 }
 
@@ -59,7 +59,7 @@ function givenUnless(signal: AbortSignal, admitted: Admittance): Admittance {
 
 /** @returns null if the visitor must wait. */
 async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
-  const entry = await look(deps, visit)
+  const entry = await readEntry(deps, visit)
   if (entry === undefined || entry.deleted_at !== null) throw new Refusal('workspace_gone')
   const situation = decideSituation(entry, { cell_id: deps.cell_id, ...AS_ANYBODY })
   switch (situation.kind) {
@@ -82,7 +82,7 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
  * Reads the row, because a suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known
  * row.
  */
-async function look({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
+async function readEntry({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {
     return await table.fresh(workspace_id)
   } catch (error) {
@@ -113,6 +113,6 @@ async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise
 const MOVING: ReadonlySet<string> = new Set(['workspace_busy', 'workspace_not_running', 'dependency_unavailable', 'not_found'])
 
 /** The fencing token identifies exactly one machine, even if two had the same epoch. */
-export function placeOf({ address, fence }: LiveMachine): Place {
+export function placeOf({ address, fence }: LiveMachine): MachineAddress {
   return { address: address.slice(0, address.lastIndexOf(':')), epoch: fence }
 }

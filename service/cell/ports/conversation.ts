@@ -4,23 +4,23 @@ import { cookieOf, digestOf } from '../../core/ports/credentials.ts'
 import { workspaceOf } from '../../core/ports/host-id.ts'
 import type { PortMetrics } from '../metrics.ts'
 import { admitVisitor, type Admittance, type VisitDeps } from './admission.ts'
-import type { CredentialBook } from './credentials.ts'
+import type { CredentialCache } from './credentials.ts'
 import type { Ask, FromProxy, ToProxy } from './frames.ts'
 import { createLeases, grantFrame, type Lease, type Leases } from './leases.ts'
-import type { Look } from './looks.ts'
+import type { FindListeners } from './looks.ts'
 import { Refusal, refusalOf, told } from './refusal.ts'
 import type { FoundCredential } from './store.ts'
 import type { UseLedger } from './use.ts'
 import type { Visits } from './visits.ts'
 
 export interface ConversationDeps extends VisitDeps {
-  book: CredentialBook
+  book: CredentialCache
   use: UseLedger
   visits: Visits
   /** The time since the database was lost. Above a limit, a possibly revoked credential is not served. */
   databaseLostMs(): number
   nextLease(): number
-  look: Look
+  look: FindListeners
   metrics?: PortMetrics
   log: Logger
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { openCredentialBook, type ReadCredentials } from './credentials.ts'
+import { openCredentialCache, type ReadCredentials } from './credentials.ts'
 import type { FoundCredential } from './store.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest()
@@ -30,7 +30,7 @@ function bookOf(rows: Map<string, FoundCredential>, known_max?: number) {
     return all.filter(({ sha256 }) => digests.some((each) => each.equals(sha256)))
   }
   const listener = { on: (_channel: string, hear: (id: string | null) => void) => ((heard = hear), () => undefined) }
-  const book = openCredentialBook(read, listener, known_max)
+  const book = openCredentialCache(read, listener, known_max)
   return {
     book,
     reads,
@@ -102,7 +102,7 @@ test('the cache keeps the most recently used credentials', async () => {
 test('a database error reaches all waiting callers, and the next call reads again', async () => {
   let broken = true
   const read: ReadCredentials = () => (broken ? Promise.reject(new Error('away')) : Promise.resolve([]))
-  const book = openCredentialBook(read, { on: () => () => undefined })
+  const book = openCredentialCache(read, { on: () => () => undefined })
   await assert.rejects(book.find(digest('a')), /away/)
   broken = false
   assert.equal(await book.find(digest('a')), null)

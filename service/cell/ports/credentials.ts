@@ -3,7 +3,7 @@ import type { FoundCredential } from './store.ts'
 
 export type ReadCredentials = (digests: Buffer[]) => Promise<(FoundCredential & { sha256: Buffer })[]>
 
-export interface CredentialBook {
+export interface CredentialCache {
   /** null: none exists. A result is not revoked, as far as this process has been notified. */
   find(sha256: Buffer): Promise<FoundCredential | null>
   close(): void
@@ -21,7 +21,7 @@ interface Waiting {
  * Reads all waiting values in one query, one query at a time, which bounds the cost of guessing. Caches valid credentials until a change
  * of their port is announced.
  */
-export function openCredentialBook(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialBook {
+export function openCredentialCache(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialCache {
   const known = new Map<string, FoundCredential>() // least recently used first
   let waiting: Waiting[] = []
   let reading = false

@@ -43,7 +43,7 @@ export type FromProxy =
   | { look: { id: number; lease: number } }
 
 /** The address of a machine. `epoch` is unique to the machine: a connection to it belongs to no other. */
-export interface Place {
+export interface MachineAddress {
   address: string
   epoch: number
 }
@@ -56,10 +56,10 @@ export interface Refused {
 }
 
 export type ToProxy =
-  | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & Place }
+  | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & MachineAddress }
   /** The credential is valid, and the answer waits for the machine. */
   | { known: { id: number } }
-  | { ready: { lease: number } & Place }
+  | { ready: { lease: number } & MachineAddress }
   | { redirect: { id: number; path: string; cookie: string; max_age_seconds: number } }
   | { refuse: { id: number } & Refused }
   | { cut: { lease: number; reason: PortRefusal; status: number } }

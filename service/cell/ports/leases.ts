@@ -1,7 +1,7 @@
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { GoneReason, WorkspaceEntry } from '../machines/table.ts'
-import type { Place, ToProxy } from './frames.ts'
+import type { MachineAddress, ToProxy } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
 export interface Lease {
@@ -90,7 +90,7 @@ export function createLeases(clock: Clock, nextId: () => number, say: (frame: To
   }
 }
 
-export function grantFrame(ask_id: number, { id, found }: Lease, place: Place, now: Date): ToProxy {
+export function grantFrame(ask_id: number, { id, found }: Lease, place: MachineAddress, now: Date): ToProxy {
   const { port, workspace_id, expires_at } = found
   const expires_in_ms = expires_at === null ? null : Math.max(0, expires_at.getTime() - now.getTime())
   return { grant: { id: ask_id, lease: id, ...place, port, workspace_id, expires_in_ms } }

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { AgentLinks } from '../links/agent.ts'
-import { UNCOUNTED } from '../links/answer-room.ts'
+import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { Lease } from './leases.ts'
 
@@ -10,10 +10,10 @@ export interface LookDeps {
 }
 
 /** Finds the addresses on which the app of a lease listens; null: unknown. */
-export type Look = (lease: Lease) => Promise<readonly string[] | null>
+export type FindListeners = (lease: Lease) => Promise<readonly string[] | null>
 
 /** Bounds lookups per proxy. A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */
-export function createLooks({ table, agents }: LookDeps): Look {
+export function createListenerLookup({ table, agents }: LookDeps): FindListeners {
   let under_way = 0
   return async ({ found: { workspace_id, port }, over }) => {
     const entry = table.get(workspace_id)
@@ -21,7 +21,7 @@ export function createLooks({ table, agents }: LookDeps): Look {
     under_way += 1
     try {
       const signal = AbortSignal.any([over, AbortSignal.timeout(LIMITS.port.look_seconds_max * 1000)])
-      return await agents.of(workspace_id, entry.machine, entry.gone).listListeners(port, { signal, room: UNCOUNTED })
+      return await agents.of(workspace_id, entry.machine, entry.gone).listListeners(port, { signal, room: UNLIMITED_BUDGET })
     } catch {
       return null // the visitor waits, as for an app that is still starting
     } finally {

@@ -14,9 +14,9 @@ import type { Waking } from '../machines/parking.ts'
 import type { PortMetrics } from '../metrics.ts'
 import { openWorkspaceChanges } from './changes.ts'
 import { createConversation, type Conversation } from './conversation.ts'
-import { openCredentialBook } from './credentials.ts'
+import { openCredentialCache } from './credentials.ts'
 import type { Lease } from './leases.ts'
-import { createLooks } from './looks.ts'
+import { createListenerLookup } from './looks.ts'
 import { resumeForVisitor } from './resume-store.ts'
 import { listenForProxies } from './socket.ts'
 import { readCredentials, readRemaining } from './store.ts'
@@ -48,7 +48,7 @@ export interface Ports {
 export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports> {
   const { db, listener, clock, log, table } = deps
   const closing = new AbortController()
-  const book = openCredentialBook((digests) => readCredentials(db, digests), listener)
+  const book = openCredentialCache((digests) => readCredentials(db, digests), listener)
   const changes = openWorkspaceChanges(listener)
   const use = createUseLedger(deps)
   startUseFlushing(use, log, closing.signal)
@@ -60,7 +60,7 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
     changes,
     use,
     visits: createVisits(deps),
-    look: createLooks(deps),
+    look: createListenerLookup(deps),
     databaseLostMs: table.databaseLostMs,
     nextLease: () => (last_lease += 1),
     resume: (visit: { workspace_id: string; port: number }) => resumeForVisitor(deps, visit, clock.now()),

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { decide } from '../../../contract/states/commands.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import { admitStart } from '../../core/admission/store.ts'
-import { byService } from '../../core/changes/audit.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
 import type { Db } from '../../db/database.ts'
@@ -32,7 +32,7 @@ export async function resumeForVisitor(
     await beginOperation({ ids }, tx, row, decision, { cell_id: row.cell_id, now })
     return { row, resumed: 'begun' as const }
   }
-  const { resumed } = await mutate(db, byService('cell', { ids, now }), 'workspaces.resume', work, ({ row }) => {
+  const { resumed } = await mutate(db, serviceOrigin('cell', { ids, now }), 'workspaces.resume', work, ({ row }) => {
     if (row === null) return null
     const { id, organization_id, project_id } = row
     return { kind: 'workspace', id, organization_id, project_id, details: { reason: 'port_request', port } }

@@ -2,7 +2,7 @@ import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Logger } from 'pino'
-import { outliveErrors } from '../../lib/outlive.ts'
+import { logAcceptErrors } from '../../lib/outlive.ts'
 import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
 
 export interface Heard {
@@ -29,7 +29,7 @@ export async function listenForProxies(
     converse(socket, log, begin)
   })
   server.maxConnections = CONNECTIONS_MAX
-  outliveErrors(server, log)
+  logAcceptErrors(server, log)
   await rm(path, { force: true }) // of an earlier run: only one process acts for the cell
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)

@@ -1,11 +1,11 @@
 import { isIP } from 'node:net'
 import type { Logger } from 'pino'
-import { byService } from '../../core/changes/audit.ts'
+import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate } from '../../core/changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
-import { turns } from '../machines/ticking.ts'
+import { createSemaphore } from '../machines/ticking.ts'
 import type { Ask } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
@@ -22,11 +22,11 @@ const WAITING_MAX = 1000
 
 export function createVisits({ db, clock, ids, log }: { db: Db; clock: Clock; ids: Ids; log: Logger }): Visits {
   const recorded = new Map<string, number>() // oldest first
-  const inTurn = turns(AT_ONCE_MAX)
+  const inTurn = createSemaphore(AT_ONCE_MAX)
   let waiting = 0
   const write = async (found: FoundCredential, { client, websocket }: Ask) => {
     const { id: credential_id, kind, port_id, port, workspace_id, organization_id, project_id } = found
-    const by = { ...byService('cell', { ids, now: clock.now() }), source_address: isIP(client) === 0 ? null : client }
+    const by = { ...serviceOrigin('cell', { ids, now: clock.now() }), source_address: isIP(client) === 0 ? null : client }
     const details = { workspace_id, port, credential: kind, credential_id, websocket }
     await mutate(db, by, 'ports.visit', async () => undefined, { kind: 'port', id: port_id, organization_id, project_id, details })
   }

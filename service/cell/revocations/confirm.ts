@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import { tellConfirmed } from '../../core/revocations/store.ts'
-import { answerText, parseAsk, type RevocationAsk, type RevocationScope } from '../../core/revocations/words.ts'
+import { notifyConfirmed } from '../../core/revocations/store.ts'
+import { answerText, parseAsk, type RevocationQuestion, type RevocationScope } from '../../core/revocations/words.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 
@@ -16,13 +16,13 @@ export interface ConfirmingContext {
 
 /** Confirms to apis that their revocations are in force here. For one api and one scope only the newest question is worked on. */
 export function startConfirming({ cell_id, db, listener, log }: ConfirmingContext, enforcers: readonly Enforcer[]): () => void {
-  const newest = new Map<string, RevocationAsk>()
+  const newest = new Map<string, RevocationQuestion>()
   const confirm = async (name: string) => {
     for (let ask = newest.get(name); ask !== undefined; ask = newest.get(name)) {
       const { scope } = ask
       try {
         await Promise.all(enforcers.map((enforcer) => enforcer(scope)))
-        await tellConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
+        await notifyConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
       } catch (error) {
         log.warn({ err: error, scope }, 'a revocation could not be confirmed') // the api asks again
       }

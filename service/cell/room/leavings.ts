@@ -1,9 +1,9 @@
 import type { Machine } from '../links/hostd.ts'
 
 /** A machine that is about to release its capacity. */
-export interface Leaving extends Disposable {
+export interface Drain extends Disposable {
   /** The machine could not be stopped: its memory counts until the host no longer has it. */
-  linger(fence: number): void
+  markPendingExit(fence: number): void
 }
 
 interface Gone {
@@ -18,8 +18,8 @@ interface Gone {
 const LEAVES_MS = 20_000
 
 /** Machines that drain, and machines that could not be stopped yet. */
-export interface Leavings {
-  leave(workspace_id: string, size_mib: number): Leaving
+export interface DrainingMachines {
+  leave(workspace_id: string, size_mib: number): Drain
   /** Compares with the machines on the host. @returns whether the host still has a machine that could not be stopped. */
   compare(machines: readonly Pick<Machine, 'subject' | 'fence'>[]): boolean
   /** @returns whether this released the workspace's memory. */
@@ -37,7 +37,7 @@ interface Heard {
   doubt(): void
 }
 
-export function createLeavings({ now_ms, hasLeft, freed, doubt }: Heard): Leavings {
+export function createDrainingMachines({ now_ms, hasLeft, freed, doubt }: Heard): DrainingMachines {
   const gone = new Map<string, Gone>()
   const forget = (workspace_id: string) => {
     hasLeft(gone.get(workspace_id)?.memory_mib ?? 0)
@@ -51,7 +51,7 @@ export function createLeavings({ now_ms, hasLeft, freed, doubt }: Heard): Leavin
       gone.set(workspace_id, known)
       let held = true
       return {
-        linger(fence) {
+        markPendingExit(fence) {
           known.lingers = fence
           doubt()
         },

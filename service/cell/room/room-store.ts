@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Subject } from '../links/subject.ts'
 
 /** Processors are not counted: machines share them by weight. */
-export interface Room {
+export interface CapacityAmount {
   memory_mib: number
   disk_gib: number
 }
@@ -15,14 +15,14 @@ export interface Room {
  * @param leaving workspaces whose machine may still exist although their row says hibernated.
  * @param but_of machine that requests the capacity: it is left out. A workspace's disk counts, because its request has no disk.
  */
-export async function readTaken(
+export async function readCapacityInUse(
   db: Db,
   cell_id: string,
   headroom_mib: number,
   leaving: readonly string[],
   but_of: Subject | null,
-): Promise<Room> {
-  const { rows } = await sql<Room>`
+): Promise<CapacityAmount> {
+  const { rows } = await sql<CapacityAmount>`
     select coalesce(sum(memory), 0)::int as memory_mib, coalesce(sum(disk), 0)::int as disk_gib
     from (
       select case when is_gone or is_own then 0 else g.memory_mib + ${headroom_mib}::int end as memory,

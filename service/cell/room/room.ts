@@ -2,18 +2,18 @@ import { setTimeout } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
 import type { HostCapacity, Machine } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
-import { afterTurn, fairOrder, NO_TURNS, type Turns, type Waiter } from './fair-order.ts'
-import { createLeavings, type Leaving } from './leavings.ts'
+import { afterGrant, fairOrder, NO_SHARES, type FairShares, type QueuedRequest } from './fair-order.ts'
+import { createDrainingMachines, type Drain } from './leavings.ts'
 import { createRefusals } from './refusals.ts'
-import { readTaken, type Room as Taken } from './room-store.ts'
+import { readCapacityInUse, type CapacityAmount as Taken } from './room-store.ts'
 
 /** A request for a machine's memory and disk. */
-export interface Want extends Waiter {
+export interface CapacityRequest extends QueuedRequest {
   /** The machine that the request is for. An interrupted attempt may have reserved for it already: that reservation is not counted. */
   own?: Subject
 }
 
-export interface TakeOptions {
+export interface AcquireOptions {
   /** Waits also while no machine can be evicted. For builds, which have more time than a call. */
   patient?: boolean
   signal?: AbortSignal
@@ -21,13 +21,13 @@ export interface TakeOptions {
   check?: () => void
 }
 
-export type Short = keyof Taken
+export type ShortResource = keyof Taken
 
 /** @property short every resource that is lacking, memory before disk. */
-export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: readonly Short[] }
+export type Decision<T> = { kind: 'given'; value: T } | { kind: 'wait'; short: readonly ShortResource[] }
 
 /** Evicts machines while requests wait. */
-export interface RoomMaker {
+export interface EvictionSource {
   wanted(): void
   /** Memory that can be evicted within seconds, with headroom. */
   evictable_mib(): number
@@ -37,38 +37,38 @@ export interface RoomMaker {
  * The ledger of this computer's memory and disk. It decides every start, wake and replacement of a machine, one at a time:
  * read what is in use, check that the request fits, write the reservation. Requests that do not fit wait for evictions.
  */
-export interface Room {
+export interface CapacityAllocator {
   /** Takes the host's capacity and its machines of workspaces. */
   describe(capacity: HostCapacity, machines: readonly Pick<Machine, 'subject' | 'fence'>[]): void
   /** null: the host has not reported yet. */
   capacity(): HostCapacity | null
   /** Marks the cached total as possibly stale: the next decision that needs more than the known free capacity reads it again. */
-  review(): void
+  markStale(): void
   /**
    * Replaces the queued operations. Requests that wait in `take` stay queued.
    * @param places how many operations may start; 0 queues none, so nothing is reserved for them.
    * @returns the operations in fair-share order.
    */
-  expect<W extends Want>(operations: readonly W[], places: number): W[]
+  setQueue<W extends CapacityRequest>(operations: readonly W[], places: number): W[]
   /**
    * Grants a request or queues it. Capacity is reserved for queued requests in order; later requests get the rest.
    * @param reserve writes the reservation; it returns null or undefined if none is needed any more.
    */
-  decide<T>(want: Want, reserve: () => Promise<T>): Promise<Decision<T>>
+  decide<T>(want: CapacityRequest, reserve: () => Promise<T>): Promise<Decision<T>>
   /**
    * Repeats `decide` until the request is granted.
    * @returns null if capacity cannot be made, or was not free within `limit_ms`.
    */
-  take<T>(want: Want, reserve: () => Promise<T>, limit_ms: number, options?: TakeOptions): Promise<{ value: T } | null>
+  acquire<T>(want: CapacityRequest, reserve: () => Promise<T>, limit_ms: number, options?: AcquireOptions): Promise<{ value: T } | null>
   withdraw(id: string): void
   /** Restores fair shares after a restart. @param given grants of this cell before this process, oldest first. */
-  recall(given: readonly Pick<Waiter, 'organization_id' | 'memory_mib'>[]): void
+  restoreShares(given: readonly Pick<QueuedRequest, 'organization_id' | 'memory_mib'>[]): void
   /** Whether capacity for this request alone may become free within seconds. */
-  isReachable(want: Pick<Waiter, 'memory_mib'>): boolean
+  isReachable(want: Pick<QueuedRequest, 'memory_mib'>): boolean
   /** Counts the memory as in use until the machine has ended, even if the row already says hibernated. */
-  leaving(workspace_id: string, memory_mib: number): Leaving
+  leaving(workspace_id: string, memory_mib: number): Drain
   /** Capacity may have been released: waiting requests try again. */
-  freed(): void
+  released(): void
   /** A machine that could not be stopped before has ended. */
   ended(workspace_id: string, fence: number): void
   /**
@@ -78,19 +78,19 @@ export interface Room {
   refused(id: string, memory_mib: number): void
   isRefused(): boolean
   /** @returns unsubscribe. */
-  onFreed(heard: () => void): () => void
+  onReleased(heard: () => void): () => void
   /** Requests a reconcile pass: the host may have a machine that holds capacity for no workspace. */
-  doubt(): void
+  requestReconcile(): void
   /** Reports the result of a reconcile pass. While the last one was incomplete, each request that must wait asks for another. */
-  compared(is_whole: boolean): void
+  noteReconciled(is_whole: boolean): void
   /** @returns unsubscribe. */
-  onDoubt(heard: () => void): () => void
+  onReconcileRequested(heard: () => void): () => void
   /** Memory to evict for as many queued requests as can be satisfied, in order, and for refused ones; 0: none, or enough drains already. */
   lacking_mib(evictable_mib: number): Promise<number>
   /** Disk to release for as many queued requests as can be satisfied, in order; 0: no disk is short. */
   lacking_gib(evictable_gib: number): Promise<number>
-  waiting(): readonly Want[]
-  madeBy(maker: RoomMaker): void
+  waiting(): readonly CapacityRequest[]
+  setEvictionSource(maker: EvictionSource): void
   state(): object
 }
 
@@ -103,17 +103,17 @@ interface RoomContext {
   now_ms?: () => number
 }
 
-export function createRoom({ db, cell_id, now_ms = () => performance.now() }: RoomContext): Room {
+export function createCapacityAllocator({ db, cell_id, now_ms = () => performance.now() }: RoomContext): CapacityAllocator {
   const refusals = createRefusals(now_ms)
-  const list = new Map<string, Want>()
+  const list = new Map<string, CapacityRequest>()
   const heard = new Set<() => void>()
   const doubters = new Set<() => void>()
   const pokes = new Set<() => void>()
   /** Ids of requests that wait in `take`. */
   const taking = new Set<string>()
   let capacity: HostCapacity | null = null
-  let turns: Turns = NO_TURNS
-  let maker: RoomMaker = { wanted: () => undefined, evictable_mib: () => 0 }
+  let turns: FairShares = NO_SHARES
+  let maker: EvictionSource = { wanted: () => undefined, evictable_mib: () => 0 }
   /** Upper bound of capacity in use: grants are added at once, releases are seen at the next read; null: not known. */
   let taken: Taken | null = null
   let is_stale = true
@@ -121,7 +121,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
   let is_compared = true
   /** `taken` leaves out the machine of one request, which may exist: no other request may be granted by it. */
   let is_partial = false
-  let order: Want[] | null = null
+  let order: CapacityRequest[] | null = null
   let last: Promise<unknown> = Promise.resolve()
 
   let deciding = 0
@@ -132,13 +132,13 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     last = next.catch(() => undefined) // the caller of `inTurn` gets the error
     return next
   }
-  const sizeOf = (want: Pick<Waiter, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
+  const sizeOf = (want: Pick<QueuedRequest, 'memory_mib'>, host: HostCapacity) => want.memory_mib + host.headroom_mib
   const read = async (host: HostCapacity, but_of: Subject | null = null): Promise<Taken & { leaving_mib: number }> => {
     is_stale = false
     is_partial = but_of !== null
     for (;;) {
       const leaving = gone.ids()
-      const found = await readTaken(db, cell_id, host.headroom_mib, leaving, but_of)
+      const found = await readCapacityInUse(db, cell_id, host.headroom_mib, leaving, but_of)
       // Read again if the draining machines changed during the query. A machine that has ended would still be counted.
       // A machine that began to drain may be missing although it still exists.
       const now = new Set(gone.ids())
@@ -150,8 +150,8 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
   }
   const known_free_mib = (host: HostCapacity) => host.memory_mib - (taken?.memory_mib ?? 0)
   const reachable_mib = (host: HostCapacity) => known_free_mib(host) + gone.soon_mib() + maker.evictable_mib()
-  const inOrder = (): Want[] => (order ??= fairOrder([...list.values()], turns))
-  const put = (want: Want) => {
+  const inOrder = (): CapacityRequest[] => (order ??= fairOrder([...list.values()], turns))
+  const put = (want: CapacityRequest) => {
     if (list.get(want.id) !== want) order = null
     list.set(want.id, want)
   }
@@ -164,7 +164,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
    * Capacity reserved for the requests ahead of this one. Reserves nothing for a request that eviction cannot satisfy or whose disk does
    * not fit: waiting would not help it.
    */
-  const setAside = (want: Want, host: HostCapacity, used: Taken): Taken => {
+  const setAside = (want: CapacityRequest, host: HostCapacity, used: Taken): Taken => {
     const aside: Taken = { memory_mib: 0, disk_gib: 0 }
     const within_reach_mib = reachable_mib(host)
     for (const other of inOrder()) {
@@ -177,25 +177,25 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     return aside
   }
   /** Returns an empty list if the request fits. */
-  const shortIn = (want: Want, host: HostCapacity, used: Taken): Short[] => {
+  const shortIn = (want: CapacityRequest, host: HostCapacity, used: Taken): ShortResource[] => {
     const aside = list.size > 1 ? setAside(want, host, used) : { memory_mib: 0, disk_gib: 0 }
-    const short: Short[] = []
+    const short: ShortResource[] = []
     if (used.memory_mib + aside.memory_mib + sizeOf(want, host) > host.memory_mib) short.push('memory_mib')
     if (want.disk_gib > 0 && used.disk_gib + aside.disk_gib + want.disk_gib > host.disk_gib) short.push('disk_gib')
     return short
   }
-  const shortFor = async (want: Want, host: HostCapacity): Promise<Short[]> => {
+  const shortFor = async (want: CapacityRequest, host: HostCapacity): Promise<ShortResource[]> => {
     // A stale total misses recent releases, so requests ahead may look unsatisfiable and get no reservation. All but the first re-read.
     const is_known = !is_partial && (!is_stale || inOrder()[0]?.id === want.id)
     const known = taken === null ? null : shortIn(want, host, taken)
     if (known !== null && (known.length === 0 ? is_known : !is_stale)) return known
     return shortIn(want, host, await read(host, want.own ?? null))
   }
-  const give = async <T>(want: Want, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
+  const give = async <T>(want: CapacityRequest, host: HostCapacity | null, reserve: () => Promise<T>): Promise<Decision<T>> => {
     try {
       const value = await reserve()
       if (value !== null && value !== undefined) {
-        turns = afterTurn(turns, want)
+        turns = afterGrant(turns, want)
         if (taken !== null && host !== null)
           taken = { memory_mib: taken.memory_mib + sizeOf(want, host), disk_gib: taken.disk_gib + want.disk_gib }
         is_partial = false
@@ -209,7 +209,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       order = null
     }
   }
-  const decide = <T>(want: Want, reserve: () => Promise<T>): Promise<Decision<T>> =>
+  const decide = <T>(want: CapacityRequest, reserve: () => Promise<T>): Promise<Decision<T>> =>
     inTurn(async () => {
       put(want)
       const host = capacity
@@ -219,7 +219,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       if (!is_compared) doubt()
       return { kind: 'wait', short }
     })
-  const isReachable = (want: Pick<Waiter, 'memory_mib'>) => capacity === null || sizeOf(want, capacity) <= reachable_mib(capacity)
+  const isReachable = (want: Pick<QueuedRequest, 'memory_mib'>) => capacity === null || sizeOf(want, capacity) <= reachable_mib(capacity)
   const poked = (limit_ms: number, signal?: AbortSignal): Promise<void> => {
     const { promise, resolve } = Promise.withResolvers<void>()
     const ends = new AbortController()
@@ -245,7 +245,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
   const doubt = () => {
     for (const one of doubters) one()
   }
-  const gone = createLeavings({ now_ms, hasLeft: (memory_mib) => refusals.hasLeft(memory_mib), freed, doubt })
+  const gone = createDrainingMachines({ now_ms, hasLeft: (memory_mib) => refusals.hasLeft(memory_mib), freed, doubt })
 
   return {
     describe(described, machines) {
@@ -254,17 +254,17 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       freed()
     },
     capacity: () => capacity,
-    review() {
+    markStale() {
       is_stale = true
     },
-    expect(operations, places) {
+    setQueue(operations, places) {
       const asked = new Map((places > 0 ? operations : []).map((want) => [want.id, want]))
       for (const id of list.keys()) if (!taking.has(id) && !asked.has(id)) drop(id)
       for (const want of asked.values()) put(want)
       return fairOrder(operations, turns)
     },
     decide,
-    async take(want, reserve, limit_ms, { patient = false, signal, check } = {}) {
+    async acquire(want, reserve, limit_ms, { patient = false, signal, check } = {}) {
       const until_ms = performance.now() + limit_ms
       let is_given = false
       taking.add(want.id)
@@ -288,8 +288,8 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
         if (!is_given) tellAll() // its reservation is now free for later requests
       }
     },
-    recall(given) {
-      turns = given.reduce(afterTurn, NO_TURNS)
+    restoreShares(given) {
+      turns = given.reduce(afterGrant, NO_SHARES)
       order = null
     },
     withdraw(id) {
@@ -297,7 +297,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
     },
     isReachable,
     leaving: (workspace_id, memory_mib) => gone.leave(workspace_id, memory_mib + (capacity?.headroom_mib ?? 0)),
-    freed,
+    released: freed,
     ended(workspace_id, fence) {
       if (gone.ended(workspace_id, fence)) freed()
     },
@@ -306,16 +306,16 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
       if (refusals.left_mib() > 0) maker.wanted()
     },
     isRefused: () => refusals.left_mib() > 0,
-    onFreed(one) {
+    onReleased(one) {
       heard.add(one)
       return () => heard.delete(one)
     },
-    doubt,
-    compared(is_whole) {
+    requestReconcile: doubt,
+    noteReconciled(is_whole) {
       is_compared = is_whole
       if (!is_whole && list.size > 0) doubt()
     },
-    onDoubt(one) {
+    onReconcileRequested(one) {
       doubters.add(one)
       return () => doubters.delete(one)
     },
@@ -345,7 +345,7 @@ export function createRoom({ db, cell_id, now_ms = () => performance.now() }: Ro
         return Math.max(wanted_gib - free_gib, 0)
       }),
     waiting: inOrder,
-    madeBy(one) {
+    setEvictionSource(one) {
       maker = one
     },
     state: () => ({

@@ -1,6 +1,6 @@
 import { type Opener, sealerFor } from '../../core/key-ring/sealed-values.ts'
 import { openAuthority, sealAuthority } from '../../core/secrets/authority.ts'
-import { holdNewestKey } from '../../core/secrets/store.ts'
+import { lockNewestKey } from '../../core/secrets/store.ts'
 import type { Db } from '../../db/database.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -41,7 +41,7 @@ export function createAuthorities({ db, opener, clock, ids }: AuthoritiesDeps): 
     const id = ids.next()
     const { certificate, private_key } = makeAuthority(`Berth authority ${id}`, created_at)
     await insertAuthority(db, workspace_id, async (tx) => {
-      const newest = await holdNewestKey(tx)
+      const newest = await lockNewestKey(tx)
       if (newest === null) throw new Error('There is no key to seal an authority for')
       return { certificate, created_at, ...(await sealAuthority(await sealerFor(newest.public_jwk), id, private_key)) }
     })

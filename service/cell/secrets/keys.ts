@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { openerOf, type Opener, type SealingKey } from '../../core/key-ring/sealed-values.ts'
 import { sealingFolder, type SealingFolder } from '../../core/key-ring/sealing-folder.ts'
-import { wrappingBy } from '../../core/key-ring/wrapping.ts'
+import { commandKeyWrapper } from '../../core/key-ring/wrapping.ts'
 import { insertFirstSealingKey, listSealingKeys } from '../../core/secrets/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -22,7 +22,7 @@ const READ_MS = 1000
 /** Opens values sealed by the API with the keys of a folder. The first cell of an installation makes the first key. */
 export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   const { directory, command, db, clock, log } = deps
-  const folder = sealingFolder(directory, command === '' ? null : wrappingBy(command), (name, error) =>
+  const folder = sealingFolder(directory, command === '' ? null : commandKeyWrapper(command), (name, error) =>
     log.error({ err: error, name, directory }, 'a file holds no sealing key'),
   )
   if ((await listSealingKeys(db)).length === 0) {
@@ -30,7 +30,7 @@ export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
     await insertFirstSealingKey(db, { key_id, public_jwk, created_at: clock.now() })
   }
   const keyOf = keysIn(folder, clock)
-  await complain(deps, keyOf)
+  await logMissingKeys(deps, keyOf)
   return { open: async (subject, value) => openerOf([await keyOf(value.key_id)]).open(subject, value) }
 }
 
@@ -55,7 +55,7 @@ function keysIn(folder: SealingFolder, clock: Clock): (key_id: string) => Promis
 }
 
 /** Logs missing keys at the start, since their secrets cannot be used. */
-async function complain({ directory, db, log }: SecretKeysDeps, keyOf: (key_id: string) => Promise<SealingKey>): Promise<void> {
+async function logMissingKeys({ directory, db, log }: SecretKeysDeps, keyOf: (key_id: string) => Promise<SealingKey>): Promise<void> {
   for (const { key_id } of await listSealingKeys(db)) {
     try {
       await keyOf(key_id)

@@ -20,7 +20,7 @@ interface PutInDeps {
  * Nothing is kept here.
  * @returns null if there is no machine of this epoch
  */
-export async function whatToPutIn(deps: PutInDeps, workspace_id: string, epoch: number): Promise<ProxyAnswer | null> {
+export async function secretsToInject(deps: PutInDeps, workspace_id: string, epoch: number): Promise<ProxyAnswer | null> {
   const reads = readerOf(deps.db)
   const workspace = await workspaceOfEpoch(reads, deps.cell_id, workspace_id, epoch)
   if (workspace === null) return null

@@ -12,7 +12,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 import type { Authorities, KnownAuthority } from './authorities.ts'
 import { createTrust, type Trust } from './trust.ts'
-import { findSecrets, type FoundSecret, type Sought } from './store.ts'
+import { findSecrets, type FoundSecret, type SecretLookup } from './store.ts'
 
 /** Finds secret values for commands and terminals. They are stored nowhere. */
 export interface Secrets {
@@ -21,27 +21,27 @@ export interface Secrets {
    * Values of bound secrets that the workspace may use, and of the secrets that the call names.
    * @throws if a named secret may not be used
    */
-  valuesFor(workspace: Sought & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<Given>
+  valuesFor(workspace: SecretLookup & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<ResolvedSecrets>
   /** The one secret that a clone names. A token with `git` can send it anywhere, so the secret's own terms must allow `git`. */
-  valueForGit(workspace: Sought, name: string): Promise<GivenValue>
+  valueForGit(workspace: SecretLookup, name: string): Promise<ResolvedSecret>
   /** Authority that git must trust, because the proxy terminates connections to hosts of bound secrets. null: there are none. */
-  authorityForGit(workspace: Sought & { has_secrets: boolean }): Promise<KnownAuthority | null>
+  authorityForGit(workspace: SecretLookup & { has_secrets: boolean }): Promise<KnownAuthority | null>
 }
 
-export interface GivenValue {
+export interface ResolvedSecret {
   /** With an authority it is a placeholder: the proxy injects the value on the way to the secret's hosts only. */
   value: string
   authority: KnownAuthority | null
 }
 
-export interface Given {
+export interface ResolvedSecrets {
   /** Values by name; placeholders for secrets that are injected. */
   values: Record<string, string>
   /** Authority that the guest must trust; null: no secret is injected. */
   authority: KnownAuthority | null
 }
 
-const NOTHING: Given = { values: {}, authority: null }
+const NOTHING: ResolvedSecrets = { values: {}, authority: null }
 
 interface SecretsDeps {
   db: Db
@@ -58,7 +58,7 @@ export function createSecrets(
   const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
   const reads = readerOf(db)
 
-  const open = async (workspace: Sought, secret: FoundSecret, authority: KnownAuthority | null): Promise<string> => {
+  const open = async (workspace: SecretLookup, secret: FoundSecret, authority: KnownAuthority | null): Promise<string> => {
     const { secret_id, version, name, key_id } = secret
     if (authority !== null && secret.hosts !== null) return placeholderOf(authority.private_key, secret_id)
     try {
@@ -70,7 +70,7 @@ export function createSecrets(
     }
   }
   /** Reads the database each time, so that a new binding counts at once. During an outage workspaces without secrets continue. */
-  const find = async (workspace: Sought & { has_secrets: boolean }, names: readonly string[]): Promise<FoundSecret[]> => {
+  const find = async (workspace: SecretLookup & { has_secrets: boolean }, names: readonly string[]): Promise<FoundSecret[]> => {
     try {
       return await findSecrets(reads, workspace, names)
     } catch (error) {
@@ -78,7 +78,7 @@ export function createSecrets(
       throw error
     }
   }
-  const authorityOf = async (workspace: Sought): Promise<KnownAuthority> => {
+  const authorityOf = async (workspace: SecretLookup): Promise<KnownAuthority> => {
     try {
       return await authorities.of(workspace.id)
     } catch (error) {
@@ -87,7 +87,7 @@ export function createSecrets(
       throw fail('dependency_unavailable', null, "The workspace's authority cannot be read at the moment", { retry_after_seconds: 5 })
     }
   }
-  const openAll = async (workspace: Sought, usable: readonly FoundSecret[]): Promise<Given> => {
+  const openAll = async (workspace: SecretLookup, usable: readonly FoundSecret[]): Promise<ResolvedSecrets> => {
     const retry_after_seconds = buckets.take(workspace.id)
     if (retry_after_seconds > 0) {
       throw fail('rate_limited', null, 'Secrets of the workspace are read too often', { retry_after_seconds })
@@ -129,7 +129,7 @@ function notAvailable(names: string[], message: string): Failure {
 }
 
 /** An injected secret must be bound, since bindings decide which connections go through the proxy. */
-function isUsable(secret: FoundSecret, { project_id, id: workspace_id }: Sought, tool: 'exec' | 'pty' | 'git'): boolean {
+function isUsable(secret: FoundSecret, { project_id, id: workspace_id }: SecretLookup, tool: 'exec' | 'pty' | 'git'): boolean {
   const user = { project_id, workspace_id }
   return secret.hosts === null ? mayUse(secret, user, [tool]) : secret.is_bound && mayBeBound(secret, user)
 }

@@ -1,25 +1,25 @@
 import { sql } from 'kysely'
 import type { SealedAuthority } from '../../core/secrets/authority.ts'
 import type { SealedSecret } from '../../core/secrets/envelope.ts'
-import { MEANT_BY_NAME, type MeantSecret } from '../../core/secrets/store.ts'
+import { MEANT_BY_NAME, type ResolvedSecret } from '../../core/secrets/store.ts'
 import type { Db } from '../../db/database.ts'
 import { readerOf, type Reader, type Tx } from '../../db/reader.ts'
 
-export interface FoundSecret extends MeantSecret, SealedSecret {
+export interface FoundSecret extends ResolvedSecret, SealedSecret {
   secret_id: string
   organization_id: string
   version: number
   is_bound: boolean
 }
 
-export interface Sought {
+export interface SecretLookup {
   id: string
   organization_id: string
   project_id: string
 }
 
 /** Finds the secrets behind a workspace's bindings and the given names. Unknown names are absent. */
-export function findSecrets(reads: Reader, workspace: Sought, names: readonly string[]): Promise<FoundSecret[]> {
+export function findSecrets(reads: Reader, workspace: SecretLookup, names: readonly string[]): Promise<FoundSecret[]> {
   const { id, organization_id, project_id } = workspace
   return reads.rows<FoundSecret>(
     'cell.secrets',
@@ -35,8 +35,8 @@ export function findSecrets(reads: Reader, workspace: Sought, names: readonly st
 }
 
 /** @returns null if the workspace has no machine of this epoch on the cell */
-export async function workspaceOfEpoch(reads: Reader, cell_id: string, workspace_id: string, epoch: number): Promise<Sought | null> {
-  const [row] = await reads.rows<Sought>(
+export async function workspaceOfEpoch(reads: Reader, cell_id: string, workspace_id: string, epoch: number): Promise<SecretLookup | null> {
+  const [row] = await reads.rows<SecretLookup>(
     'cell.secrets_of_epoch',
     `select w.id, w.organization_id, w.project_id from workspaces w
      where w.id = $1 and w.cell_id = $2 and w.deleted_at is null and case w.mode

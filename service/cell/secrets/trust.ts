@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
 import type { AgentLink } from '../links/agent.ts'
-import { type Bounds, readBytes } from '../links/agent-answer.ts'
+import { type CallBounds, readBytes } from '../links/agent-answer.ts'
 import type { LiveMachine } from '../machines/table.ts'
 import type { KnownAuthority } from './authorities.ts'
 
@@ -29,7 +29,7 @@ export interface Trust {
     workspace_id: string,
     machine: Pick<LiveMachine, 'epoch' | 'fence'>,
     authority: KnownAuthority,
-    bounds: Bounds,
+    bounds: CallBounds,
   ): Promise<boolean>
 }
 
@@ -55,20 +55,20 @@ export function createTrust(log: Logger): Trust {
 }
 
 /** Writes both files, so that a bundle rebuilt by the guest's tools has the authority as well. */
-async function write(agent: AgentLink, certificate: string, bounds: Bounds): Promise<void> {
+async function write(agent: AgentLink, certificate: string, bounds: CallBounds): Promise<void> {
   await put(agent, OWN_FILE, Buffer.from(certificate), bounds)
   const before = await bundleOf(agent, bounds)
   if (before.includes(certificate)) return
   await put(agent, BUNDLE, Buffer.concat([before, Buffer.from(certificate)]), bounds)
 }
 
-async function put(agent: AgentLink, path: string, content: Buffer, bounds: Bounds): Promise<void> {
+async function put(agent: AgentLink, path: string, content: Buffer, bounds: CallBounds): Promise<void> {
   const sent = { content_length: content.length, key: null }
   await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
 }
 
 /** Empty for a template without public authorities. */
-async function bundleOf(agent: AgentLink, bounds: Bounds): Promise<Buffer> {
+async function bundleOf(agent: AgentLink, bounds: CallBounds): Promise<Buffer> {
   const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
   if (size === 0) return Buffer.alloc(0)
   return readBytes(await agent.openFile(BUNDLE, {}, bounds), BUNDLE_BYTES_MAX, bounds)

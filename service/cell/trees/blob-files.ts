@@ -4,7 +4,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:f
 import path from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { syncFolder } from '../../lib/sync-folder.ts'
-import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
+import { type Blobs, BlobError, type Digest, partOfBlob } from './blobs.ts'
 
 /** Maximum parallel writes or syncs of one call. */
 const AT_ONCE = 16
@@ -66,10 +66,10 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
       const each = new Map(digests.map((digest, i) => [digest, contents[i] as Buffer]))
       const folders = new Set(digests.map((digest) => path.dirname(placeOf(digest))))
       await mkdir(temporary, { recursive: true, mode: 0o700 })
-      const made = await inTurns([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
-      await inTurns([...each], ([digest, content]) => store(digest, content, stored))
+      const made = await mapInBatches([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
+      await mapInBatches([...each], ([digest, content]) => store(digest, content, stored))
       // Also syncs folders of blobs that existed: another writer's rename may not be on the disk yet.
-      await inTurns([...folders], syncFolder)
+      await mapInBatches([...folders], syncFolder)
       if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
       return digests
     },
@@ -81,9 +81,9 @@ export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
           throw error
         })
         .catch((error: unknown) => {
-          throw isMissing(error) ? new BlobTrouble('missing', digest) : error
+          throw isMissing(error) ? new BlobError('missing', digest) : error
         })
-      if (digestOf(content) !== digest) throw new BlobTrouble('corrupt', digest)
+      if (digestOf(content) !== digest) throw new BlobError('corrupt', digest)
       return partOfBlob(content, part)
     },
     async has(digest) {
@@ -181,7 +181,7 @@ async function namesOf(folder: string): Promise<string[]> {
   }
 }
 
-export async function inTurns<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
+export async function mapInBatches<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   for (let i = 0; i < all.length; i += AT_ONCE) results.push(...(await Promise.all(all.slice(i, i + AT_ONCE).map(work))))
   return results

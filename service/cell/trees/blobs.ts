@@ -13,13 +13,13 @@ export interface Blobs {
    * @param stored is called for each blob that was written
    */
   put(contents: readonly Buffer[], stored?: (content: Buffer) => void): Promise<Digest[]>
-  /** @throws BlobTrouble if the blob is missing or its bytes do not match the digest */
+  /** @throws BlobError if the blob is missing or its bytes do not match the digest */
   get(digest: Digest, part?: BlobPart): Promise<Buffer>
   has(digest: Digest): Promise<boolean>
   delete(digest: Digest): Promise<void>
 }
 
-export class BlobTrouble extends Error {
+export class BlobError extends Error {
   readonly kind: 'missing' | 'corrupt'
   readonly digest: Digest
 

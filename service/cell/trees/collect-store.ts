@@ -13,7 +13,7 @@ export interface KeptRevisions {
  * Keeps every revision of the store while `work` creates or advances a tree from it. The collector reads the roots after that and finds the
  * new tree.
  */
-export async function keepingRevisions<T>(db: Db, store_id: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> {
+export async function withRevisionsLocked<T>(db: Db, store_id: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> {
   return db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock_shared(hashtextextended(${`tree store ${store_id}`}, 0))`.execute(tx)
     return work(tx)
@@ -55,7 +55,7 @@ export async function forgetEarlier(db: Db, store_id: string, now: Date, kept: K
     where old.place > ${LIMITS.file.idempotency_keys_max} and k.workspace_id = old.workspace_id and k.revision = old.revision`.execute(db)
 }
 
-export async function readSharers(db: Db, store_id: string): Promise<string[]> {
+export async function readWorkspacesOfStore(db: Db, store_id: string): Promise<string[]> {
   const { rows } = await sql<{ workspace_id: string }>`
     select workspace_id from trees where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
   return rows.map(({ workspace_id }) => workspace_id)
@@ -81,7 +81,7 @@ export async function noteCollected(db: Db, store_id: string, now: Date): Promis
 }
 
 /** A deleted workspace counts as kept while other trees share its store. */
-export async function readFates(db: Db, ids: readonly string[]): Promise<Map<string, 'kept' | 'deleted'>> {
+export async function readStoreOwnerStates(db: Db, ids: readonly string[]): Promise<Map<string, 'kept' | 'deleted'>> {
   const { rows } = await sql<{ id: string; deleted: boolean }>`
     select id, deleted_at is not null and not exists (select from trees t where t.store_id = w.id) as deleted
     from workspaces w where id = any(${ids}::uuid[])

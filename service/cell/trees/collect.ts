@@ -3,11 +3,11 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { steadily } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/steadily.ts'
 import { oneAtATime, tickEvery } from '../machines/ticking.ts'
-import { forgetEarlier, noteCollected, readCollectable, readLast, readRoots, readSharers } from './collect-store.ts'
-import { forgetStranger, heldSince, markStranger, strangersOf } from './held-stores.ts'
-import { removeStrangers, type StrangersContext } from './strangers.ts'
+import { forgetEarlier, noteCollected, readCollectable, readLast, readRoots, readWorkspacesOfStore } from './collect-store.ts'
+import { clearOrphanMark, storeAheadSince, markOrphanFork, orphanForksOf } from './held-stores.ts'
+import { removeOrphanTrees, type OrphansContext } from './strangers.ts'
 import type { Digest } from './blobs.ts'
 import { createMarks, markTree } from './tree.ts'
 import type { Trees } from './trees.ts'
@@ -26,13 +26,13 @@ const DAY_MS = 24 * 3600 * 1000
 const LOOK_MS = 60_000
 const TREES_A_LOOK = 20
 
-export function startCollecting(context: CollectContext & StrangersContext, signal: AbortSignal): void {
+export function startTreeCollector(context: CollectContext & OrphansContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'trees could not be collected')
   const look = oneAtATime(async () => {
-    await removeStrangers(context, signal)
+    await removeOrphanTrees(context, signal)
     await collectTrees(context, signal)
   })
-  tickEvery(LOOK_MS, steadily(context.clock, context.log, 'collection of trees', look), failed, signal)
+  tickEvery(LOOK_MS, whileClockStable(context.clock, context.log, 'collection of trees', look), failed, signal)
 }
 
 export async function collectTrees(context: CollectContext, signal: AbortSignal): Promise<void> {
@@ -63,16 +63,16 @@ export async function collectTree(context: CollectContext, store_id: string): Pr
   const now = clock.now()
   const grace_ms = now.getTime() - LIMITS.tree.blob_grace_seconds * 1000
   // Read before the roots: a publication that begins later only uses blobs newer than this.
-  const since = (await readSharers(db, store_id)).map((workspace_id) => trees.busySince(workspace_id)?.getTime() ?? Infinity)
+  const since = (await readWorkspacesOfStore(db, store_id)).map((workspace_id) => trees.busySince(workspace_id)?.getTime() ?? Infinity)
   const before = new Date(Math.min(grace_ms, ...since))
   await forgetEarlier(db, store_id, now, trees.kept)
   const files = trees.store(store_id)
   await files.dropLeftovers(before)
   const marks = createMarks()
   for (const root of await readRoots(db, store_id)) await markTree({ blobs: files }, root, marks)
-  for (const root of await notedRoots(context, store_id, now)) await markTree({ blobs: files }, root, marks)
+  for (const root of await recordedRoots(context, store_id, now)) await markTree({ blobs: files }, root, marks)
   await failpoint('tree.T3')
-  const held = (await heldSince(trees.folder(store_id), now, quarantine_days)) ?? undefined
+  const held = (await storeAheadSince(trees.folder(store_id), now, quarantine_days)) ?? undefined
   let removed = 0
   for await (const digest of files.unusedSince(before, held)) {
     if (!marks.has(digest) && (await files.deleteUnused(digest, before))) removed += 1
@@ -85,7 +85,7 @@ export async function collectTree(context: CollectContext, store_id: string): Pr
 /**
  * Roots that the store itself records. They differ from the rows if the database is older than the store. A missing record is made here.
  */
-async function notedRoots({ db, trees, quarantine_days }: CollectContext, store_id: string, now: Date): Promise<Digest[]> {
+async function recordedRoots({ db, trees, quarantine_days }: CollectContext, store_id: string, now: Date): Promise<Digest[]> {
   const lasts = trees.lastRevisions(store_id)
   const noted = await lasts.workspaces() // before the rows: a record is only made for an existing row
   const rows = await readLast(db, store_id)
@@ -94,12 +94,12 @@ async function notedRoots({ db, trees, quarantine_days }: CollectContext, store_
     if (root !== null && (last === null || last.revision < revision)) await lasts.note(workspace_id, { revision, root })
   }
   const known = new Set(rows.map(({ workspace_id }) => workspace_id))
-  const strangers = await strangersOf(lasts)
+  const strangers = await orphanForksOf(lasts)
   const roots: Digest[] = []
   for (const workspace_id of noted) {
     const since = strangers.get(workspace_id)
-    if (known.has(workspace_id)) await forgetStranger(lasts, workspace_id)
-    else if (since === undefined) await markStranger(lasts, workspace_id, now)
+    if (known.has(workspace_id)) await clearOrphanMark(lasts, workspace_id)
+    else if (since === undefined) await markOrphanFork(lasts, workspace_id, now)
     else if (now.getTime() - since >= quarantine_days * DAY_MS) await lasts.drop(workspace_id)
     const last = await lasts.newest(workspace_id)
     if (last !== null) roots.push(last.root)

@@ -29,7 +29,7 @@ export async function* diffTrees(
   const passing = { ...course }
   const wanted = course.wants([])
   if (before.mode !== after.mode && (wanted === 'it' || wanted === 'both'))
-    yield* told(passing, { path: [], change: 'metadata', entry: after })
+    yield* skipOrYield(passing, { path: [], change: 'metadata', entry: after })
   yield* below(reads, { before, after, path: [] }, passing)
 }
 
@@ -72,12 +72,12 @@ async function* named(reads: PageReads, difference: NameDifference, above: TreeP
   const wanted = course.wants(path)
   const change = changeOf(before, after)
   const entry = after ?? before
-  if (change !== null && entry !== null && (wanted === 'it' || wanted === 'both')) yield* told(course, { path, change, entry })
+  if (change !== null && entry !== null && (wanted === 'it' || wanted === 'both')) yield* skipOrYield(course, { path, change, entry })
   if (after?.type !== 'directory' || wanted === 'it' || wanted === 'nothing') return
   yield* below(reads, { before: before?.type === 'directory' ? before : null, after, path }, course)
 }
 
-function* told(course: DiffCourse, difference: TreeDifference): Generator<TreeDifference> {
+function* skipOrYield(course: DiffCourse, difference: TreeDifference): Generator<TreeDifference> {
   if (course.skip > 0) course.skip -= 1
   else yield difference
 }

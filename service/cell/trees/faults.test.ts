@@ -10,7 +10,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { depth } from '../../../tests/support/depth.ts'
 import { textFile, treesBed, type TreesBed } from '../../../tests/support/trees.ts'
 import { asFailure } from '../gateway/tree/calls.ts'
-import { BlobTrouble } from './blobs.ts'
+import { BlobError } from './blobs.ts'
 import { collectTree } from './collect.ts'
 import { readPart } from './contents.ts'
 import { findEntry, listEntries } from './tree.ts'
@@ -148,7 +148,7 @@ test('a flipped bit never yields wrong contents, and putting the blob again repa
     wrong[at >> 3] = (wrong[at >> 3] ?? 0) ^ (1 << (at & 7))
     await writeFile(blob, wrong)
     const read = await contentsOf(id).catch((error: unknown) => error)
-    if (read instanceof BlobTrouble) assert.deepEqual([read.kind, read.digest], ['corrupt', path.basename(blob)])
+    if (read instanceof BlobError) assert.deepEqual([read.kind, read.digest], ['corrupt', path.basename(blob)])
     else assert.deepEqual(read, whole, `bit ${at} of ${blob}`)
     await bed.trees.blobs(id).put([bytes])
     assert.deepEqual(await contentsOf(id), whole, 'stored again')

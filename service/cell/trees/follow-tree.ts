@@ -1,14 +1,14 @@
 import type { Db } from '../../db/database.ts'
-import { type Blobs, BlobTrouble, type Digest } from './blobs.ts'
+import { type Blobs, BlobError, type Digest } from './blobs.ts'
 import { forwardTree } from './follow-store.ts'
-import { holdStore } from './held-stores.ts'
+import { markStoreAhead } from './held-stores.ts'
 import type { LastRevisions } from './last-revisions.ts'
 import { readTree } from './store.ts'
 import { createMarks, markTree, readRoot } from './tree.ts'
 
-export type Followed = 'current' | 'followed' | 'unreadable'
+export type AdoptResult = 'current' | 'followed' | 'unreadable'
 
-export interface Following {
+export interface StoreAdoption {
   workspace_id: string
   store: string
   blobs: Blobs
@@ -16,12 +16,12 @@ export interface Following {
   now: Date
 }
 
-export async function followTree(db: Db, { workspace_id, store, blobs, lasts, now }: Following): Promise<Followed> {
+export async function adoptStoreRevision(db: Db, { workspace_id, store, blobs, lasts, now }: StoreAdoption): Promise<AdoptResult> {
   // Read before the row: a record is only made for an existing row.
   const last = await lasts.newest(workspace_id)
   const row = await readTree(db, workspace_id)
   if (last === null || row === null || row.revision >= last.revision) return 'current'
-  await holdStore(store, now)
+  await markStoreAhead(store, now)
   if (!(await isWhole(blobs, last.root))) {
     await lasts.setAside(workspace_id, last)
     return 'unreadable'
@@ -39,7 +39,7 @@ async function isWhole(blobs: Blobs, root: Digest): Promise<boolean> {
     await markTree({ blobs }, root, createMarks())
     return true
   } catch (error) {
-    if (error instanceof BlobTrouble) return false
+    if (error instanceof BlobError) return false
     throw error
   }
 }

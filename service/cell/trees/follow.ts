@@ -1,9 +1,9 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { inTurns } from './blob-files.ts'
+import { mapInBatches } from './blob-files.ts'
 import { readKnown } from './follow-store.ts'
-import { forgetStranger, holdStore, markStranger, strangersOf } from './held-stores.ts'
+import { clearOrphanMark, markStoreAhead, markOrphanFork, orphanForksOf } from './held-stores.ts'
 import type { LastRevision } from './last-revisions.ts'
 import type { Trees } from './trees.ts'
 
@@ -26,7 +26,7 @@ const ROWS_A_READ = 1000
  * Adopts the state of the stores after a database restore (decisions 70 and 297): each tree continues at its last acknowledged revision. It
  * must finish before the rest of the cell acts. A store that is ahead of the database is not collected during the quarantine.
  */
-export async function followTrees(context: FollowContext, signal: AbortSignal): Promise<void> {
+export async function adoptStoreRevisions(context: FollowContext, signal: AbortSignal): Promise<void> {
   const noted = await readNoted(context.trees)
   for (let at = 0; at < noted.length; at += ROWS_A_READ) {
     signal.throwIfAborted()
@@ -39,7 +39,7 @@ export async function followTrees(context: FollowContext, signal: AbortSignal): 
 }
 
 async function readNoted(trees: Trees): Promise<Noted[]> {
-  const of_stores = await inTurns(await trees.stored(), async (store_id) => {
+  const of_stores = await mapInBatches(await trees.stored(), async (store_id) => {
     const noted: Noted[] = []
     const lasts = trees.lastRevisions(store_id)
     for (const workspace_id of await lasts.workspaces()) {
@@ -54,14 +54,14 @@ async function readNoted(trees: Trees): Promise<Noted[]> {
 async function compare({ clock, trees, log }: FollowContext, { store_id, workspace_id, last }: Noted, row: number | 'deleted' | undefined) {
   const lasts = trees.lastRevisions(store_id)
   if (row === 'deleted') return lasts.drop(workspace_id) // deleted while its store still had other trees
-  const is_stranger = (await strangersOf(lasts)).has(workspace_id)
+  const is_stranger = (await orphanForksOf(lasts)).has(workspace_id)
   if (row === undefined) {
     // The database does not know this fork, but it knows the store with its contents.
     if (is_stranger) return
-    await holdStore(trees.folder(store_id), clock.now())
-    return markStranger(lasts, workspace_id, clock.now())
+    await markStoreAhead(trees.folder(store_id), clock.now())
+    return markOrphanFork(lasts, workspace_id, clock.now())
   }
-  if (is_stranger) await forgetStranger(lasts, workspace_id) // another restore has brought its row back
+  if (is_stranger) await clearOrphanMark(lasts, workspace_id) // another restore has brought its row back
   if (row >= last.revision) return
   const became = await trees.follow(workspace_id)
   const said = { workspace_id, revision: row, last_revision: last.revision }

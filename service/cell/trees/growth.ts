@@ -12,11 +12,11 @@ export interface Growth {
    * Reserves bytes before they are stored.
    * @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk is nearly full
    */
-  take(workspace_id: string, bytes: number, disk_bytes: number): Promise<Taken>
+  take(workspace_id: string, bytes: number, disk_bytes: number): Promise<WriteReservation>
   readonly reserve: DiskReserve
 }
 
-export interface Taken extends Disposable {
+export interface WriteReservation extends Disposable {
   /** Corrects the count to the bytes really stored: existing blobs need no space. */
   stored(bytes: number): void
 }

@@ -8,12 +8,12 @@ const BEHIND = 'behind'
 const STRANGER = 'stranger'
 
 /** Marks a store as ahead of the database, to keep contents that another restore may know. */
-export async function holdStore(store: string, now: Date): Promise<void> {
+export async function markStoreAhead(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)
 }
 
 /** @returns the time of the mark (milliseconds): blobs last used until then are kept. null: no mark; an expired one is removed. */
-export async function heldSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
+export async function storeAheadSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
   const mark = path.join(store, BEHIND)
   const since = await timeOf(mark)
   if (since === null || now.getTime() - since < quarantine_days * DAY_MS) return since
@@ -22,23 +22,23 @@ export async function heldSince(store: string, now: Date, quarantine_days: numbe
 }
 
 /** @returns workspaces without a row, with the time (milliseconds) since when */
-export async function strangersOf(lasts: LastRevisions): Promise<Map<string, number>> {
+export async function orphanForksOf(lasts: LastRevisions): Promise<Map<string, number>> {
   const strangers = new Map<string, number>()
   for (const workspace_id of await lasts.workspaces()) {
-    const since = await timeOf(strangerMark(lasts, workspace_id))
+    const since = await timeOf(orphanMarkPath(lasts, workspace_id))
     if (since !== null) strangers.set(workspace_id, since)
   }
   return strangers
 }
 
-export async function markStranger(lasts: LastRevisions, workspace_id: string, now: Date): Promise<void> {
-  await writeMark(strangerMark(lasts, workspace_id), now)
+export async function markOrphanFork(lasts: LastRevisions, workspace_id: string, now: Date): Promise<void> {
+  await writeMark(orphanMarkPath(lasts, workspace_id), now)
 }
 
-export async function forgetStranger(lasts: LastRevisions, workspace_id: string): Promise<void> {
-  await rm(strangerMark(lasts, workspace_id), { force: true })
+export async function clearOrphanMark(lasts: LastRevisions, workspace_id: string): Promise<void> {
+  await rm(orphanMarkPath(lasts, workspace_id), { force: true })
 }
 
-function strangerMark(lasts: LastRevisions, workspace_id: string): string {
+function orphanMarkPath(lasts: LastRevisions, workspace_id: string): string {
   return path.join(lasts.folder(workspace_id), STRANGER)
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { depth } from '../../../tests/support/depth.ts'
 import { digestOf } from './blob-files.ts'
-import { BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
+import { BlobError, type Digest, partOfBlob } from './blobs.ts'
 import { changeOf, diffTrees, noCounts } from './diff.ts'
 import type { DirectoryEntry, Entry } from './entries.ts'
 import { editTree, emptyRoot, findEntry, listEntries, type TreeChange } from './tree.ts'
@@ -97,7 +97,7 @@ function blobsInMemory() {
     blobs: {
       get: async (digest: Digest, part?: Parameters<typeof partOfBlob>[1]) => {
         const content = kept.get(digest)
-        if (content === undefined) throw new BlobTrouble('missing', digest)
+        if (content === undefined) throw new BlobError('missing', digest)
         return partOfBlob(content, part)
       },
     },

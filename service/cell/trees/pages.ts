@@ -1,5 +1,5 @@
 import type { Blobs, Digest } from './blobs.ts'
-import { BlobTrouble } from './blobs.ts'
+import { BlobError } from './blobs.ts'
 import { type Entry, type PageRef, weightOf } from './entries.ts'
 
 /*
@@ -222,7 +222,7 @@ export async function load({ blobs }: PageReads, { digest }: PageRef): Promise<L
   const [kind, ...rest] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...unknown[]]
   if (kind === 'leaf') return { kind, names: (rest as [string, ...Packed][]).map(([name, ...packed]) => [name, unpack(packed)]) }
   // The digest proves that Berth wrote this blob: any other kind is a corrupt reference.
-  if (kind !== 'branch') throw new BlobTrouble('corrupt', digest)
+  if (kind !== 'branch') throw new BlobError('corrupt', digest)
   const [prefix, ...children] = rest as [string, ...[string, ...PackedRef][]]
   return { kind, prefix, children: children.map(([key, ...ref]) => [key, { kind: 'stored', ref: unpackRef(ref) }]) }
 }

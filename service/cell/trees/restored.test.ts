@@ -8,8 +8,8 @@ import { dumpRows } from '../../../tests/support/put-back.ts'
 import { textFile, treesBed, type TreesBed } from '../../../tests/support/trees.ts'
 import { collectTree } from './collect.ts'
 import { readPart } from './contents.ts'
-import { followTrees } from './follow.ts'
-import { removeStrangers } from './strangers.ts'
+import { adoptStoreRevisions } from './follow.ts'
+import { removeOrphanTrees } from './strangers.ts'
 import { findEntry } from './tree.ts'
 import { TreeMoved } from './trees.ts'
 
@@ -65,7 +65,7 @@ test('after a database restore a tree continues at its last acknowledged revisio
   bed.clock.ahead_ms += 2 * HOUR_MS
   await collectTree(context(), id)
   await putBack()
-  await followTrees(context(), signal)
+  await adoptStoreRevisions(context(), signal)
   assert.equal((await bed.trees.current(id))?.revision, 3)
   const row = await bed.database.superuser.selectFrom('workspaces').select('tree_revision').where('id', '=', id).executeTakeFirstOrThrow()
   assert.equal(Number(row.tree_revision), 3)
@@ -85,7 +85,7 @@ test('the collector records the last revision of a tree that has no record', asy
   await rm(path.join(bed.trees.folder(id), 'revisions'), { recursive: true })
   await collectTree(context(), id)
   await putBack()
-  await followTrees(context(), signal)
+  await adoptStoreRevisions(context(), signal)
   assert.equal(await read(id, 'b'), 'since')
 })
 
@@ -108,7 +108,7 @@ test('if the last revision cannot be read, the row stays and the contents are ke
   assert.ok(last)
   await bed.trees.store(id).delete(last.root)
   const there = await blobsOf(id)
-  await followTrees(context(), signal)
+  await adoptStoreRevisions(context(), signal)
   assert.deepEqual([(await bed.trees.current(id))?.revision, await read(id, 'a')], [1, 'of the dump'])
   for (const days of [0.1, 6.8]) {
     bed.clock.ahead_ms += days * DAY_MS
@@ -133,7 +133,7 @@ test('a fork that the database does not know is kept for the quarantine, even if
   // Simulates a dump from before the fork.
   await db.deleteFrom('trees').where('workspace_id', '=', child).execute()
   await db.deleteFrom('workspaces').where('id', '=', child).execute()
-  await followTrees(context(), signal)
+  await adoptStoreRevisions(context(), signal)
   bed.clock.ahead_ms += 6 * DAY_MS
   await write(source, 1, 'a', 'later')
   await collectTree(context(), source)
@@ -142,9 +142,9 @@ test('a fork that the database does not know is kept for the quarantine, even if
   const deleted = { desired_state: 'deleted', observed_state: 'deleted', deleted_at: bed.clock.now() } as const
   await db.updateTable('workspaces').set(deleted).where('id', '=', source).execute()
   await bed.trees.remove(source)
-  await removeStrangers(context(), signal)
+  await removeOrphanTrees(context(), signal)
   assert.ok(await is_there())
   bed.clock.ahead_ms += 1.1 * DAY_MS
-  await removeStrangers(context(), signal)
+  await removeOrphanTrees(context(), signal)
   assert.ok(!(await bed.trees.stored()).includes(source))
 })

@@ -140,7 +140,7 @@ function searchLines(state: State, content: Buffer, path: string): void {
     const { line, next } = lineAt(content, from)
     from = next
     const hit = number > done ? state.pattern.find(line) : null
-    if (hit !== null) take(state, { path, number, line, hit, before, rest: content.subarray(next) })
+    if (hit !== null) addMatch(state, { path, number, line, hit, before, rest: content.subarray(next) })
     before.push(line)
     if (before.length > state.search.context_lines) before.shift()
   }
@@ -152,7 +152,7 @@ function lineAt(content: Buffer, from: number): { line: Buffer; next: number } {
   return { line: line.at(-1) === 13 ? line.subarray(0, -1) : line, next: end < 0 ? content.length : end + 1 }
 }
 
-interface Taken {
+interface MatchedLine {
   path: string
   number: number
   line: Buffer
@@ -161,7 +161,7 @@ interface Taken {
   rest: Buffer
 }
 
-function take(state: State, { path, number, line, hit, before, rest }: Taken): void {
+function addMatch(state: State, { path, number, line, hit, before, rest }: MatchedLine): void {
   const { max_matches, context_lines } = state.search
   if (state.matches.length === max_matches) throw new Stop('max_matches')
   const after: string[] = []

@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads'
 import { systemClock } from '../../lib/clock.ts'
 import { openBlobFiles } from './blob-files.ts'
-import { BlobTrouble } from './blobs.ts'
+import { BlobError } from './blobs.ts'
 import { runSearch } from './search-run.ts'
 import type { SearchAnswer, SearchOrder } from './search.ts'
 
@@ -13,7 +13,7 @@ parentPort?.on('message', ({ folder, within_ms, ...task }: SearchOrder) => {
     .then(
       (result): SearchAnswer => ({ result }),
       (error: unknown): SearchAnswer => {
-        if (!(error instanceof BlobTrouble)) throw error // ends the thread, and so fails the search
+        if (!(error instanceof BlobError)) throw error // ends the thread, and so fails the search
         return { trouble: { kind: error.kind, digest: error.digest } }
       },
     )

@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { fail } from '../../lib/fail.ts'
-import { createFairLine, type FairLine } from '../../lib/fair-line.ts'
-import { BlobTrouble } from './blobs.ts'
+import { createFairSemaphore, type FairSemaphore } from '../../lib/fair-line.ts'
+import { BlobError } from './blobs.ts'
 import type { SearchTask } from './search-run.ts'
 
 export interface SearchOrder extends Omit<SearchTask, 'until_ms'> {
@@ -12,7 +12,7 @@ export interface SearchOrder extends Omit<SearchTask, 'until_ms'> {
   within_ms: number
 }
 
-export type SearchAnswer = { result: SearchResult } | { trouble: Pick<BlobTrouble, 'kind' | 'digest'> }
+export type SearchAnswer = { result: SearchResult } | { trouble: Pick<BlobError, 'kind' | 'digest'> }
 
 export interface Searcher {
   id: string
@@ -31,7 +31,7 @@ const { at_once_max, at_once_per_organization_max, waiting_max, waiting_per_orga
 const retry_after_seconds = LIMITS.tool_call.resource_limit_retry_seconds
 
 export function createSearches(): Searches {
-  const line = createFairLine(
+  const line = createFairSemaphore(
     {
       at_once: at_once_max,
       at_once_per_name: at_once_per_organization_max,
@@ -49,7 +49,7 @@ export function createSearches(): Searches {
         throw fail('rate_limited', null, 'Too many searches of the workspace are under way', { retry_after_seconds })
       counts.set(id, own + 1)
       try {
-        return await inTurn(line, organization_id, (within_ms) => threads.run({ ...order, within_ms }, signal), signal)
+        return await runQueued(line, organization_id, (within_ms) => threads.run({ ...order, within_ms }, signal), signal)
       } finally {
         const left = (counts.get(id) ?? 1) - 1
         if (left === 0) counts.delete(id)
@@ -60,8 +60,8 @@ export function createSearches(): Searches {
 }
 
 /** The time limit includes the wait in the queue. */
-async function inTurn<Result>(
-  line: FairLine,
+async function runQueued<Result>(
+  line: FairSemaphore,
   organization_id: string,
   work: (within_ms: number) => Promise<Result>,
   signal: AbortSignal,
@@ -112,9 +112,9 @@ function createThreads() {
         const [answer] = (await once(worker, 'message', { signal: AbortSignal.any([signal, late]) })) as [SearchAnswer]
         idle.push(worker)
         if ('result' in answer) return answer.result
-        throw new BlobTrouble(answer.trouble.kind, answer.trouble.digest)
+        throw new BlobError(answer.trouble.kind, answer.trouble.digest)
       } catch (error) {
-        if (!(error instanceof BlobTrouble)) await worker.terminate() // it may be stuck in one line
+        if (!(error instanceof BlobError)) await worker.terminate() // it may be stuck in one line
         if (late.aborted && !signal.aborted)
           return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0, next_cursor: null }
         throw error

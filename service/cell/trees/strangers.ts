@@ -4,12 +4,12 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { readFates } from './collect-store.ts'
-import { strangersOf } from './held-stores.ts'
+import { readStoreOwnerStates } from './collect-store.ts'
+import { orphanForksOf } from './held-stores.ts'
 import { timeOf, writeMark } from './mark-files.ts'
 import type { Trees } from './trees.ts'
 
-export interface StrangersContext {
+export interface OrphansContext {
   db: Db
   clock: Clock
   trees: Trees
@@ -25,11 +25,11 @@ const MARK = 'stranger'
  * know later workspaces.
  * @returns the number of removed folders
  */
-export async function removeStrangers(context: StrangersContext, signal: AbortSignal): Promise<number> {
+export async function removeOrphanTrees(context: OrphansContext, signal: AbortSignal): Promise<number> {
   const { db, trees, log } = context
   // List the folders first: a folder is only made for an existing row.
   const ids = await trees.stored()
-  const fates = await readFates(db, ids)
+  const fates = await readStoreOwnerStates(db, ids)
   let removed = 0
   for (const workspace_id of ids) {
     if (signal.aborted || removed >= LIMITS.workspace.removals_per_sweep_max) break
@@ -45,10 +45,10 @@ export async function removeStrangers(context: StrangersContext, signal: AbortSi
   return removed
 }
 
-async function isOver(context: StrangersContext, store_id: string, fate: 'kept' | 'deleted' | undefined): Promise<boolean> {
+async function isOver(context: OrphansContext, store_id: string, fate: 'kept' | 'deleted' | undefined): Promise<boolean> {
   const { clock, trees, log, quarantine_days } = context
   const is_old = (since: number) => clock.now().getTime() - since >= quarantine_days * DAY_MS
-  if (fate === 'deleted') return dropStrangers(trees, store_id, is_old)
+  if (fate === 'deleted') return dropOrphanForks(trees, store_id, is_old)
   const mark = path.join(trees.folder(store_id), MARK)
   if (fate === 'kept') {
     await rm(mark, { force: true }) // another restore has brought its row back
@@ -62,9 +62,9 @@ async function isOver(context: StrangersContext, store_id: string, fate: 'kept' 
 }
 
 /** Drops orphan forks of a store after the quarantine. @returns false if the store still has one */
-async function dropStrangers(trees: Trees, store_id: string, is_old: (since: number) => boolean): Promise<boolean> {
+async function dropOrphanForks(trees: Trees, store_id: string, is_old: (since: number) => boolean): Promise<boolean> {
   const lasts = trees.lastRevisions(store_id)
-  const strangers = await strangersOf(lasts)
+  const strangers = await orphanForksOf(lasts)
   for (const [workspace_id, since] of strangers) {
     if (!is_old(since)) return false
     await lasts.drop(workspace_id)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { digestOf } from './blob-files.ts'
-import { type Blobs, BlobTrouble, type Digest, partOfBlob } from './blobs.ts'
+import { type Blobs, BlobError, type Digest, partOfBlob } from './blobs.ts'
 import type { DirectoryEntry, Entry, TreePath } from './entries.ts'
 import { createMarks, editTree, emptyRoot, findEntry, listEntries, markTree, readRoot, type TreeChange, TreeMismatch } from './tree.ts'
 
@@ -19,7 +19,7 @@ function counted() {
     get: async (digest, part) => {
       counts.read += 1
       const content = kept.get(digest)
-      if (content === undefined) throw new BlobTrouble('missing', digest)
+      if (content === undefined) throw new BlobError('missing', digest)
       return partOfBlob(content, part)
     },
     has: async (digest) => kept.has(digest),

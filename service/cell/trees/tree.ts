@@ -1,6 +1,6 @@
 import { digestOf } from './blob-files.ts'
 import type { Blobs, Digest } from './blobs.ts'
-import { BlobTrouble } from './blobs.ts'
+import { BlobError } from './blobs.ts'
 import { countEdit, type Counts, noCounts } from './diff.ts'
 import { bytesOf, type DirectoryEntry, type Entry, nameOf, type TreePath } from './entries.ts'
 import { type Edit, editPages, findName, findNames, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
@@ -58,7 +58,7 @@ export async function editTree(
 export async function readRoot({ blobs }: PageReads, digest: Digest): Promise<DirectoryEntry> {
   const [kind, ...packed] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...Parameters<typeof unpack>[0]]
   const entry = kind === 'root' ? unpack(packed) : null
-  if (entry?.type !== 'directory') throw new BlobTrouble('corrupt', digest)
+  if (entry?.type !== 'directory') throw new BlobError('corrupt', digest)
   return entry
 }
 
@@ -123,7 +123,7 @@ export function isChunked({ size }: { size: number }): boolean {
 
 export async function readChunks(blobs: Pick<Blobs, 'get'>, content: Digest): Promise<Digest[]> {
   const [kind, ...chunks] = JSON.parse((await blobs.get(content)).toString('utf8')) as string[]
-  if (kind !== 'chunks') throw new BlobTrouble('corrupt', content)
+  if (kind !== 'chunks') throw new BlobError('corrupt', content)
   return chunks
 }
 

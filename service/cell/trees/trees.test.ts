@@ -11,7 +11,7 @@ import { collectTree, collectTrees } from './collect.ts'
 import { readPart } from './contents.ts'
 import { readCollectable } from './collect-store.ts'
 import { readTreeBytes } from './store.ts'
-import { removeStrangers } from './strangers.ts'
+import { removeOrphanTrees } from './strangers.ts'
 import { findEntry, listEntries, type TreeChange } from './tree.ts'
 import { TreeFull } from './full.ts'
 import { TreeMoved, type Trees } from './trees.ts'
@@ -200,7 +200,7 @@ test('concurrent publishers and a collector lose nothing: every acknowledged rev
     bed.clock.ahead_ms += (LIMITS.tree.blob_grace_seconds / 2) * 1000 // unused blobs age while the collector runs
   }
   const publisher = async (seed: number) => {
-    for (let i = 0; i < 60; i++) await bed.trees.inTurn(id, () => step(i * seed))
+    for (let i = 0; i < 60; i++) await bed.trees.inWorkspaceQueue(id, () => step(i * seed))
   }
   try {
     await Promise.all([publisher(5), publisher(11)])
@@ -244,7 +244,7 @@ test('an orphan tree is removed after the quarantine, also across restarts; one 
     .where('id', '=', deleted)
     .execute()
   const look = async (trees: Trees) => {
-    await removeStrangers({ ...collecting(), trees }, new AbortController().signal)
+    await removeOrphanTrees({ ...collecting(), trees }, new AbortController().signal)
     const stored = await bed.trees.stored()
     return [stranger, returned, deleted, kept].map((id) => stored.includes(id))
   }

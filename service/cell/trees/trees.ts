@@ -12,10 +12,10 @@ import type { DirectoryEntry } from './entries.ts'
 import { TreeFull } from './full.ts'
 import { createGrowth, createLeftovers, type Leftovers, sizeOnDisk } from './growth.ts'
 import { checkChanges } from './names.ts'
-import { keepingRevisions, type KeptRevisions, readSharers } from './collect-store.ts'
+import { withRevisionsLocked, type KeptRevisions, readWorkspacesOfStore } from './collect-store.ts'
 import { diffTrees, noCounts, type Counts } from './diff.ts'
-import { type Followed, followTree } from './follow-tree.ts'
-import { strangersOf } from './held-stores.ts'
+import { type AdoptResult, adoptStoreRevision } from './follow-tree.ts'
+import { orphanForksOf } from './held-stores.ts'
 import { type LastRevision, type LastRevisions, openLastRevisions } from './last-revisions.ts'
 import type { PageReads } from './pages.ts'
 import { dropTree, type KeptAnswer, moveTree, readEarlierRoot, readStore, readTree, type TreeMove, type TreeRow } from './store.ts'
@@ -93,7 +93,7 @@ export interface Trees {
   blobs(workspace_id: string): Blobs
   begin(workspace_id: string): Publication
   /** Runs work on a workspace one at a time, in this process. Conflicts with other processes appear when they publish. */
-  inTurn<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
+  inWorkspaceQueue<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
   /** Removes row, revisions and keys. The store goes with its last tree. */
   remove(workspace_id: string): Promise<void>
   /**
@@ -108,7 +108,7 @@ export interface Trees {
   readonly reserve: DiskReserve
   lastRevisions(store_id: string): LastRevisions
   note(workspace_id: string, last: LastRevision): Promise<void>
-  follow(workspace_id: string): Promise<Followed>
+  follow(workspace_id: string): Promise<AdoptResult>
   readonly kept: KeptRevisions
 }
 
@@ -157,7 +157,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
   const follow: Trees['follow'] = async (workspace_id) => {
     const store_id = await storeOf(workspace_id)
     const of_store = { store: folderOf(store_id), lasts: lastRevisions(store_id) }
-    return followTree(db, { workspace_id, ...of_store, blobs: blobsOf(workspace_id), now: clock.now() })
+    return adoptStoreRevision(db, { workspace_id, ...of_store, blobs: blobsOf(workspace_id), now: clock.now() })
   }
 
   const current: Trees['current'] = async (workspace_id) => {
@@ -188,7 +188,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     if (last !== null && last.revision > base_revision && (await follow(workspace_id)) === 'followed') throw new TreeMoved(last.revision)
     return base
   }
-  const commit = async (workspace_id: string, base: Revision, edited: EditedTree, said: Said): Promise<Revision> => {
+  const commit = async (workspace_id: string, base: Revision, edited: EditedTree, said: CommitDetails): Promise<Revision> => {
     const { entries, bytes } = sizeUnder(base, edited.root)
     await failpoint('tree.T0')
     // Removals continue on a full disk. A smaller content that replaces a larger one does not: both are kept for an hour.
@@ -212,7 +212,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
     return digests
   }
   const restoreTree = async (workspace_id: string, revision: number, move: TreeMove) =>
-    keepingRevisions(db, await storeOf(workspace_id), async (tx) => {
+    withRevisionsLocked(db, await storeOf(workspace_id), async (tx) => {
       const is_kept = revision === move.base_revision || (await readEarlierRoot(tx, workspace_id, revision)) !== undefined
       if (!is_kept) throw new RevisionGone(revision)
       return moveTree(tx, move)
@@ -289,7 +289,7 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
       const [oldest] = [...(publications.get(workspace_id) ?? [])].sort((one, other) => one.getTime() - other.getTime())
       return oldest ?? null
     },
-    async inTurn(workspace_id, work) {
+    async inWorkspaceQueue(workspace_id, work) {
       const turn = (turns.get(workspace_id) ?? Promise.resolve()).then(work, work)
       turns.set(workspace_id, turn)
       try {
@@ -306,20 +306,20 @@ export function createTrees({ db, clock, folder, kept: kept_revisions = KEPT, re
       return names.filter((name) => UUID.test(name))
     },
     async remove(workspace_id) {
-      await this.inTurn(workspace_id, async () => {
+      await this.inWorkspaceQueue(workspace_id, async () => {
         const store_id = await readStore(db, workspace_id)
         await dropTree(db, workspace_id)
         stores.delete(workspace_id)
         const lasts = lastRevisions(store_id)
         await lasts.drop(workspace_id)
-        if ((await readSharers(db, store_id)).length > 0 || (await strangersOf(lasts)).size > 0) return
+        if ((await readWorkspacesOfStore(db, store_id)).length > 0 || (await orphanForksOf(lasts)).size > 0) return
         await rm(folderOf(store_id), { recursive: true, force: true, maxRetries: 3 })
       })
     },
   }
 }
 
-interface Said {
+interface CommitDetails {
   now: Date
   /** The revision to make current again; null: the commit applies changes. */
   restores: number | null

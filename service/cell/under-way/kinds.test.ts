@@ -5,8 +5,8 @@ import { sql } from 'kysely'
 import { insertVolume } from '../../../tests/engine/volume-row.ts'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { refusingWrites } from '../../../tests/support/refused-writes.ts'
-import { UNDER_WAY, type NameUnderWay } from '../../core/under-way/kinds.ts'
-import { tellOverdue } from '../../core/under-way/overdue.ts'
+import { WORK_KINDS, type WorkKindName } from '../../core/under-way/kinds.ts'
+import { logOverdue } from '../../core/under-way/overdue.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 
@@ -211,7 +211,7 @@ async function open(world: World): Promise<Work> {
 /** A build or a warm capture covers its machine. The api's kinds are in tests/api/endings.test.ts and exports.test.ts. */
 type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
 
-const KINDS: Record<Exclude<NameUnderWay, Elsewhere> | 'volume_delete', Kind> = {
+const KINDS: Record<Exclude<WorkKindName, Elsewhere> | 'volume_delete', Kind> = {
   execution: { verb: 'start', of: 'execution', begin: execution },
   operation: { verb: 'start', of: 'workspace', begin: open },
   template_build: { verb: 'start', of: 'build', begin: recipeBuild },
@@ -305,9 +305,9 @@ test('work under way beyond its deadline is reported to the operator once', asyn
   const log = { error: (line: unknown) => void lines.push(line) }
   const told = new Set<string>()
   for (let looks = 0; looks < 2; looks++) {
-    await tellOverdue({ db: world.database.cell, clock: world.clock, log }, { by: 'cell', cell_id }, told)
-    await tellOverdue({ db: world.database.api, clock: world.clock, log }, { by: 'api', cell_id: null }, new Set())
+    await logOverdue({ db: world.database.cell, clock: world.clock, log }, { by: 'cell', cell_id }, told)
+    await logOverdue({ db: world.database.api, clock: world.clock, log }, { by: 'api', cell_id: null }, new Set())
   }
-  const { worker } = UNDER_WAY.layer_list
+  const { worker } = WORK_KINDS.layer_list
   assert.deepEqual(lines, [{ kind: 'layer_list', id: 'never', since, worker }])
 })

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { tellOverdue } from '../../core/under-way/overdue.ts'
+import { logOverdue } from '../../core/under-way/overdue.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Executions } from '../executions/executions.ts'
@@ -29,7 +29,7 @@ export function startSweeping(context: UnderWayContext, leftovers: () => void, s
       context.log.info({ ended }, 'executions that nothing worked on have ended')
       leftovers()
     }
-    await tellOverdue(context, { by: 'cell', cell_id: context.cell_id }, told)
+    await logOverdue(context, { by: 'cell', cell_id: context.cell_id }, told)
   })
   tickEvery(LOOK_MS, look, failed, signal)
 }

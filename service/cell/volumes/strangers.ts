@@ -1,6 +1,6 @@
 import { HostFailure, type Inventory, type VolumeFence, type VolumeHere } from '../links/hostd.ts'
 import { volumeSubject } from '../links/subject.ts'
-import { guarded, mayRemove, report, type Sweep } from '../machines/sweep.ts'
+import { guarded, mayRemove, report, type ReconcilePass } from '../machines/sweep.ts'
 import { readFates } from './store.ts'
 
 const DAY_MS = 24 * 3600 * 1000
@@ -9,7 +9,7 @@ const DAY_MS = 24 * 3600 * 1000
  * Deletes host data of deleted volumes at once. Keeps a volume that no row names for the quarantine's days: a restored database does not
  * know newer volumes. Rows are read after the inventory, and a row exists before its volume.
  */
-export async function sweepVolumes(sweep: Sweep, { volumes }: Inventory): Promise<void> {
+export async function sweepVolumes(sweep: ReconcilePass, { volumes }: Inventory): Promise<void> {
   if (volumes.length === 0) return
   const fates = await readFates(
     sweep.db,
@@ -24,7 +24,7 @@ export async function sweepVolumes(sweep: Sweep, { volumes }: Inventory): Promis
   }
 }
 
-async function settle(sweep: Sweep, { volume_id, kept_since }: VolumeHere, fate: 'kept' | 'deleted' | undefined): Promise<void> {
+async function settle(sweep: ReconcilePass, { volume_id, kept_since }: VolumeHere, fate: 'kept' | 'deleted' | undefined): Promise<void> {
   if (fate === 'kept') return keep(sweep, volume_id, false) // another restore has brought its row back
   if (fate === 'deleted' || kept_since !== undefined) {
     await sweep.host.deleteVolume(speak(sweep, volume_id, 'delete'))
@@ -35,7 +35,7 @@ async function settle(sweep: Sweep, { volume_id, kept_since }: VolumeHere, fate:
   report(sweep, 'quarantined', `volume ${volume_id}: no row has ever named it; it is kept for ${sweep.quarantine_days} days`)
 }
 
-async function keep(sweep: Sweep, volume_id: string, is_kept: boolean): Promise<void> {
+async function keep(sweep: ReconcilePass, volume_id: string, is_kept: boolean): Promise<void> {
   try {
     await sweep.host.keepVolume({ ...speak(sweep, volume_id, is_kept ? 'keep' : 'release'), keep: is_kept })
   } catch (error) {
@@ -44,10 +44,10 @@ async function keep(sweep: Sweep, volume_id: string, is_kept: boolean): Promise<
 }
 
 /** A clock before the start of the quarantine ends nothing. */
-function isOver({ clock, quarantine_days }: Sweep, { kept_since }: VolumeHere): boolean {
+function isOver({ clock, quarantine_days }: ReconcilePass, { kept_since }: VolumeHere): boolean {
   return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
 }
 
-function speak({ operation_id, fence }: Sweep, volume_id: string, step: string): VolumeFence {
+function speak({ operation_id, fence }: ReconcilePass, volume_id: string, step: string): VolumeFence {
   return { subject: volumeSubject(volume_id), operation_id, step: `sweep-${step}`, epoch: 0, fence }
 }

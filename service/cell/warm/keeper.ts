@@ -2,9 +2,9 @@ import type { Listener } from '../../db/listen.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { buildSubject } from '../links/subject.ts'
 import { drawFence } from '../machines/reconcile-store.ts'
-import { oneAtATime, soon, tickEvery } from '../machines/ticking.ts'
+import { oneAtATime, debounced, tickEvery } from '../machines/ticking.ts'
 import { makeCapture, type WarmContext } from './make.ts'
-import { countCaptures, forgetCaptures, listUnmade, nextWanted, wantCapture } from './store.ts'
+import { countCaptures, forgetCaptures, listUnmade, nextWanted, requestCapture } from './store.ts'
 
 /** Polling interval: finds captures whose notice was lost, and retries those without capacity. */
 const LOOK_MS = 60_000
@@ -21,13 +21,13 @@ export function startWarming(context: WarmContext & { kept_max: number }, listen
     let looked_for: number
     do {
       looked_for = heard // a notice during a pass causes another pass
-      await keepCaptures(context, signal)
+      await buildCaptures(context, signal)
     } while (heard !== looked_for && !signal.aborted)
   })
   const failed = (error: unknown) => {
     if (!signal.aborted) context.log.warn({ err: error }, 'machines of warm versions could not be looked after')
   }
-  const begin = soon(HEARD_MS, () => void look().catch(failed), signal)
+  const begin = debounced(HEARD_MS, () => void look().catch(failed), signal)
   const hear = () => {
     heard += 1
     begin()
@@ -38,12 +38,12 @@ export function startWarming(context: WarmContext & { kept_max: number }, listen
 }
 
 /** Resolves when nothing is left to do. */
-export async function keepCaptures(context: WarmContext & { kept_max: number }, signal: AbortSignal): Promise<void> {
+export async function buildCaptures(context: WarmContext & { kept_max: number }, signal: AbortSignal): Promise<void> {
   const { db, clock, ids, cell_id, kept_max } = context
   await removeForgotten(context)
   const free = kept_max - (await countCaptures(db, cell_id))
   for (const one of free > 0 ? await listUnmade(db, cell_id, free) : [])
-    await wantCapture(db, { ...one, id: ids.next(), cell_id }, clock.now())
+    await requestCapture(db, { ...one, id: ids.next(), cell_id }, clock.now())
   const passed_over: string[] = []
   for (;;) {
     const wanted = kept_max === 0 ? undefined : await nextWanted(db, cell_id, passed_over)

@@ -10,16 +10,16 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { dropBuildMachine, grantBuildMachine } from '../builds/machine-store.ts'
 import { hostEgress } from '../egress/enforcing.ts'
 import type { AgentLink } from '../links/agent.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
-import { UNCOUNTED } from '../links/answer-room.ts'
-import { HostFailure, type Fence, type Machine } from '../links/hostd.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
+import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
+import { HostFailure, type CommandHeader, type Machine } from '../links/hostd.ts'
 import { buildSubject } from '../links/subject.ts'
 import { liveMachine } from '../machines/live-table.ts'
 import type { CellContext } from '../operations/job.ts'
 import { readTail, shown } from '../operations/startup-guest.ts'
 import { runStep, type StartupGuest } from '../operations/startup-run.ts'
 import { stepsOf } from '../operations/startup-steps.ts'
-import { beginCapture, commitCapture, failCapture, type Captured, type Wanted } from './store.ts'
+import { beginCapture, commitCapture, failCapture, type Captured, type RequestedCapture } from './store.ts'
 
 export type WarmContext = Pick<CellContext, 'cell_id' | 'db' | 'clock' | 'ids' | 'host' | 'room' | 'agents' | 'log'>
 
@@ -40,7 +40,7 @@ class CannotWarm extends Error {
  * @returns false: there is no capacity for it yet.
  * @throws errors that do not concern the version: the caller tries again.
  */
-export async function makeCapture(context: WarmContext, wanted: Wanted, ends: AbortSignal): Promise<boolean> {
+export async function makeCapture(context: WarmContext, wanted: RequestedCapture, ends: AbortSignal): Promise<boolean> {
   const { db, clock, room } = context
   const fence = await beginCapture(db, wanted.id, clock.now())
   if (fence === undefined) return true
@@ -63,12 +63,12 @@ export async function makeCapture(context: WarmContext, wanted: Wanted, ends: Ab
     await failCapture(db, wanted.id, known, clock.now())
   } finally {
     if (!ends.aborted) await dropBuildMachine(db, wanted.id)
-    room.freed()
+    room.released()
   }
   return true
 }
 
-async function takeRoom({ db, cell_id, clock, room }: WarmContext, wanted: Wanted, fence: number): Promise<boolean> {
+async function takeRoom({ db, cell_id, clock, room }: WarmContext, wanted: RequestedCapture, fence: number): Promise<boolean> {
   const { id, organization_id, project_id } = wanted
   const grants = sizeOf(wanted.settings)
   const want = { id, organization_id, memory_mib: grants.memory_mib, disk_gib: grants.disk_gib, since: clock.now(), is_call: false }
@@ -77,10 +77,15 @@ async function takeRoom({ db, cell_id, clock, room }: WarmContext, wanted: Wante
     await grantBuildMachine(db, grant)
     return true
   }
-  return (await room.take(want, reserve, LIMITS.warm.room_wait_seconds * 1000)) !== null
+  return (await room.acquire(want, reserve, LIMITS.warm.room_wait_seconds * 1000)) !== null
 }
 
-async function capture(context: WarmContext, wanted: Wanted, speak: (step: string) => Fence, signal: AbortSignal): Promise<Captured> {
+async function capture(
+  context: WarmContext,
+  wanted: RequestedCapture,
+  speak: (step: string) => CommandHeader,
+  signal: AbortSignal,
+): Promise<Captured> {
   const { host, ids } = context
   await failpoint('warm.W1')
   const machine = await host.start({
@@ -105,7 +110,7 @@ async function capture(context: WarmContext, wanted: Wanted, speak: (step: strin
 /** Keeps connections out of the capture, which restored machines would find cut. No organization's policy is bypassed. */
 const NO_NETWORK = hostEgress({ effective: DENY_ALL, revision: revisionOf(DENY_ALL), secret_ports: [] })
 
-async function startUp({ agents }: WarmContext, wanted: Wanted, machine: Machine, signal: AbortSignal): Promise<void> {
+async function startUp({ agents }: WarmContext, wanted: RequestedCapture, machine: Machine, signal: AbortSignal): Promise<void> {
   const gone = new AbortController()
   try {
     const link = agents.of(wanted.id, liveMachine(machine, undefined), gone.signal)
@@ -120,7 +125,7 @@ async function startUp({ agents }: WarmContext, wanted: Wanted, machine: Machine
 }
 
 function guestOn(link: AgentLink, { env, inputs }: TemplateSettings, signal: AbortSignal): StartupGuest {
-  const bounds = { signal, room: UNCOUNTED }
+  const bounds = { signal, room: UNLIMITED_BUDGET }
   const defaults = Object.entries(inputs).flatMap(([name, input]) => (input.default === undefined ? [] : [[name, input.default] as const]))
   const below = { ...env, ...Object.fromEntries(defaults) }
   return {
@@ -143,7 +148,7 @@ async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise
     try {
       return await ask()
     } catch (error) {
-      if (!(error instanceof AgentTrouble) || tries === TRIES_MAX) throw error
+      if (!(error instanceof AgentFailure) || tries === TRIES_MAX) throw error
       await setTimeout(RETRY_MS, undefined, { signal })
     }
   }
@@ -154,7 +159,7 @@ function sizeOf({ defaults }: TemplateSettings): Resources {
   return { cpu_millis, memory_mib, disk_gib }
 }
 
-function speaking({ ids }: WarmContext, { id }: Wanted, fence: number): (step: string) => Fence {
+function speaking({ ids }: WarmContext, { id }: RequestedCapture, fence: number): (step: string) => CommandHeader {
   const operation_id = ids.next()
   return (step) => ({ subject: buildSubject(id), operation_id, step, epoch: 1, fence })
 }
@@ -162,7 +167,7 @@ function speaking({ ids }: WarmContext, { id }: Wanted, fence: number): (step: s
 /** undefined: another attempt may succeed. */
 function whyNot(error: unknown): WarmError | undefined {
   if (error instanceof CannotWarm) return error.error
-  if (error instanceof AgentTrouble) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
+  if (error instanceof AgentFailure) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
   // A full pool stays full for longer than the minute until the next pass, which would start the machine in vain.
   const may_pass = ['unreachable', 'no_capacity', 'fenced']
   if (!(error instanceof HostFailure) || may_pass.includes(error.code)) return undefined

@@ -2,12 +2,12 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { HostFailure, type HostFailureCode, type Machine } from '../links/hostd.ts'
 import { buildSubject } from '../links/subject.ts'
 import { Refused } from '../operations/errors.ts'
-import { ask, type Job } from '../operations/job.ts'
+import { callHost, type Job } from '../operations/job.ts'
 import { restoreRequest } from '../operations/requests.ts'
 import { commitRunning, completeRunning, type RunningEnd } from '../operations/running.ts'
 import type { MachineRow } from '../operations/store.ts'
 import { fitOf, whyCold, type Capture } from './rules.ts'
-import { discardCapture, noteUsed, readWarmFacts, wantCapture, type WarmFacts } from './store.ts'
+import { discardCapture, noteUsed, readWarmFacts, requestCapture, type WarmFacts } from './store.ts'
 
 /**
  * Restores a started-up machine of the workspace's version under an identity of its own, as a fork does. If the capture cannot be used,
@@ -36,7 +36,7 @@ async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Pr
   const fit = fitOf(capture, seen, facts.engine)
   const now = cell.clock.now()
   if (fit === 'missing')
-    await wantCapture(cell.db, { id: cell.ids.next(), version_id, cell_id: cell.cell_id, organization_id, project_id }, now)
+    await requestCapture(cell.db, { id: cell.ids.next(), version_id, cell_id: cell.cell_id, organization_id, project_id }, now)
   if (capture === null || capture.checkpoint_id === null) return null
   if (fit === 'stale') await discardCapture(cell.db, capture, now)
   return fit === 'fits' ? { id: capture.id, checkpoint_id: capture.checkpoint_id } : null
@@ -51,7 +51,7 @@ async function restoreCapture(job: Job, seen: MachineRow, capture: Usable): Prom
   await failpoint('warm.W4')
   const request = { checkpoint_id: capture.checkpoint_id, of: buildSubject(capture.id) }
   try {
-    return await ask(job, seen.id, 'restore-warm', seen.ownership_epoch + 1, (fence) =>
+    return await callHost(job, seen.id, 'restore-warm', seen.ownership_epoch + 1, (fence) =>
       cell.host.restore({ ...restoreRequest(fence, seen, request.checkpoint_id, { renew_identity: true }), ...request }),
     )
   } catch (error) {

@@ -40,7 +40,7 @@ export interface NewCapture {
 }
 
 /** Requests a capture that an open has missed. A recent failure is not retried. */
-export async function wantCapture(db: Db, one: NewCapture, now: Date): Promise<void> {
+export async function requestCapture(db: Db, one: NewCapture, now: Date): Promise<void> {
   const before = new Date(now.getTime() - LIMITS.warm.retry_seconds * 1000)
   await sql`
     insert into template_captures (id, version_id, cell_id, organization_id, project_id, state, created_at, updated_at, used_at)
@@ -60,15 +60,15 @@ export async function noteUsed(db: Db, id: string, now: Date): Promise<void> {
   await db.updateTable('template_captures').set({ used_at: now }).where('id', '=', id).execute()
 }
 
-export interface Wanted extends NewCapture {
+export interface RequestedCapture extends NewCapture {
   layers: string[]
   settings: TemplateSettings
   created_at: Date
 }
 
 /** The capture that was requested last, also one that a dead process has begun. */
-export async function nextWanted(db: Db, cell_id: string, passed_over: readonly string[]): Promise<Wanted | undefined> {
-  const { rows } = await sql<Wanted>`
+export async function nextWanted(db: Db, cell_id: string, passed_over: readonly string[]): Promise<RequestedCapture | undefined> {
+  const { rows } = await sql<RequestedCapture>`
     select c.id, c.version_id, c.cell_id, c.organization_id, c.project_id, c.created_at, v.layers, v.settings
     from template_captures c join template_versions v on v.id = c.version_id
     where c.cell_id = ${cell_id} and c.state in ('wanted', 'making') and c.id <> all(${[...passed_over]}::uuid[])

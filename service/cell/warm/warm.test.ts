@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import type { NewWorkspace } from '../../../tests/engine/intentions.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import { AgentTrouble } from '../links/agent-trouble.ts'
+import { AgentFailure } from '../links/agent-trouble.ts'
 import { HostFailure, type HostFailureCode } from '../links/hostd.ts'
 import { armFailpoint, type FailpointName } from '../../lib/failpoints.ts'
 
@@ -60,7 +60,7 @@ function silence({ guests }: World, operation_id: string): void {
   const { behave } = guests
   guests.behave = (name, exec) => {
     if (exec.session_id.endsWith(operation_id)) return behave(name, exec)
-    throw new AgentTrouble('silent', 'No answer')
+    throw new AgentFailure('silent', 'No answer')
   }
 }
 

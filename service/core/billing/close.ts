@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { InvoiceLine } from '../../../contract/schemas/billing.ts'
-import type { By } from '../changes/audit.ts'
+import type { ChangeOrigin } from '../changes/audit.ts'
 import { mutate, type ChangeTx } from '../changes/mutate.ts'
 import { drawGrants } from '../usage/draw.ts'
 import { grantedBy } from '../usage/grants.ts'
@@ -10,7 +10,7 @@ import { readUsageTotals } from '../usage/store.ts'
 import type { Db } from '../../db/database.ts'
 import { readerOf } from '../../db/reader.ts'
 import { dueAt } from './payment.ts'
-import { findUnbilled, insertInvoices, listTermsBefore, lockBilled, markBilled, readOverage, type Billed } from './store.ts'
+import { findUnbilled, insertInvoices, listTermsBefore, lockBilled, markBilled, readOverage, type BillingState } from './store.ts'
 import { invoiceLines, spansOf } from './terms.ts'
 
 const BATCH = 100
@@ -32,7 +32,7 @@ export interface Closing {
  * Closes every final, unclosed billing period, with one invoice per currency in which the organization owes something. Each organization
  * and period has its own transaction, which locks nothing that a workspace needs. Several processes may run it at once.
  */
-export async function closePeriods(db: Db, by: By): Promise<Closing> {
+export async function closePeriods(db: Db, by: ChangeOrigin): Promise<Closing> {
   const through = finalThrough(by.now)
   const done: Closing = { closed: 0, invoices: 0, failed: [] }
   for (let after: string | null = null; ;) {
@@ -45,7 +45,7 @@ export async function closePeriods(db: Db, by: By): Promise<Closing> {
   }
 }
 
-async function closeAll(db: Db, by: By, organization_id: string, through: Date, done: Closing): Promise<void> {
+async function closeAll(db: Db, by: ChangeOrigin, organization_id: string, through: Date, done: Closing): Promise<void> {
   for (;;) {
     const made = await closeNext(db, by, organization_id, through)
     if (made === null) return
@@ -55,7 +55,7 @@ async function closeAll(db: Db, by: By, organization_id: string, through: Date, 
 }
 
 /** Closes the first unclosed period of an organization. @returns the number of invoices; null: no period to close. */
-async function closeNext(db: Db, by: By, organization_id: string, through: Date): Promise<number | null> {
+async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, through: Date): Promise<number | null> {
   const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
   const period = before === undefined ? null : nextPeriod(before, through)
   if (before === undefined || period === null) return null
@@ -75,13 +75,13 @@ async function closeNext(db: Db, by: By, organization_id: string, through: Date)
 }
 
 /** Starts with the last period that is over where none was closed: earlier periods are never billed. */
-function nextPeriod({ billed_through }: Billed, through: Date): Period | null {
+function nextPeriod({ billed_through }: BillingState, through: Date): Period | null {
   const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
   return period.ends_at <= through ? period : null
 }
 
 /** Draws credits for usage after the last meter reading of the period. */
-async function drawRest(db: Db, organization_id: string, { terms, charged }: Billed, period: Period): Promise<void> {
+async function drawRest(db: Db, organization_id: string, { terms, charged }: BillingState, period: Period): Promise<void> {
   const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
   const { at_end } = spansOf(terms, changes, period, charged)
   const used = await readUsageTotals(readerOf(db), { organization_id, project_id: null, subject: null }, rangeOf(period))
@@ -89,7 +89,7 @@ async function drawRest(db: Db, organization_id: string, { terms, charged }: Bil
 }
 
 /** @returns the invoices; null: another process has closed the period. */
-async function close(tx: ChangeTx, { ids, now }: By, organization_id: string, period: Period) {
+async function close(tx: ChangeTx, { ids, now }: ChangeOrigin, organization_id: string, period: Period) {
   const row = await lockBilled(tx, organization_id)
   if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null
   const reads = readerOf(tx)

@@ -12,7 +12,11 @@ export type InvoiceRow = Selectable<Database['invoices']>
 const TERMS = ['p.currency', 'p.price_minor', 'p.cpu_hours', 'p.ram_gib_hours', 'p.cpu_hour_minor', 'p.ram_gib_hour_minor'] as const
 
 /** Records the current terms before they change, for one organization or for all that have the plan. */
-export async function keepTerms(tx: ChangeTx, of: { organization_id: string } | { plan_id: string }, changed_at: Date): Promise<void> {
+export async function recordTermsBefore(
+  tx: ChangeTx,
+  of: { organization_id: string } | { plan_id: string },
+  changed_at: Date,
+): Promise<void> {
   const whose = 'organization_id' in of ? sql`g.id = ${of.organization_id}` : sql`p.id = ${of.plan_id}`
   await sql`
     insert into subscription_changes
@@ -32,7 +36,7 @@ export async function findUnbilled(db: Db, through: Date, after: string | null, 
   return rows.map(({ id }) => id)
 }
 
-export interface Billed {
+export interface BillingState {
   slug: string
   charged: Charged
   billed_through: Date | null
@@ -40,7 +44,7 @@ export interface Billed {
 }
 
 /** Locks the organization against other processes that close its periods. Its workspaces do not wait for this lock. */
-export async function lockBilled(tx: Tx, id: string): Promise<Billed | undefined> {
+export async function lockBilled(tx: Tx, id: string): Promise<BillingState | undefined> {
   const row = await tx
     .selectFrom('organizations as g')
     .innerJoin('plans as p', 'p.id', 'g.plan_id')
@@ -156,15 +160,15 @@ export async function writePaymentStanding(tx: ChangeTx, id: string, standing: P
 }
 
 /** The standing of an organization as it is written, with the facts to check it. */
-export interface ToJudge extends PaymentStanding {
+export interface StandingCheck extends PaymentStanding {
   id: string
   /** Earliest due time of the open invoices; null: none is open. */
   due_at: Date | null
 }
 
 /** Lists organizations with a due open invoice, or with a refusal for one, by id, after `after`. */
-export async function findToJudge(db: Db, due_before: Date, after: string | null, limit: number): Promise<ToJudge[]> {
-  const { rows } = await sql<ToJudge>`
+export async function findStandingChecks(db: Db, due_before: Date, after: string | null, limit: number): Promise<StandingCheck[]> {
+  const { rows } = await sql<StandingCheck>`
     select g.id, g.payment_refuses_starts, g.payment_grace_until,
       (select min(i.due_at) from invoices i where i.organization_id = g.id and i.state = 'open') as due_at
     from organizations g

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { METERS, type Units } from '../../../contract/schemas/usage.ts'
 import { testSeed } from '../../../tests/support/seed.ts'
 import { NO_GRANTS } from '../usage/allowances.ts'
-import { invoiceLines, partOf, spansOf, type Overage, type Terms, type TermsBefore } from './terms.ts'
+import { invoiceLines, proratedPrice, spansOf, type Overage, type Terms, type TermsBefore } from './terms.ts'
 import { paymentStanding } from './payment.ts'
 
 const PERIOD = { starts_at: new Date('2031-04-01T00:00:00Z'), ends_at: new Date('2031-05-01T00:00:00Z') }
@@ -91,7 +91,7 @@ test('the parts of a month add up to the price exactly, and none is negative', (
   fc.assert(
     fc.property(fc.nat(2 ** 31 - 1), cuts, (price, cuts) => {
       const times = [0, ...cuts.toSorted((a, b) => a - b), 30 * 24 * 3600_000].map((ms) => new Date(PERIOD.starts_at.getTime() + ms))
-      const parts = times.slice(1).map((ends_at, at) => partOf(price, { starts_at: times[at] ?? ends_at, ends_at }, PERIOD))
+      const parts = times.slice(1).map((ends_at, at) => proratedPrice(price, { starts_at: times[at] ?? ends_at, ends_at }, PERIOD))
       assert.ok(parts.every((part) => part >= 0 && Number.isInteger(part)))
       assert.equal(
         parts.reduce((sum, part) => sum + part, 0),

@@ -50,7 +50,7 @@ export function spansOf(
 }
 
 /** Returns the price for a part of a period. The parts of a period add up exactly to the whole price. Pure. */
-export function partOf(price_minor: number, { starts_at, ends_at }: Period, period: Period): number {
+export function proratedPrice(price_minor: number, { starts_at, ends_at }: Period, period: Period): number {
   const whole = BigInt(period.ends_at.getTime() - period.starts_at.getTime())
   const until = (at: Date) => (BigInt(price_minor) * BigInt(at.getTime() - period.starts_at.getTime())) / whole
   return Number(until(ends_at) - until(starts_at))
@@ -68,10 +68,10 @@ export function invoiceLines(
 ): Map<string, InvoiceLine[]> {
   const by_currency = new Map<string, InvoiceLine[]>()
   const add = (currency: string, line: InvoiceLine) => by_currency.set(currency, [...(by_currency.get(currency) ?? []), line])
-  for (const span of joined(spans)) {
+  for (const span of mergedSpans(spans)) {
     const { currency, price_minor, plan } = span.terms
     if (currency === null || price_minor === null) continue
-    const amount_minor = partOf(price_minor, span, period)
+    const amount_minor = proratedPrice(price_minor, span, period)
     const times = { starts_at: span.starts_at.toISOString(), ends_at: span.ends_at.toISOString() }
     if (amount_minor > 0)
       add(currency, { kind: 'plan', plan, ...times, allowance: null, units: null, unit_minor: price_minor, amount_minor })
@@ -100,7 +100,7 @@ function overageLines(
 }
 
 /** Joins neighbouring spans of one plan and price into one line: only an allowance changed between them. */
-function joined(spans: readonly Span[]): Span[] {
+function mergedSpans(spans: readonly Span[]): Span[] {
   const all: Span[] = []
   for (const span of spans) {
     const last = all.at(-1)

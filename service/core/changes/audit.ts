@@ -15,7 +15,7 @@ export function actorFacts(actor: Actor): ActorFacts {
   return { kind: actor.kind, id: 'id' in actor ? actor.id : null, name: 'name' in actor ? actor.name : null }
 }
 
-export type SubjectKind =
+export type AuditTargetKind =
   | 'api_key'
   | 'checkpoint'
   | 'export'
@@ -44,8 +44,8 @@ export type SubjectKind =
 export const TOOL_CALLS = 'tools.use'
 
 /** The changed object and its owner. null: it belongs to the organization, or to the installation. */
-export interface Subject {
-  kind: SubjectKind
+export interface AuditTarget {
+  kind: AuditTargetKind
   id: string
   organization_id: string | null
   project_id: string | null
@@ -53,7 +53,7 @@ export interface Subject {
   details?: Readonly<Record<string, string | number | boolean | null | readonly string[]>>
 }
 
-export interface By {
+export interface ChangeOrigin {
   actor: Actor
   ids: Ids
   now: Date
@@ -62,12 +62,12 @@ export interface By {
   source_address: string | null
 }
 
-export function byService(name: 'setup' | 'cell' | 'api', { ids, now }: { ids: Ids; now: Date }): By {
+export function serviceOrigin(name: 'setup' | 'cell' | 'api', { ids, now }: { ids: Ids; now: Date }): ChangeOrigin {
   return { actor: { kind: 'service', name }, ids, now, request_id: null, source_address: null }
 }
 
 /** @param action `<noun>.<verb>`: the id of a route, or of an equivalent operator command. */
-export function auditEvent(by: By, action: string, subject: Subject): AuditEvent {
+export function auditEvent(by: ChangeOrigin, action: string, subject: AuditTarget): AuditEvent {
   const { ids, now, request_id, source_address } = by
   const actor = actorFacts(by.actor)
   return {

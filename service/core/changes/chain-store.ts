@@ -37,7 +37,7 @@ async function waitingChains(db: Db): Promise<string[]> {
 }
 
 async function linkChain(tx: Tx, chain_id: string): Promise<number> {
-  const end = await takeChain(tx, chain_id)
+  const end = await lockChain(tx, chain_id)
   if (end === null) return 0
   const rows = await tx
     .selectFrom('audit_events')
@@ -59,7 +59,7 @@ async function linkChain(tx: Tx, chain_id: string): Promise<number> {
 }
 
 /** Locks a chain and returns its last link; null: another process has it. */
-async function takeChain(tx: Tx, chain_id: string): Promise<Link | null> {
+async function lockChain(tx: Tx, chain_id: string): Promise<Link | null> {
   const { sequence, sha256 } = CHAIN_START
   const start = { chain_id, sequence, sha256, dropped_sequence: sequence, dropped_sha256: sha256 }
   await tx.insertInto('audit_chains').values(start).onConflict((c) => c.doNothing()).execute() // prettier-ignore
@@ -85,7 +85,7 @@ export async function dropEvents(db: Db, created_before: Date): Promise<number> 
 }
 
 async function dropOfChain(tx: Tx, chain_id: string, created_before: Date): Promise<number> {
-  if ((await takeChain(tx, chain_id)) === null) return 0
+  if ((await lockChain(tx, chain_id)) === null) return 0
   const rows = await tx
     .selectFrom('audit_events')
     .select(['id', 'sequence', 'sha256', 'created_at'])

@@ -3,7 +3,7 @@ import type { Selectable } from 'kysely'
 import type { Database } from '../../db/schema.ts'
 
 export type EventRow = Selectable<Database['audit_events']>
-type Told = Omit<EventRow, 'sequence' | 'sha256'>
+type EventFacts = Omit<EventRow, 'sequence' | 'sha256'>
 
 export const CHAIN_START: Link = { sequence: 0, sha256: Buffer.alloc(32) }
 /** The chain of records that belong to no organization. */
@@ -16,14 +16,14 @@ export interface Link {
 }
 
 /** Returns the link of the record after `before`. Pure. docs/operating/people.md describes the computation for auditors. */
-export function linkAfter(before: Link, row: Told): Link {
+export function linkAfter(before: Link, row: EventFacts): Link {
   const sequence = before.sequence + 1
   const text = [before.sha256.toString('hex'), String(sequence), factsOf(row)].join('\n')
   return { sequence, sha256: createHash('sha256').update(text).digest() }
 }
 
 /** Serialises a record as one line of JSON: fixed field order, details sorted by name. */
-function factsOf(row: Told): string {
+function factsOf(row: EventFacts): string {
   return JSON.stringify([
     row.id,
     row.created_at.toISOString(),

@@ -2,8 +2,8 @@ import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { Again } from './again.ts'
-import { auditEvent, type Actor, type By, type Subject } from './audit.ts'
+import { StaleReadError } from './again.ts'
+import { auditEvent, type Actor, type ChangeOrigin, type AuditTarget } from './audit.ts'
 import { insertAuditEventLast } from './store.ts'
 
 declare const recorded: unique symbol
@@ -35,10 +35,10 @@ const ENDING = 'BE404'
  */
 export async function mutate<Result>(
   db: Db,
-  by: By,
+  by: ChangeOrigin,
   action: string,
   work: (tx: ChangeTx) => Promise<Result>,
-  subject: Subject | ((result: Result) => Subject | null),
+  subject: AuditTarget | ((result: Result) => AuditTarget | null),
 ): Promise<Result> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     try {
@@ -55,7 +55,7 @@ export async function mutate<Result>(
     } catch (error) {
       const { code } = error as { code?: unknown }
       if (code === ENDING) throw fail('not_found', null, 'There is no such organization', { cause: error })
-      if (!(error instanceof Again) && code !== DEADLOCK) throw error
+      if (!(error instanceof StaleReadError) && code !== DEADLOCK) throw error
     }
   }
   throw fail('conflict', null, 'Other requests are changing the same at this moment', { retryable: true, retry_after_seconds: 1 })

@@ -1,5 +1,5 @@
 import { CompiledQuery, type Insertable } from 'kysely'
-import { sayLast } from '../../db/last-statement.ts'
+import { queueLastStatement } from '../../db/last-statement.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
@@ -32,7 +32,7 @@ export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void>
 
 /** Sends the insert together with the commit, so that the record costs no round trip of its own (decision 242). */
 export function insertAuditEventLast(tx: Tx, event: AuditEvent): Promise<void> {
-  return sayLast(tx, INSERT, auditValues(event))
+  return queueLastStatement(tx, INSERT, auditValues(event))
 }
 
 /**

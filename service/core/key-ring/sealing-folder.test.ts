@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { keyService } from '../../../tests/support/key-service.ts'
 import { openerOf, sealerFor } from './sealed-values.ts'
 import { sealingFolder } from './sealing-folder.ts'
-import { wrappingBy } from './wrapping.ts'
+import { commandKeyWrapper } from './wrapping.ts'
 
 let scratch: string
 let program: string
@@ -24,7 +24,7 @@ const script = async (text: string) => {
 }
 
 test('a wrapped key opens its values, and its file does not contain the private key', async () => {
-  const folder = sealingFolder(join(scratch, 'wrapped'), wrappingBy(program))
+  const folder = sealingFolder(join(scratch, 'wrapped'), commandKeyWrapper(program))
   const made = await folder.make('first')
   const key = await made.open()
   const sealed = await (await sealerFor(key.public_jwk)).seal(ROW, Buffer.from('a data key'))
@@ -39,7 +39,7 @@ test('a wrapped key opens its values, and its file does not contain the private 
 test('wrapped and plain key files share a folder, and listing them does not run the program', async () => {
   const directory = join(scratch, 'both')
   const plain = await sealingFolder(directory, null).make('plain')
-  const wrapped = await sealingFolder(directory, wrappingBy(program)).make('wrapped')
+  const wrapped = await sealingFolder(directory, commandKeyWrapper(program)).make('wrapped')
   const found = await sealingFolder(directory, null).files()
   assert.deepEqual(new Set(found.map(({ key_id }) => key_id)), new Set([plain.key_id, wrapped.key_id]))
   const [closed, open] = [found.find(({ key_id }) => key_id === wrapped.key_id), found.find(({ key_id }) => key_id === plain.key_id)]
@@ -49,7 +49,7 @@ test('wrapped and plain key files share a folder, and listing them does not run 
 
 test('a swapped or changed key file is an error, and an invalid one does not affect the others', async () => {
   const directory = join(scratch, 'spoilt')
-  const folder = (spoilt?: (name: string) => void) => sealingFolder(directory, wrappingBy(program), spoilt)
+  const folder = (spoilt?: (name: string) => void) => sealingFolder(directory, commandKeyWrapper(program), spoilt)
   const [one, two] = [await folder().make('one'), await folder().make('two')]
   const read = async (file: string) => JSON.parse(await readFile(join(directory, file), 'utf8')) as { key_id: string; wrapped: string }
   const write = (file: string, value: object) => writeFile(join(directory, file), JSON.stringify(value))
@@ -68,7 +68,7 @@ test('a swapped or changed key file is an error, and an invalid one does not aff
 
 test('a program that fails, answers nothing, too much or too late creates no key and reports why', async () => {
   const directory = join(scratch, 'failing')
-  const refused = (path: string, answer_ms = 20_000) => sealingFolder(directory, wrappingBy(path, answer_ms)).make('key')
+  const refused = (path: string, answer_ms = 20_000) => sealingFolder(directory, commandKeyWrapper(path, answer_ms)).make('key')
   await assert.rejects(refused(join(scratch, 'is-not-there')), /ENOENT/)
   await assert.rejects(refused(await script('echo no such alias >&2; exit 3')), /wrap: it ended with 3: no such alias/)
   await assert.rejects(refused(await script('cat >/dev/null')), /wrap: it answered nothing/)
@@ -80,7 +80,7 @@ test('a program that fails, answers nothing, too much or too late creates no key
 
 test('the wrapping program gets no environment of the service', async () => {
   process.env['BERTH_CANARY'] = 'canary'
-  const seen = await wrappingBy(await script('env')).wrap(Buffer.alloc(0))
+  const seen = await commandKeyWrapper(await script('env')).wrap(Buffer.alloc(0))
   assert.match(seen.toString(), /PATH=/)
   assert.doesNotMatch(seen.toString(), /canary|HOME/i)
 })

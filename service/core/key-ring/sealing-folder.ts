@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { Value } from 'typebox/value'
 import { readOrCreate } from './key-files.ts'
 import { newKeyText, type SealingKey, sealingKeyOf } from './sealed-values.ts'
-import type { Wrapping } from './wrapping.ts'
+import type { KeyWrapper } from './wrapping.ts'
 
 const PLAIN = '.jwk.json'
 const WRAPPED = '.wrapped.json'
@@ -27,7 +27,7 @@ export interface SealingFolder {
 /** Opens a folder with the key pairs for which secrets are sealed. */
 export function sealingFolder(
   directory: string,
-  wrapping: Wrapping | null,
+  wrapping: KeyWrapper | null,
   spoilt: (name: string, error: unknown) => void = () => undefined,
 ): SealingFolder {
   return {
@@ -51,7 +51,7 @@ export function sealingFolder(
   }
 }
 
-async function newWrapped(file: string, wrapping: Wrapping): Promise<Buffer> {
+async function newWrapped(file: string, wrapping: KeyWrapper): Promise<Buffer> {
   const text = await newKeyText()
   const { key_id } = await sealingKeyOf(file, text)
   const wrapped = await wrapping.wrap(text)
@@ -60,7 +60,7 @@ async function newWrapped(file: string, wrapping: Wrapping): Promise<Buffer> {
   return Buffer.from(`${JSON.stringify({ key_id, wrapped: wrapped.toString('base64') })}\n`)
 }
 
-async function keyFileOf(file: string, content: Buffer, wrapping: Wrapping | null): Promise<KeyFile> {
+async function keyFileOf(file: string, content: Buffer, wrapping: KeyWrapper | null): Promise<KeyFile> {
   if (file.endsWith(PLAIN)) {
     const key = await sealingKeyOf(file, content)
     return { file, key_id: key.key_id, open: async () => key }

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
 /** Wraps private keys with a key service: a copy of the folder is useless without that service. */
-export interface Wrapping {
+export interface KeyWrapper {
   wrap(key: Buffer): Promise<Buffer>
   unwrap(wrapped: Buffer): Promise<Buffer>
 }
@@ -17,7 +17,7 @@ const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
  * Wraps through a program, such as the client of a key service. It is started with `wrap` or `unwrap`, reads the input from stdin, and
  * writes the result to stdout.
  */
-export function wrappingBy(program: string, answer_ms: number = ANSWER_MS): Wrapping {
+export function commandKeyWrapper(program: string, answer_ms: number = ANSWER_MS): KeyWrapper {
   const run = (verb: 'wrap' | 'unwrap') => (given: Buffer) => answerOf(program, verb, given, answer_ms)
   return { wrap: run('wrap'), unwrap: run('unwrap') }
 }

@@ -7,7 +7,7 @@ import { aboutWorkspace, insertOperation } from './store.ts'
 export type Operate = Extract<Decision, { kind: 'operate' }>
 
 /** The row of a workspace that the transaction has locked. */
-export interface Locked {
+export interface LockedWorkspace {
   id: string
   organization_id: string
   project_id: string
@@ -22,7 +22,7 @@ export interface Locked {
 export async function beginOperation(
   { ids }: { ids: Ids },
   tx: ChangeTx,
-  row: Locked,
+  row: LockedWorkspace,
   { operation: kind, desired_state }: Operate,
   options: { cell_id: string | null; input?: Record<string, unknown>; now: Date },
 ): Promise<string> {

@@ -4,7 +4,7 @@ import { OPERATION_ERRORS } from '../../../contract/errors.ts'
 import type { OperationKind, OperationSubject } from '../../../contract/states/operation.ts'
 import { actorOf, type ChangeTx } from '../changes/mutate.ts'
 import type { Database } from '../../db/schema.ts'
-import { Again } from '../changes/again.ts'
+import { StaleReadError } from '../changes/again.ts'
 import { actorFacts } from '../changes/audit.ts'
 
 /** A new operation. `workspace_id` is the one that the API shows; null: the operation concerns no workspace. */
@@ -26,17 +26,41 @@ export interface NewOperation {
   now: Date
 }
 
-type About = Pick<NewOperation, 'subject' | 'organization_id' | 'project_id' | 'workspace_id'>
+type OperationTarget = Pick<NewOperation, 'subject' | 'organization_id' | 'project_id' | 'workspace_id'>
 
-export function aboutWorkspace({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
+export function aboutWorkspace({
+  id,
+  organization_id,
+  project_id,
+}: {
+  id: string
+  organization_id: string
+  project_id: string
+}): OperationTarget {
   return { subject: { kind: 'workspace', id }, organization_id, project_id, workspace_id: id }
 }
 
-export function aboutVolume({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
+export function aboutVolume({
+  id,
+  organization_id,
+  project_id,
+}: {
+  id: string
+  organization_id: string
+  project_id: string
+}): OperationTarget {
   return { subject: { kind: 'volume', id }, organization_id, project_id, workspace_id: null }
 }
 
-export function aboutBuild({ id, organization_id, project_id }: { id: string; organization_id: string; project_id: string }): About {
+export function aboutBuild({
+  id,
+  organization_id,
+  project_id,
+}: {
+  id: string
+  organization_id: string
+  project_id: string
+}): OperationTarget {
   return { subject: { kind: 'template_build', id }, organization_id, project_id, workspace_id: null }
 }
 
@@ -44,10 +68,10 @@ export function aboutBuild({ id, organization_id, project_id }: { id: string; or
  * The step of a fork that waits for another fork's capture of its source (decision 256). Where that fork ends without a capture, the
  * trigger hold_passes gives the source's lock to the first waiting fork.
  */
-export const JOINED = 'joined'
+export const WAITS_FOR_CAPTURE = 'joined'
 
 /** Operations that wait for capacity until a deadline (App, "Capacity wait"). */
-const WAITS_FOR_ROOM: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
+const WAITS_FOR_CAPACITY: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
 /** Returns the row of a queued operation, requested by the actor of the change. */
 export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
@@ -67,13 +91,13 @@ export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<
     updated_at: now,
     started_at: null,
     completed_at: null,
-    deadline_at: WAITS_FOR_ROOM.has(operation.kind) ? new Date(now.getTime() + LIMITS.wait.capacity_wait_seconds * 1000) : null,
-    step: joins ? JOINED : null,
+    deadline_at: WAITS_FOR_CAPACITY.has(operation.kind) ? new Date(now.getTime() + LIMITS.wait.capacity_wait_seconds * 1000) : null,
+    step: joins ? WAITS_FOR_CAPTURE : null,
   }
 }
 
 /** Workspaces that an operation locks, and the `tool_gate` of their tool calls while it runs. */
-export interface Hold {
+export interface WorkspaceLock {
   workspace_ids: readonly string[]
   gate: 'open' | 'closed' | 'read_only'
 }
@@ -83,7 +107,7 @@ export interface Hold {
  * the workspaces.
  * @param hold null: the operation locks no workspace.
  */
-export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: Hold | null): Promise<void> {
+export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: WorkspaceLock | null): Promise<void> {
   if (hold === null) return void (await tx.insertInto('operations').values(operationRow(tx, operation)).execute())
   const { numInsertedOrUpdatedRows } = await tx
     .with('operation', (query) => query.insertInto('operations').values(operationRow(tx, operation)))
@@ -91,19 +115,22 @@ export async function insertOperation(tx: ChangeTx, operation: NewOperation, hol
     .values(holdRows(operation, hold))
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
-  refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
+  throwUnlessLocked(numInsertedOrUpdatedRows, hold)
 }
 
-export function holdRows({ id: operation_id }: NewOperation, { workspace_ids, gate }: Hold) {
+export function holdRows({ id: operation_id }: NewOperation, { workspace_ids, gate }: WorkspaceLock) {
   return workspace_ids.map((workspace_id) => ({ workspace_id, operation_id, gate }))
 }
 
-export function refuseUnlessHeld(held: bigint | undefined, { workspace_ids }: Hold): void {
-  if (held !== BigInt(workspace_ids.length)) throw new Again('another operation holds the workspace')
+export function throwUnlessLocked(held: bigint | undefined, { workspace_ids }: WorkspaceLock): void {
+  if (held !== BigInt(workspace_ids.length)) throw new StaleReadError('another operation holds the workspace')
 }
 
 /** Inserts a delete operation that has already succeeded, only for the caller to read. */
-export async function insertFinishedDelete(tx: ChangeTx, { id, now, ...about }: About & Pick<NewOperation, 'id' | 'now'>): Promise<void> {
+export async function insertFinishedDelete(
+  tx: ChangeTx,
+  { id, now, ...about }: OperationTarget & Pick<NewOperation, 'id' | 'now'>,
+): Promise<void> {
   const row = operationRow(tx, { ...about, id, kind: 'delete', cell_id: null, input: {}, now })
   await tx
     .insertInto('operations')
@@ -116,16 +143,16 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
 }
 
 /** Locks and returns the forks that wait for a capture of this workspace and belong to no process yet. */
-export async function readJoined(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
+export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
     select id, workspace_id from operations
-    where source_workspace_id = ${source_workspace_id} and kind = 'fork' and step = ${JOINED} and completed_at is null
+    where source_workspace_id = ${source_workspace_id} and kind = 'fork' and step = ${WAITS_FOR_CAPTURE} and completed_at is null
     order by id for no key update`.execute(tx)
   return rows
 }
 
 /** Releases one workspace lock of an operation, which continues. */
-export async function letGoOf(tx: ChangeTx, operation_id: string, workspace_id: string): Promise<void> {
+export async function releaseWorkspaceLock(tx: ChangeTx, operation_id: string, workspace_id: string): Promise<void> {
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 

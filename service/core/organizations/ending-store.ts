@@ -4,7 +4,7 @@ import type { ChangeTx } from '../changes/mutate.ts'
  * Blocks new work in an organization: revokes its keys and invitations, closes its ports, and removes its members. To every caller it no
  * longer exists. Its workspaces are deleted later, one by one.
  */
-export async function beginEnding(tx: ChangeTx, id: string, now: Date): Promise<void> {
+export async function beginDeletion(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
   await tx.updateTable('api_keys').set({ revoked_at: now }).where('organization_id', '=', id).where('revoked_at', 'is', null).execute()
   await tx

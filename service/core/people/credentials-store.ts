@@ -20,7 +20,7 @@ export async function writeCredentials(tx: ChangeTx, person_id: string, change: 
 }
 
 /** Returns whether the checked password is still current; locks it. It may have been replaced since the check. */
-export async function holdPassword(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
+export async function lockPasswordIfCurrent(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
   const row = await tx
     .selectFrom('person_credentials')
     .select('person_id')
@@ -38,7 +38,7 @@ export async function replaceRecoveryCodes(tx: ChangeTx, person_id: string, dige
 }
 
 /** @returns whether the code existed unused. */
-export async function takeRecoveryCode(tx: ChangeTx, person_id: string, code_sha256: Buffer, now: Date): Promise<boolean> {
+export async function useRecoveryCode(tx: ChangeTx, person_id: string, code_sha256: Buffer, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('recovery_codes')
     .set({ used_at: now })

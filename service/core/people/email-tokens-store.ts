@@ -21,7 +21,7 @@ export async function insertEmailToken(tx: Tx, token: Omit<Insertable<Database['
 }
 
 /** Uses a token once; a concurrent second use gets undefined. @param person_id restricts the token to this person. */
-export function takeEmailToken(
+export function useEmailToken(
   tx: ChangeTx,
   { token_sha256, purpose, person_id, now }: { token_sha256: Buffer; purpose: EmailTokenPurpose; person_id?: string; now: Date },
 ): Promise<{ person_id: string; email: string } | undefined> {

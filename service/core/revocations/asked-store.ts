@@ -8,7 +8,7 @@ const LOCKED = sql`exists (
   select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
     and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || cells.id, 0))`
 
-export interface Asked {
+export interface EnforcerQuery {
   scope: RevocationScope
   payload: string
   /** A cell that was last seen before this time and no longer has its lock admits no caller. */
@@ -18,7 +18,7 @@ export interface Asked {
 }
 
 /** Asks every enforcing cell and api. @returns the processes that must answer. */
-export async function askEnforcers(db: Db, { scope, payload, seen_since, listener_name }: Asked): Promise<string[]> {
+export async function askEnforcers(db: Db, { scope, payload, seen_since, listener_name }: EnforcerQuery): Promise<string[]> {
   const workspace_id = idOf(scope, 'workspace')
   const of_workspace = sql`select cell_id from workspaces where id = ${workspace_id}::uuid`
   const { rows } = await sql<{ by: string }>`

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import { answerText, askText, parseAnswer, parseAsk, type RevocationScope } from './words.ts'
-import { tellConfirmed } from './store.ts'
+import { notifyConfirmed } from './store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -14,7 +14,7 @@ export interface Revocations {
    * process that answers has applied them. Resolves after the time limit too: by then the change holds without an answer
    * (`revocation_held_seconds_max`).
    */
-  held(scope: RevocationScope, signal: AbortSignal): Promise<void>
+  awaitConfirmed(scope: RevocationScope, signal: AbortSignal): Promise<void>
   /** Resolves every waiting call at once: the process is about to exit. */
   close(): void
 }
@@ -91,10 +91,10 @@ export function openRevocations({ db, listener, clock, logger, listener_name, se
     const asked = text === null ? null : parseAsk(text)
     const pid = listener.pid()
     if (asked === null || pid === null) return
-    tellConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
+    notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
   })
   return {
-    async held(scope, signal) {
+    async awaitConfirmed(scope, signal) {
       if (signal.aborted || closed) return
       const { promise, resolve } = Promise.withResolvers<void>()
       last += 1

@@ -7,18 +7,18 @@ export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
 /** An api's question whether all changes committed before it are applied. Numbers of one asker increase. */
-export interface RevocationAsk {
+export interface RevocationQuestion {
   asker: string
   number: number
   scope: RevocationScope
 }
 
-export interface RevocationAnswer extends RevocationAsk {
+export interface RevocationAnswer extends RevocationQuestion {
   /** `cell:<id>` or `api:<pid of its listener>`. */
   by: string
 }
 
-export function askText({ asker, number, scope }: RevocationAsk): string {
+export function askText({ asker, number, scope }: RevocationQuestion): string {
   return `${asker} ${number} ${scope}`
 }
 
@@ -27,7 +27,7 @@ export function answerText({ by, ...ask }: RevocationAnswer): string {
 }
 
 /** null: the text is no question. */
-export function parseAsk(text: string): RevocationAsk | null {
+export function parseAsk(text: string): RevocationQuestion | null {
   const [asker = '', number = '', scope = '', ...more] = text.split(' ')
   return more.length === 0 && isUuid(asker) && isScope(scope) && isNumber(number) ? { asker, number: Number(number), scope } : null
 }

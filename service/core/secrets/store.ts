@@ -18,7 +18,7 @@ export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
 export const SEALING = 'berth sealing'
 
 /** Returns the current sealing key and holds it until the transaction ends: a rotation waits. */
-export async function holdNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
+export async function lockNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
   await sql`select pg_advisory_xact_lock_shared(hashtextextended(${SEALING}, 0))`.execute(tx)
   const [newest] = await listSealingKeys(tx)
   return newest ?? null
@@ -41,7 +41,7 @@ export const MEANT_BY_NAME = `lateral (
     select o.* from secrets o where o.organization_id = $1 and o.project_id is null and o.name = n.name and o.deleted_at is null
   ) found order by project_id nulls last limit 1) s`
 
-export interface MeantSecret {
+export interface ResolvedSecret {
   name: string
   allowed_project_ids: string[] | null
   allowed_workspace_ids: string[] | null
@@ -56,7 +56,7 @@ interface Scope {
 }
 
 /** Resolves names in a project. Unknown names are absent from the result. */
-export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<MeantSecret[]> {
+export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<ResolvedSecret[]> {
   return reads.rows(
     'secrets.named',
     `select n.name, s.allowed_project_ids, s.allowed_workspace_ids, s.allowed_tools, s.hosts
@@ -66,7 +66,7 @@ export function secretsNamed(reads: Reader, { organization_id, project_id }: Sco
 }
 
 /** Locks the named secrets against deletion until the transaction ends, so that no binding outlives its secret. */
-export async function keepNamed(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
+export async function lockNamedSecrets(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
   await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
     and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)
 }

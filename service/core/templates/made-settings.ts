@@ -2,13 +2,13 @@ import type { TemplateDefaults, TemplateSettingsInput } from '../../../contract/
 import { templateSettingsProblems, type TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { fail } from '../../lib/fail.ts'
 
-export interface Said {
+export interface GivenSettings {
   defaults?: TemplateDefaults | undefined
   settings?: TemplateSettingsInput | undefined
 }
 
 /** Returns the settings of a version saved from a workspace. Absent settings are empty; sizes come from the workspace's own version. */
-export function savedSettings(of: TemplateSettings, said: Said): TemplateSettings {
+export function savedSettings(of: TemplateSettings, said: GivenSettings): TemplateSettings {
   const { defaults = {}, settings = {} } = said
   const { cpu_millis, memory_mib, disk_gib } = of.defaults
   return checked({
@@ -24,7 +24,7 @@ export function savedSettings(of: TemplateSettings, said: Said): TemplateSetting
 }
 
 /** Returns the settings of a version made from a draft: given fields replace those of its base. */
-export function draftSettings(of: TemplateSettings, { defaults, settings = {} }: Said): TemplateSettings {
+export function draftSettings(of: TemplateSettings, { defaults, settings = {} }: GivenSettings): TemplateSettings {
   if (defaults !== undefined && settings.defaults !== undefined)
     throw fail('validation_failed', 'invalid_settings', 'defaults are said twice', { details: { field: 'settings.defaults' } })
   const { update_policy: _policy, defaults: in_settings, ...fields } = settings
@@ -50,7 +50,7 @@ function checked(settings: TemplateSettings): TemplateSettings {
   throw fail('validation_failed', 'invalid_defaults', problem, { details: { field: 'defaults' } })
 }
 
-export function refuseUpdatePolicy({ settings }: Said): void {
+export function refuseUpdatePolicy({ settings }: GivenSettings): void {
   if (settings?.update_policy !== 'automatic') return
   const message = 'Workspaces keep the version that they were made from'
   throw fail('validation_failed', 'update_policy_not_available', message, { details: { field: 'settings.update_policy' } })

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 
 /** A kind of work that a row marks as under way: its worker, its deadline, and the recovery where the worker is gone. */
-export interface KindUnderWay {
+export interface WorkKind {
   /** The table, and the condition that marks a row as under way. */
   row: string
   by: 'cell' | 'api'
@@ -17,7 +17,7 @@ const { build, execution, exec, warm, wait } = LIMITS
 const BUILD_SECONDS = build.attempts_max * (build.seconds_max + wait.capacity_wait_seconds)
 
 /** All kinds of work. Uploads are absent: they wait for their caller, and the api removes them after a day. */
-export const UNDER_WAY = {
+export const WORK_KINDS = {
   execution: {
     row: 'executions: queued or running',
     by: 'cell',
@@ -109,11 +109,11 @@ export const UNDER_WAY = {
     deadline_seconds: 60 * 24 * HOUR,
     ended_by: 'the next try, which finds what is there by its key',
   },
-} as const satisfies Record<string, KindUnderWay>
+} as const satisfies Record<string, WorkKind>
 
-export type NameUnderWay = keyof typeof UNDER_WAY
+export type WorkKindName = keyof typeof WORK_KINDS
 
-export function kindsOf(by: KindUnderWay['by']): [NameUnderWay, KindUnderWay][] {
-  const all = Object.entries(UNDER_WAY) as [NameUnderWay, KindUnderWay][]
+export function kindsOf(by: WorkKind['by']): [WorkKindName, WorkKind][] {
+  const all = Object.entries(WORK_KINDS) as [WorkKindName, WorkKind][]
   return all.filter(([, kind]) => kind.by === by)
 }

@@ -16,7 +16,7 @@ interface OverdueContext {
  * Logs overdue work, once for each row.
  * @param told rows that this process has already logged; updated in place.
  */
-export async function tellOverdue({ db, clock, log }: OverdueContext, { by, cell_id }: Worker, told: Set<string>): Promise<void> {
+export async function logOverdue({ db, clock, log }: OverdueContext, { by, cell_id }: Worker, told: Set<string>): Promise<void> {
   const overdue = new Set<string>()
   for (const [kind, { deadline_seconds, worker }] of kindsOf(by)) {
     const before = new Date(clock.now().getTime() - deadline_seconds * 1000)

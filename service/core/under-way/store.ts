@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Db } from '../../db/database.ts'
-import type { NameUnderWay } from './kinds.ts'
+import type { WorkKindName } from './kinds.ts'
 
 export interface RowUnderWay {
   id: string
@@ -13,13 +13,13 @@ const AT_ONCE = 100
  * Returns rows under way since before then, oldest first, at most `AT_ONCE`.
  * @param cell_id the cell that owns the rows; null: work of the api.
  */
-export async function readOverdue(db: Db, cell_id: string | null, name: NameUnderWay, before: Date): Promise<RowUnderWay[]> {
+export async function readOverdue(db: Db, cell_id: string | null, name: WorkKindName, before: Date): Promise<RowUnderWay[]> {
   const { rows } = await sql<RowUnderWay>`
     select id, since from (${READ[name](cell_id)}) as u where since < ${before} order by since limit ${AT_ONCE}`.execute(db)
   return rows
 }
 
-const READ: Record<NameUnderWay, (cell_id: string | null) => RawBuilder<unknown>> = {
+const READ: Record<WorkKindName, (cell_id: string | null) => RawBuilder<unknown>> = {
   execution: (cell_id) => sql`
     select execution_id as id, created_at as since from executions where cell_id = ${cell_id} and finished_at is null`,
   operation: (cell_id) => sql`

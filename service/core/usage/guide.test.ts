@@ -7,7 +7,7 @@ import { METERS, type Units } from '../../../contract/schemas/usage.ts'
 import { invoiceLines, spansOf, type Terms } from '../billing/terms.ts'
 import { NO_GRANTS } from './allowances.ts'
 import { drawsOf } from './grants.ts'
-import { judge, spendCapOf, type SpendFacts } from './spend.ts'
+import { exhaustionOf, spendCapOf, type SpendFacts } from './spend.ts'
 
 const GUIDE = readFileSync(path.resolve(import.meta.dirname, '../../../docs/guides/usage.md'), 'utf8')
 const PERIOD = { starts_at: new Date('2031-04-01T00:00:00Z'), ends_at: new Date('2031-05-01T00:00:00Z') }
@@ -34,7 +34,7 @@ test("the guide's example of overage matches the charges", () => {
   assert.deepEqual([lines[0]?.units_over.toFixed(1), lines[0]?.billed_units], ['30.9', 30])
   assert.deepEqual([charges_minor, percent_of_cap, state], [300, 80, 'warning'])
   says('At 138 hours (3.80 EUR) the cap is passed')
-  assert.deepEqual([spendCapOf(facts(138), MIDDLE).charges_minor, judge(facts(138))?.reason], [380, 'spend_cap_reached'])
+  assert.deepEqual([spendCapOf(facts(138), MIDDLE).charges_minor, exhaustionOf(facts(138))?.reason], [380, 'spend_cap_reached'])
 })
 
 test("the guide's example of a credit matches the draws", () => {

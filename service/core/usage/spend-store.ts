@@ -1,9 +1,9 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { ReasonOf } from '../../../contract/errors.ts'
 import type { Reader } from '../../db/reader.ts'
-import type { Prices, SpendChoice } from './spend.ts'
+import type { Prices, OveragePolicy } from './spend.ts'
 
-export interface SpendRow extends Prices, SpendChoice {
+export interface SpendRow extends Prices, OveragePolicy {
   /** 0: no policy was ever set. */
   version: number
   changed_at: Date | null

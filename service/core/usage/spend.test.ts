@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { METERS, type Units } from '../../../contract/schemas/usage.ts'
 import { NO_GRANTS } from './allowances.ts'
-import { hasOverage, judge, projectedReach, spendCapOf, type Prices, type SpendChoice, type SpendFacts } from './spend.ts'
+import { hasOverage, exhaustionOf, projectedReach, spendCapOf, type Prices, type OveragePolicy, type SpendFacts } from './spend.ts'
 
 const PERIOD = { starts_at: new Date('2031-04-01T00:00:00Z'), ends_at: new Date('2031-05-01T00:00:00Z') }
 const NOW = new Date('2031-04-16T00:00:00Z') // the middle of the period
 const PLAN: Prices = { cpu_hours: 10, ram_gib_hours: 20, currency: 'EUR', price_minor: 5000, cpu_hour_minor: 10, ram_gib_hour_minor: 3 }
-const ON: SpendChoice = { overage_enabled: true, spend_cap_minor: 1000, enabled_in: PERIOD.starts_at }
+const ON: OveragePolicy = { overage_enabled: true, spend_cap_minor: 1000, enabled_in: PERIOD.starts_at }
 const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 
 /** @param cpu_seconds the plan includes 36,000. */
@@ -42,7 +42,7 @@ test('spend states name overage that is off, paused or unavailable, and each ref
     [stateAt(hours(1), off), stateAt(hours(1), { past_due: true }), stateAt(hours(1), without)],
     ['off', 'paused', 'unavailable'],
   )
-  const reason = (used: number, given: Partial<SpendFacts> = {}) => judge(facts(used, given))?.reason ?? null
+  const reason = (used: number, given: Partial<SpendFacts> = {}) => exhaustionOf(facts(used, given))?.reason ?? null
   assert.deepEqual(
     [
       reason(INCLUDED - 1),
@@ -54,8 +54,8 @@ test('spend states name overage that is off, paused or unavailable, and each ref
     ],
     [null, null, 'spend_cap_reached', 'allowance_used', 'overage_paused', 'allowance_used'],
   )
-  assert.equal(judge(facts(INCLUDED, without))?.state.spend_cap, null)
-  assert.deepEqual(judge(facts(hours(100)))?.state.spend_cap, {
+  assert.equal(exhaustionOf(facts(INCLUDED, without))?.state.spend_cap, null)
+  assert.deepEqual(exhaustionOf(facts(hours(100)))?.state.spend_cap, {
     cap_minor: 1000,
     effective_cap_minor: 1000,
     charges_minor: 1000,
@@ -100,7 +100,7 @@ test('charges are whole numbers, starts are refused once the cap is reached, and
       const one = { prices, choice, used, granted: NO_GRANTS, period: PERIOD, past_due }
       const { state, charges_minor, effective_cap_minor, lines } = spendCapOf(one, NOW)
       assert.ok(Number.isInteger(charges_minor) && charges_minor === lines.reduce((sum, line) => sum + line.amount_minor, 0))
-      const found = judge(one)
+      const found = exhaustionOf(one)
       if (!hasOverage(prices))
         assert.deepEqual([state, charges_minor, found === null || found.reason === 'allowance_used'], ['unavailable', 0, true])
       if (found === null) assert.ok(charges_minor === 0 || (effective_cap_minor !== null && charges_minor < effective_cap_minor))

@@ -13,7 +13,7 @@ export interface Prices extends Included {
   ram_gib_hour_minor: number | null
 }
 
-export interface SpendChoice {
+export interface OveragePolicy {
   overage_enabled: boolean
   spend_cap_minor: number | null
   /** Beginning of the last billing period in which overage was on. */
@@ -22,7 +22,7 @@ export interface SpendChoice {
 
 export interface SpendFacts {
   prices: Prices
-  choice: SpendChoice
+  choice: OveragePolicy
   used: Units
   granted: Granted
   period: Period
@@ -111,7 +111,7 @@ export function projectedReach(facts: SpendFacts, cap: number | null, now: Date)
   const passed = now.getTime() - period.starts_at.getTime()
   if (cap === null || !choice.overage_enabled || past_due || passed <= 0) return null
   const chargesAt = (at: number) =>
-    chargesOf({ ...facts, used: grownTo(facts, now, new Date(period.starts_at.getTime() + at)) }).charges_minor
+    chargesOf({ ...facts, used: extrapolatedUsage(facts, now, new Date(period.starts_at.getTime() + at)) }).charges_minor
   const whole = period.ends_at.getTime() - period.starts_at.getTime()
   if (chargesAt(passed) >= cap) return now
   if (chargesAt(whole) < cap) return null
@@ -127,7 +127,7 @@ export function projectedReach(facts: SpendFacts, cap: number | null, now: Date)
 const SECOND_MS = 1000
 
 /** Returns usage extrapolated to another time of the period, at the average so far. Pure. */
-export function grownTo({ used, period }: Pick<SpendFacts, 'used' | 'period'>, now: Date, at: Date): Units {
+export function extrapolatedUsage({ used, period }: Pick<SpendFacts, 'used' | 'period'>, now: Date, at: Date): Units {
   const passed = Math.max(1, now.getTime() - period.starts_at.getTime())
   const factor = (at.getTime() - period.starts_at.getTime()) / passed
   return Object.fromEntries(Object.entries(used).map(([meter, units]) => [meter, Math.floor(units * factor)])) as Units
@@ -154,7 +154,7 @@ export interface Exhausted {
 /**
  * Returns why the organization may not start more work in this period (App, "Reasons" of 402 allowance_exhausted); null: it may. Pure.
  */
-export function judge(facts: SpendFacts): Exhausted | null {
+export function exhaustionOf(facts: SpendFacts): Exhausted | null {
   const { prices, choice, used, granted, period, past_due } = facts
   const exhausted = allowancesUsed(prices, used, granted)
     .filter(isUsedUp)

@@ -2,7 +2,7 @@ import { type Insertable, sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 import type { Database, Resources } from '../../db/schema.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
-import { holdRows, operationRow, refuseUnlessHeld, type NewOperation } from '../operations/store.ts'
+import { holdRows, operationRow, throwUnlessLocked, type NewOperation } from '../operations/store.ts'
 
 interface Owner {
   organization_id: string
@@ -13,7 +13,7 @@ interface Owner {
  * Assigns the key to this workspace: a new key, or one that the deleted workspace `freed` has given back. @returns false: another
  * transaction took it.
  */
-export async function takeWorkspaceKey(
+export async function assignWorkspaceKey(
   tx: ChangeTx,
   { organization_id, project_id }: Owner,
   key: string,
@@ -114,7 +114,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
     .values(holdRows(operation, hold))
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
-  refuseUnlessHeld(numInsertedOrUpdatedRows, hold)
+  throwUnlessLocked(numInsertedOrUpdatedRows, hold)
 }
 
 /** Inserts a file-first workspace: running at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */

@@ -81,7 +81,7 @@ export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts):
  * Returns until when a command that the guest reports keeps the workspace awake. The limit is an hour from now, and the longest time
  * limit after the last activity. The guest is asked again within the hour.
  */
-export function countsUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
+export function commandBusyUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
   const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
   return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
 }

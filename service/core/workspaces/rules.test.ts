@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ceilingsOf } from './ceilings.ts'
 import { noteGap, type IdleGaps } from './idle-gaps.ts'
-import { countsUntil, fixedSeconds, idleRetryAt, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from './idle.ts'
+import { commandBusyUntil, fixedSeconds, idleRetryAt, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from './idle.ts'
 import { resolveInputs } from './inputs.ts'
 
 const at = (seconds: number) => new Date(Date.UTC(2030, 0, 1) + seconds * 1000)
@@ -71,7 +71,7 @@ test('after failures the policy backs off from a minute to six hours; a request 
 })
 
 test('a reported command counts for an hour per report, and at most the longest time limit after the last activity', () => {
-  const until = (said: number, now: number) => (countsUntil(at(said), facts, at(now)).getTime() - at(0).getTime()) / 1000
+  const until = (said: number, now: number) => (commandBusyUntil(at(said), facts, at(now)).getTime() - at(0).getTime()) / 1000
   assert.deepEqual([until(50, 10), until(9000, 10), until(9e9, 80_000), until(9e9, 85_000)], [50, 3610, 83_600, 86_400])
 })
 

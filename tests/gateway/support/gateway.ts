@@ -5,18 +5,18 @@ import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from 'jose'
 import pino, { type Logger } from 'pino'
 import { TOOL_TOKEN_TYPE } from '../../../contract/tool-token.ts'
 import type { DiskHost } from '../../../service/cell/gateway/disk/reads.ts'
-import type { Places } from '../../../service/cell/gateway/gate/places.ts'
+import type { CallPermits } from '../../../service/cell/gateway/gate/places.ts'
 import type { Signatures } from '../../../service/cell/gateway/gate/signatures.ts'
-import { askActivity } from '../../../service/cell/machines/ask-activity.ts'
+import { queryActivity } from '../../../service/cell/machines/ask-activity.ts'
 import type { Waking } from '../../../service/cell/machines/parking.ts'
 import type { AgentDeadlines } from '../../../service/cell/links/agent-http.ts'
-import type { AnswerRooms } from '../../../service/cell/links/answer-room.ts'
+import type { BufferBudgets } from '../../../service/cell/links/answer-room.ts'
 import { createAuthorities } from '../../../service/cell/secrets/authorities.ts'
 import { createExecutions, type Executions } from '../../../service/cell/executions/executions.ts'
 import { createAgentLinks, openLink, type AgentLinks } from '../../../service/cell/links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../../service/cell/links/agent-protocol.ts'
 import { createFakeHost, type FakeHost } from '../../../service/cell/links/fake/host.ts'
-import { createRoom, type Room } from '../../../service/cell/room/room.ts'
+import { createCapacityAllocator, type CapacityAllocator } from '../../../service/cell/room/room.ts'
 import { createSecrets } from '../../../service/cell/secrets/resolve.ts'
 import { openSecretKeys } from '../../../service/cell/secrets/keys.ts'
 import { openSealingKey, type SealingKey } from '../../../service/core/key-ring/sealed-values.ts'
@@ -67,7 +67,7 @@ export interface Bench extends AsyncDisposable {
   trees_folder: string
   /** What executions run on; their commands are the scripted agent's. */
   machine_host: FakeHost
-  room: Room
+  room: CapacityAllocator
   executions: Executions
   clock: MovableClock
   life: Life
@@ -93,8 +93,8 @@ export interface Signer {
 
 export interface BenchOptions {
   signatures?: Signatures
-  places?: Places
-  rooms?: AnswerRooms
+  places?: CallPermits
+  rooms?: BufferBudgets
   agent_deadlines?: AgentDeadlines
   reader_stalled_ms?: number
   cors_origins?: readonly string[]
@@ -125,7 +125,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const sealing_key = await openSealingKey(keys_dir, 'first')
   const trees = createTrees({ db: database.cell, clock, folder: trees_folder, reserve })
   const machine_host = createFakeHost({ clock })
-  const room = createRoom({ db: database.cell, cell_id: seeded.cell_id })
+  const room = createCapacityAllocator({ db: database.cell, cell_id: seeded.cell_id })
   const place = () => ({ address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current })
   const executions = createExecutions({
     cell_id: seeded.cell_id,
@@ -149,7 +149,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
     ),
     waking: { ready: (entry) => waking.ready(entry), wake: (entry) => waking.wake(entry), hint: (entry) => waking.hint(entry) },
     showResidency: inUse,
-    ask_activity: askActivity,
+    ask_activity: queryActivity,
     trees,
     executions,
     db: database.cell,

@@ -1,6 +1,6 @@
 import type { Operation, ToolToken, Workspace } from '../schemas.ts'
 import { kill } from './guest.ts'
-import { notFound, now, type Place, Refused, type State } from './state.ts'
+import { notFound, now, type DoubleWorkspace, Refused, type State } from './state.ts'
 
 export const API_KEY = 'sfk_double_0000'
 const ORGANIZATION = '00000000-0000-7000-8000-00000000000a'
@@ -31,7 +31,7 @@ export function answerApp(state: State, asked: Asked): Answer {
   return ofWorkspace(state, place, { ...asked, path: `${verb}${sub === '' ? '' : `/${sub}`}` })
 }
 
-function ofWorkspace(state: State, place: Place, { method, path, json }: Asked): Answer {
+function ofWorkspace(state: State, place: DoubleWorkspace, { method, path, json }: Asked): Answer {
   const { view } = place
   const done = (kind: string, result: object | null = null) => ({ status: 202, body: operation(state, view.id, kind, result) })
   switch (`${method} ${path}`) {
@@ -122,7 +122,7 @@ function createPlace(
   state: State,
   key: string,
   { mode = 'processful', lifetime = 'persistent' }: { mode?: unknown; lifetime?: unknown },
-): Place {
+): DoubleWorkspace {
   if ([...state.places.values()].some(({ view }) => view.key === key))
     throw new Refused(409, 'conflict', 'The key is in use', { reason: 'key_in_use' })
   const is_tree = mode === 'file_first'
@@ -146,7 +146,7 @@ function createPlace(
     updated_at: now(),
     deleted_at: null,
   } as unknown as Workspace
-  const place: Place = {
+  const place: DoubleWorkspace = {
     view,
     files: new Map(),
     sessions: new Map(),
@@ -159,7 +159,7 @@ function createPlace(
   return place
 }
 
-function end({ view, sessions, terminals }: Place): void {
+function end({ view, sessions, terminals }: DoubleWorkspace): void {
   for (const session of [...sessions.values(), ...terminals.values()]) if (session.record.state === 'running') kill(session, 'SIGKILL')
   move(view, 'deleted')
 }

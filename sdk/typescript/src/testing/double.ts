@@ -3,7 +3,7 @@ import { Berth, type BerthOptions } from '../berth.ts'
 import { answerApp, API_KEY } from './app.ts'
 import { answerGateway } from './gateway.ts'
 import { BUILT_IN, eventsOf, sessionOf } from './guest.ts'
-import { notFound, type Place, type Program, Refused, type State } from './state.ts'
+import { notFound, type DoubleWorkspace, type Program, Refused, type State } from './state.ts'
 
 export type { Program, Run } from './state.ts'
 
@@ -75,7 +75,7 @@ function whileWanted({ body, status, headers }: Response, signal: AbortSignal): 
 }
 
 /** Returns the workspace of a tool call; undefined: a call of the application API. */
-function placeOf(state: State, path: string, authorization: string | null): Place | undefined {
+function placeOf(state: State, path: string, authorization: string | null): DoubleWorkspace | undefined {
   const [kind = '', id = '', epoch = ''] = (authorization ?? '').replace('Bearer ', '').split('.')
   if (kind === API_KEY) return undefined
   if (kind !== 'double' || !path.startsWith(`/v1/workspaces/${id}/`))

@@ -1,7 +1,7 @@
 import { type Bytes, utf8 } from '../bytes.ts'
 import { eventsOf, execute, kill, openTerminal, pageOf, sessionOf, startSession, writeStdin } from './guest.ts'
 import type { IdleRecord } from '../schemas.ts'
-import { notFound, now, type Place, Refused, type State } from './state.ts'
+import { notFound, now, type DoubleWorkspace, Refused, type State } from './state.ts'
 
 export interface Called {
   method: string
@@ -24,7 +24,7 @@ const IDLE: IdleRecord = {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-export async function answerGateway(state: State, place: Place, called: Called): Promise<Response> {
+export async function answerGateway(state: State, place: DoubleWorkspace, called: Called): Promise<Response> {
   const { method, path, query, bytes } = called
   const [, noun = '', id = '', verb = ''] = path.split('/').map(decodeURIComponent)
   const json =
@@ -68,7 +68,7 @@ export async function answerGateway(state: State, place: Place, called: Called):
 }
 
 async function files(
-  place: Place,
+  place: DoubleWorkspace,
   { method, query, headers, bytes }: Called,
   verb: string,
   json: Record<string, unknown>,
@@ -109,7 +109,7 @@ interface Change {
 
 /** Applies a change; undefined: the call changes nothing. */
 async function changed(
-  place: Place,
+  place: DoubleWorkspace,
   { method, verb, path, bytes, json, append }: Change,
 ): Promise<{ status: number; body: unknown } | undefined> {
   const publish = () => void (place.view.tree_revision === null || (place.view.tree_revision += 1))
@@ -159,7 +159,7 @@ async function changed(
   }
 }
 
-function search(place: Place, below: string, pattern: string): object {
+function search(place: DoubleWorkspace, below: string, pattern: string): object {
   const inside = [...place.files].filter(([path]) => path === below || path.startsWith(`${below}/`))
   const matches = inside.flatMap(([path, bytes]) =>
     new TextDecoder()
@@ -171,7 +171,7 @@ function search(place: Place, below: string, pattern: string): object {
   return { matches, truncated: false, stop_reason: null, files_scanned: inside.length }
 }
 
-function fileAt(place: Place, path: string): Bytes {
+function fileAt(place: DoubleWorkspace, path: string): Bytes {
   const bytes = place.files.get(path)
   if (!bytes) throw notFound(path, 'path_not_found')
   return bytes

@@ -1,6 +1,6 @@
 import { type Bytes, fromBase64, joined, toBase64, utf8 } from '../bytes.ts'
 import type { ExecSession, ExecStdin, Execution } from '../schemas.ts'
-import { notFound, now, type Place, type Program, Refused, Session, type State } from './state.ts'
+import { notFound, now, type DoubleWorkspace, type Program, Refused, Session, type State } from './state.ts'
 
 export const BUILT_IN: Record<string, Program> = {
   true: () => 0,
@@ -27,7 +27,7 @@ export const BUILT_IN: Record<string, Program> = {
 }
 
 /** Starts a command, or returns the one with this id. */
-export function startSession(state: State, place: Place, json: Record<string, unknown>): { session: Session; is_new: boolean } {
+export function startSession(state: State, place: DoubleWorkspace, json: Record<string, unknown>): { session: Session; is_new: boolean } {
   const id = typeof json['session_id'] === 'string' ? json['session_id'] : crypto.randomUUID()
   const fingerprint = JSON.stringify(json)
   const known = place.sessions.get(id)
@@ -43,7 +43,7 @@ export function startSession(state: State, place: Place, json: Record<string, un
   return { session, is_new: true }
 }
 
-export function openTerminal(state: State, place: Place, json: Record<string, unknown>): { session: Session; is_new: boolean } {
+export function openTerminal(state: State, place: DoubleWorkspace, json: Record<string, unknown>): { session: Session; is_new: boolean } {
   const id = typeof json['session_id'] === 'string' ? json['session_id'] : crypto.randomUUID()
   const known = place.terminals.get(id)
   if (known) return { session: known, is_new: false }
@@ -55,7 +55,7 @@ export function openTerminal(state: State, place: Place, json: Record<string, un
 }
 
 /** Runs a command of a file-first workspace to its end. */
-export async function execute(state: State, place: Place, json: Record<string, unknown>): Promise<Execution> {
+export async function execute(state: State, place: DoubleWorkspace, json: Record<string, unknown>): Promise<Execution> {
   const id = String(json['execution_id'])
   const fingerprint = JSON.stringify(json)
   const known = place.executions.get(id)
@@ -68,7 +68,7 @@ export async function execute(state: State, place: Place, json: Record<string, u
 
 async function executed(
   state: State,
-  place: Place,
+  place: DoubleWorkspace,
   execution_id: string,
   { execution_id: _id, ...json }: Record<string, unknown>,
 ): Promise<Execution> {
@@ -103,7 +103,7 @@ async function executed(
   } as unknown as Execution
 }
 
-async function play(program: Program, session: Session, place: Place, json: Record<string, unknown>): Promise<void> {
+async function play(program: Program, session: Session, place: DoubleWorkspace, json: Record<string, unknown>): Promise<void> {
   const out = (stream: 'stdout' | 'stderr') => (data: string | Uint8Array) => {
     const bytes: Bytes = typeof data === 'string' ? utf8(data) : new Uint8Array(data)
     if (bytes.length > 0) session.write(stream, bytes)
@@ -122,7 +122,7 @@ async function play(program: Program, session: Session, place: Place, json: Reco
   session.end(signal.aborted ? { exit_code: -1, term_signal: String(signal.reason) } : { exit_code: code ?? 0 })
 }
 
-async function* typedInto(session: Session, place: Place): AsyncGenerator<string> {
+async function* typedInto(session: Session, place: DoubleWorkspace): AsyncGenerator<string> {
   const { stdin } = session.record
   if (!place.terminals.has(session.record.session_id) && !stdin) return
   while (!session.killed.signal.aborted) {
@@ -155,14 +155,14 @@ function stdinOf(json: Record<string, unknown>): Bytes {
   return json['stdin_encoding'] === 'base64' ? fromBase64(stdin) : utf8(stdin)
 }
 
-export function sessionOf(sessions: Place['sessions'], id: string): Session {
+export function sessionOf(sessions: DoubleWorkspace['sessions'], id: string): Session {
   const session = sessions.get(id)
   if (!session) throw notFound('The session', 'session_not_found')
   return session
 }
 
 /** Returns a page of a list, newest first. The double never truncates argv. */
-export function pageOf(sessions: Place['sessions'], query: URLSearchParams): object {
+export function pageOf(sessions: DoubleWorkspace['sessions'], query: URLSearchParams): object {
   const state = query.get('state')
   const rows = [...sessions.values()]
     .map(({ record }) => ({ ...record, argv_truncated: false }))

@@ -52,7 +52,7 @@ export class Session {
   }
 }
 
-export interface Place {
+export interface DoubleWorkspace {
   view: Workspace
   files: Map<string, Bytes>
   sessions: Map<string, Session>
@@ -67,7 +67,7 @@ export interface State {
   /** Address of both api and gateway. */
   url: string
   programs: Record<string, Program>
-  places: Map<string, Place>
+  places: Map<string, DoubleWorkspace>
   operations: Map<string, Operation>
   /** Answers of other changes, by Idempotency-Key. */
   answered: Map<string, { status: number; body: unknown }>

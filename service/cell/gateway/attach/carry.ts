@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import { LIMITS } from '../../../../contract/limits.ts'
-import type { Goodbye } from '../../../http/websocket.ts'
+import type { WebSocketEnd } from '../../../http/websocket.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
 import type { FrameReader } from '../../links/output-frames.ts'
 import { explainBreak, unexpected } from '../broken.ts'
-import type { Ticket } from '../gate/ticket.ts'
+import type { CallLease } from '../gate/ticket.ts'
 
 export interface Events {
   say(message: string): void
@@ -14,9 +14,9 @@ export interface Events {
   refused(failure: Failure): void
 }
 
-export interface Carrying {
+export interface AttachRelay {
   socket: WebSocket
-  ticket: Ticket
+  ticket: CallLease
   frames: Readable
   reader(events: Events): FrameReader
   /** Obeys one client message; the next one waits for it. An error is sent to the client and ends the connection. */
@@ -40,7 +40,7 @@ const CLOSED_DELETED = 4410
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
 
 /** Relays one session between agent and client at the client's pace: unread output stays in the workspace. */
-export async function carry(carrying: Carrying): Promise<Goodbye> {
+export async function relay(carrying: AttachRelay): Promise<WebSocketEnd> {
   const { frames, socket, ticket } = carrying
   const end = await run(carrying)
   frames.on('error', () => undefined) // destroying it may emit an error
@@ -51,7 +51,7 @@ export async function carry(carrying: Carrying): Promise<Goodbye> {
   return goodbyeOf(ticket, end.error)
 }
 
-function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Promise<End> {
+function run({ socket, ticket, frames, reader: openReader, take }: AttachRelay): Promise<End> {
   return new Promise((resolve) => {
     let silent_checks = 0
     let unanswered = 0
@@ -82,7 +82,7 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
     }
     const inbox = createInbox(socket, take, (error) => finish({ kind: 'failed', error }))
     const trouble = (kind: 'cut' | 'unreachable' | 'silent', message: string, cause?: unknown) =>
-      finish({ kind: 'failed', error: new AgentTrouble(kind, message, { cause }) })
+      finish({ kind: 'failed', error: new AgentFailure(kind, message, { cause }) })
     const broken = (cause?: unknown) => trouble('cut', 'The connection to the agent broke', cause)
     const left = () => finish({ kind: 'left' })
     const draining = () => finish({ kind: 'draining' })
@@ -124,7 +124,7 @@ function run({ socket, ticket, frames, reader: openReader, take }: Carrying): Pr
 }
 
 /** Obeys messages one by one, in order. Pauses reading during each, so that only messages already received can queue up. */
-function createInbox(socket: WebSocket, take: Carrying['take'], failed: (error: unknown) => void) {
+function createInbox(socket: WebSocket, take: AttachRelay['take'], failed: (error: unknown) => void) {
   const waiting: Buffer[] = []
   let busy = false
   let over = false
@@ -165,13 +165,13 @@ function tooLarge(): Failure {
   return fail('payload_too_large', null, `A message is larger than ${max_bytes} bytes`, { details: { max_bytes } })
 }
 
-async function goodbyeOf(ticket: Ticket, error: unknown): Promise<Goodbye> {
+async function goodbyeOf(ticket: CallLease, error: unknown): Promise<WebSocketEnd> {
   if (error instanceof Failure) return { failure: error }
-  if (!(error instanceof AgentTrouble)) return { failure: unexpected(error) }
+  if (!(error instanceof AgentFailure)) return { failure: unexpected(error) }
   const failure = await explainBreak(ticket, error)
   return failure.reason === 'revoked_workspace' ? deleted() : { failure }
 }
 
-function deleted(): Goodbye {
+function deleted(): WebSocketEnd {
   return { failure: fail('not_found', null, 'The workspace was deleted'), code: CLOSED_DELETED }
 }

@@ -4,13 +4,13 @@ import { COMMAND_MESSAGES } from '../../../../contract/schemas/cell/attach.ts'
 import type { ExecStdin } from '../../../../contract/schemas/cell/session.ts'
 import { Failure } from '../../../lib/fail.ts'
 import { createFrameReader } from '../../links/output-frames.ts'
-import { ask } from '../ask.ts'
+import { callAgent } from '../ask.ts'
 import { type StdinCaller, type StdinPart, writeStdin } from '../exec/stdin.ts'
-import type { MachineTicket } from '../gate/ticket.ts'
+import type { MachineCallLease } from '../gate/ticket.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { bytesOf } from '../pty/rules.ts'
 import { checkSignal } from '../signals.ts'
-import { carry } from './carry.ts'
+import { relay } from './carry.ts'
 import { messageReader } from './messages.ts'
 
 const read = messageReader(COMMAND_MESSAGES)
@@ -19,7 +19,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   const { session_id } = call.params
   const { stdout_offset = 0, stderr_offset = 0 } = call.query
   const from = { stdout_offset, stderr_offset }
-  const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openOutput(session_id, { ...from, follow: true }, bounds))
+  const frames = await callAgent(ticket, 'read', call, (bounds) => ticket.agent.openOutput(session_id, { ...from, follow: true }, bounds))
   const takeOn = (socket: WebSocket) => async (said: Buffer) => {
     const message = read(said)
     if (message.type === 'stdin') {
@@ -28,7 +28,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
       return void socket.send(JSON.stringify({ type: 'stdin', ...at }))
     }
     await unlessEnded(() =>
-      ask(ticket, 'change', call, (bounds) =>
+      callAgent(ticket, 'change', call, (bounds) =>
         message.type === 'cancel'
           ? ticket.agent.cancelExec(session_id, bounds)
           : ticket.agent.signalExec(session_id, checkSignal(message.signal), bounds),
@@ -37,7 +37,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   }
   return {
     websocket: (socket) =>
-      carry({
+      relay({
         socket,
         ticket,
         frames,
@@ -55,7 +55,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
 }
 
 /** Waits while the command does not read, and so stops reading from the client. A closed stdin is reported, and the output goes on. */
-async function writeAll(ticket: MachineTicket, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
+async function writeAll(ticket: MachineCallLease, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
   try {
     for (;;) {
       const at = await writeStdin(ticket, call, part)

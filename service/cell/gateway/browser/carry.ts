@@ -1,14 +1,14 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
 
 /** Node.js enforces the announced length: a reader never mistakes a part for the whole. */
 export function promisedBytes(answer: IncomingMessage): number {
   const length = answer.headers['content-length'] ?? ''
   if (/^\d{1,12}$/.test(length) && Number(length) <= LIMITS.browser.answer_bytes_max) return Number(length)
   answer.destroy()
-  throw new AgentTrouble('nonsense', 'The agent announced no number of bytes, or too many')
+  throw new AgentFailure('nonsense', 'The agent announced no number of bytes, or too many')
 }
 
 /** Sends bytes from the guest under the cell's own headers. A browser that shows them must never run them with this origin's rights. */

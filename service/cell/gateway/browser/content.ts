@@ -1,5 +1,5 @@
 import type { browserContent } from '../../../../contract/routes/cell/browser.ts'
-import { ask } from '../ask.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { endWhenIdle } from '../stands-still.ts'
 import { carry, promisedBytes } from './carry.ts'
@@ -10,7 +10,7 @@ const TYPES = { html: 'text/html; charset=utf-8', text: 'text/plain; charset=utf
 export const readContent: GatewayHandler<typeof browserContent> = async (call, { agent_idle_ms }, ticket) => {
   const format = call.body.format ?? 'html'
   const visit = { ...visitOf(call.body, ticket.entry), format }
-  const { answer, bytes } = await ask(ticket, 'change', call, async (bounds) => {
+  const { answer, bytes } = await callAgent(ticket, 'change', call, async (bounds) => {
     const answer = await ticket.agent.openBrowser('content', visit, bounds)
     return { answer, bytes: promisedBytes(answer) }
   })

@@ -1,5 +1,5 @@
 import type { browserScreenshot } from '../../../../contract/routes/cell/browser.ts'
-import { ask } from '../ask.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { endWhenIdle } from '../stands-still.ts'
 import { carry, promisedBytes } from './carry.ts'
@@ -7,7 +7,7 @@ import { visitOf } from './rules.ts'
 
 export const takeScreenshot: GatewayHandler<typeof browserScreenshot> = async (call, { agent_idle_ms }, ticket) => {
   const visit = { ...visitOf(call.body, ticket.entry), full_page: call.body.full_page ?? false }
-  const { answer, bytes } = await ask(ticket, 'change', call, async (bounds) => {
+  const { answer, bytes } = await callAgent(ticket, 'change', call, async (bounds) => {
     const answer = await ticket.agent.openBrowser('screenshot', visit, bounds)
     return { answer, bytes: promisedBytes(answer) }
   })

@@ -2,8 +2,8 @@ import type { changesList } from '../../../../contract/routes/cell/changes.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { ChangesFilter } from '../../links/agent-asked.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
-import { ask } from '../ask.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 
 export const listChanges: GatewayHandler<typeof changesList> = async (call, _deps, ticket) => {
@@ -14,10 +14,10 @@ export const listChanges: GatewayHandler<typeof changesList> = async (call, _dep
   const filter: ChangesFilter = { limit, hash, summary }
   if (path_prefix !== undefined) filter.path_prefix = path_prefix
   if (cursor !== undefined) filter.cursor = cursor
-  const body = await ask(ticket, 'read', call, async (bounds) => {
+  const body = await callAgent(ticket, 'read', call, async (bounds) => {
     const result = await ticket.agent.listChanges(filter, bounds)
     if (result.data.length <= limit && (result.summary !== null) === summary) return result
-    throw new AgentTrouble('nonsense', 'The agent listed other changes than it was asked for')
+    throw new AgentFailure('nonsense', 'The agent listed other changes than it was asked for')
   })
   return { status: 200, body }
 }

@@ -1,8 +1,8 @@
 import { Failure } from '../../../lib/fail.ts'
-import type { AgentLink, BesideReads } from '../../links/agent.ts'
-import type { Bounds } from '../../links/agent-answer.ts'
+import type { AgentLink, LiveDiskReads } from '../../links/agent.ts'
+import type { CallBounds } from '../../links/agent-answer.ts'
 import type { ChangesFilter, ChangesFound } from '../../links/agent-asked.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
 import { HostFailure } from '../../links/hostd.ts'
 
 /** Most searches end within this time on the machine, without the cost of a reader. A longer search starts over on the disk. */
@@ -14,14 +14,14 @@ const ON_DISK_FROM = 200
  * Lets the host-side disk reader take searches and changes that are slow in the machine (decisions 272 and 273).
  * @param gone of the machine: no answer of the reader is used after it.
  */
-export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortSignal): AgentLink {
+export function withDiskReader(agent: AgentLink, disk: LiveDiskReads, gone: AbortSignal): AgentLink {
   /** null: use the machine. Too many disks are read, the disk has gone, or a path now leads off it. */
-  const beside = async <T>(bounds: Bounds, read: (bounds: Bounds) => Promise<T>): Promise<T | null> => {
+  const beside = async <T>(bounds: CallBounds, read: (bounds: CallBounds) => Promise<T>): Promise<T | null> => {
     try {
       return await read({ ...bounds, signal: AbortSignal.any([bounds.signal, gone]) })
     } catch (error) {
-      if (gone.aborted && !bounds.signal.aborted) throw new AgentTrouble('cut', 'The machine has gone')
-      const unread = error instanceof Failure || error instanceof HostFailure || error instanceof AgentTrouble
+      if (gone.aborted && !bounds.signal.aborted) throw new AgentFailure('cut', 'The machine has gone')
+      const unread = error instanceof Failure || error instanceof HostFailure || error instanceof AgentFailure
       if (bounds.signal.aborted || !unread) throw error
       return null
     }
@@ -40,7 +40,7 @@ export function withDiskBeside(agent: AgentLink, disk: BesideReads, gone: AbortS
       const paths = left.map(({ path }) => path)
       const filled = await beside(bounds, async (within) => {
         const facts = await disk.readFacts(paths, within)
-        if (facts.length !== paths.length) throw new AgentTrouble('nonsense', 'The reader knows of other paths than it was asked for')
+        if (facts.length !== paths.length) throw new AgentFailure('nonsense', 'The reader knows of other paths than it was asked for')
         return fill(page, facts)
       })
       return filled ?? agent.listChanges(filter, bounds)
@@ -54,7 +54,7 @@ function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
 }
 
 /** Completes a page with the facts from the disk. A path that has disappeared since is no change. */
-function fill(page: ChangesFound, facts: Awaited<ReturnType<BesideReads['readFacts']>>): ChangesFound {
+function fill(page: ChangesFound, facts: Awaited<ReturnType<LiveDiskReads['readFacts']>>): ChangesFound {
   const left = facts.values()
   const data = page.data.flatMap(({ on_disk, ...change }) => {
     if (!on_disk) return [change]

@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import { type AgentLink, type BesideReads, openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
+import { type AgentLink, type LiveDiskReads, openLink, type FileReads, type OpenLink } from '../../links/agent.ts'
 import { AGENT_PROTOCOLS } from '../../links/agent-protocol.ts'
 import type { AgentDeadlines } from '../../links/agent-http.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
 import { HostFailure, type MachineHost } from '../../links/hostd.ts'
 import type { MachineTable, WorkspaceEntry } from '../../machines/table.ts'
 import { createDiskBudget } from './budget.ts'
-import { isStill, type DiskSource } from './source.ts'
+import { isUnchanged, type DiskSource } from './source.ts'
 
 export type DiskHost = Pick<MachineHost, 'readDisk'>
 
@@ -16,7 +16,7 @@ export interface DiskReads {
   /** For a suspended or hibernated workspace. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads
   /** For a running workspace, next to its machine. Errors are not explained: the caller asks the machine instead. */
-  beside(entry: WorkspaceEntry, machine_epoch: number): BesideReads
+  beside(entry: WorkspaceEntry, machine_epoch: number): LiveDiskReads
   close(): void
 }
 
@@ -55,7 +55,7 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
     try {
       return await read(first.link)
     } catch (error) {
-      if (!(error instanceof AgentTrouble) || !REPEATED.has(error.kind)) throw error
+      if (!(error instanceof AgentFailure) || !REPEATED.has(error.kind)) throw error
       return read((await linkOf(source, first.address)).link)
     }
   }
@@ -73,12 +73,12 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
   /** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
   const whole = async <T>(entry: WorkspaceEntry, answer: Promise<T>): Promise<T> => {
     const read = await answer
-    if (isStill(entry, table.get(entry.id))) return read
+    if (isUnchanged(entry, table.get(entry.id))) return read
     throw changed()
   }
   return {
     beside({ id, organization_id: tenant }, machine_epoch) {
-      const read = async <T>(ask: (link: BesideReads) => Promise<T>): Promise<T> => {
+      const read = async <T>(ask: (link: LiveDiskReads) => Promise<T>): Promise<T> => {
         besides.admit(id)
         const began_ms = clock.monotonic_ms()
         try {
@@ -110,7 +110,7 @@ export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps
         ),
       async openFile(...asked) {
         const file = await ask(entry, source, (link) => link.openFile(...asked))
-        if (!isStill(entry, table.get(entry.id))) {
+        if (!isUnchanged(entry, table.get(entry.id))) {
           file.destroy()
           throw changed()
         }
@@ -135,11 +135,11 @@ const UNREAD: ReadonlySet<string> = new Set([...REPEATED, 'silent'])
 /** Explains a failed read in the caller's terms. A change of the workspace is the better reason. */
 async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
   const in_memory = isInMemory(error)
-  const unread = in_memory || error instanceof HostFailure || (error instanceof AgentTrouble && UNREAD.has(error.kind))
+  const unread = in_memory || error instanceof HostFailure || (error instanceof AgentFailure && UNREAD.has(error.kind))
   if (!unread) return error
   const now = await table.fresh(entry.id).catch(() => table.get(entry.id))
   if (now === undefined || now.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
-  if (!isStill(entry, now)) return changed(error)
+  if (!isUnchanged(entry, now)) return changed(error)
   if (error instanceof HostFailure && error.code === 'no_capacity') {
     return fail('workspace_not_running', 'offline_budget', 'The host reads too many suspended workspaces at the moment', {
       retry_after_seconds: 5,

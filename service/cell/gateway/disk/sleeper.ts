@@ -10,7 +10,7 @@ const IN_MEMORY = /^\/((tmp|dev|proc|sys)(\/|$)|$)/
  * Reads a hibernated workspace from its disk, without a wake, unless only the machine can answer.
  * @param headers of the answers; they name the source.
  */
-export function readsOfSleeper(disk: FileReads, headers: Record<string, string>, machine: () => Promise<FileReads>): FileReads {
+export function hibernatedReads(disk: FileReads, headers: Record<string, string>, machine: () => Promise<FileReads>): FileReads {
   const read = async <T>(path: string, ask: (files: FileReads) => Promise<T>): Promise<T> => {
     try {
       if (!IN_MEMORY.test(posix.normalize(path))) return await ask(disk)

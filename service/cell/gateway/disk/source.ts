@@ -16,7 +16,7 @@ export function diskUnavailable(): Failure {
   return fail('workspace_not_running', 'offline_unavailable', 'The disk of this suspended workspace is not read: resume it')
 }
 
-export function isStill(entry: WorkspaceEntry, now: WorkspaceEntry | undefined): boolean {
+export function isUnchanged(entry: WorkspaceEntry, now: WorkspaceEntry | undefined): boolean {
   if (now === undefined || now.ownership_epoch !== entry.ownership_epoch) return false
   const [before, after] = [diskOf(entry), diskOf(now)]
   return before !== null && after !== null && before.checkpoint_id === after.checkpoint_id

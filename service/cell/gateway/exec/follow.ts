@@ -1,13 +1,13 @@
 import { createFrameReader } from '../../links/output-frames.ts'
-import { carryEvents, type Carrying } from '../carry-events.ts'
+import { relayEvents, type EventRelay } from '../carry-events.ts'
 
-export interface Following extends Omit<Carrying, 'read' | 'follow'> {
+export interface Following extends Omit<EventRelay, 'read' | 'follow'> {
   from: { stdout_offset: number; stderr_offset: number; follow: boolean }
 }
 
 export function followOutput({ from, ...carrying }: Following): Promise<void> {
   const { encoding } = carrying
-  return carryEvents({
+  return relayEvents({
     ...carrying,
     follow: from.follow,
     read: ({ text, end }) =>

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { execOutput } from '../../../../contract/routes/cell/exec.ts'
 import { Failure } from '../../../lib/fail.ts'
-import { ask } from '../ask.ts'
+import { callAgent } from '../ask.ts'
 import { startStream } from '../carry-events.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { encodingFor, type EventEncoding } from './event-encoding.ts'
@@ -12,7 +12,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   const from = { stdout_offset, stderr_offset, follow }
   const encoding = encodingFor(call.headers.accept)
   try {
-    const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openOutput(call.params.session_id, from, bounds))
+    const frames = await callAgent(ticket, 'read', call, (bounds) => ticket.agent.openOutput(call.params.session_id, from, bounds))
     return { stream: (response) => followOutput({ frames, from, response, encoding, ticket, request_id: call.request_id }) }
   } catch (error) {
     if (!(error instanceof Failure) || error.reason !== 'output_expired') throw error

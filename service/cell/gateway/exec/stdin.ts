@@ -2,8 +2,8 @@ import type { execStdin } from '../../../../contract/routes/cell/exec.ts'
 import type { ExecStdin } from '../../../../contract/schemas/cell/session.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { readBody } from '../../../http/read-body.ts'
-import { ask } from '../ask.ts'
-import type { MachineTicket } from '../gate/ticket.ts'
+import { callAgent } from '../ask.ts'
+import type { MachineCallLease } from '../gate/ticket.ts'
 import type { GatewayHandler } from '../handler.ts'
 
 export const sendStdin: GatewayHandler<typeof execStdin> = async (call, _deps, ticket) => {
@@ -20,6 +20,6 @@ export interface StdinPart {
 }
 
 /** The agent writes the bytes of an offset once, however often they are sent. So this is a repeatable `read`. */
-export function writeStdin(ticket: MachineTicket, call: StdinCaller, { bytes, ...part }: StdinPart): Promise<ExecStdin> {
-  return ask(ticket, 'read', call, (bounds) => ticket.agent.writeStdin(call.params.session_id, part, bytes, bounds))
+export function writeStdin(ticket: MachineCallLease, call: StdinCaller, { bytes, ...part }: StdinPart): Promise<ExecStdin> {
+  return callAgent(ticket, 'read', call, (bounds) => ticket.agent.writeStdin(call.params.session_id, part, bytes, bounds))
 }

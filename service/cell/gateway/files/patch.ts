@@ -3,8 +3,8 @@ import type { filesPatch } from '../../../../contract/routes/cell/files.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { FilePatch, PatchResult } from '../../../../contract/schemas/cell/file.ts'
 import { fail } from '../../../lib/fail.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
-import { ask } from '../ask.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { keyOf } from './key.ts'
 import { checkPath } from './path.ts'
@@ -13,7 +13,7 @@ export const patchFile: GatewayHandler<typeof filesPatch> = async (call, _deps, 
   const key = keyOf(call.named_headers)
   const patch = { ...call.body, path: checkPath('path', call.body.path) }
   checkPatch(patch)
-  const body = await ask(ticket, 'change', call, async (bounds) => confirmed(patch, await ticket.agent.patchFile(patch, key, bounds)))
+  const body = await callAgent(ticket, 'change', call, async (bounds) => confirmed(patch, await ticket.agent.patchFile(patch, key, bounds)))
   return { status: 200, body }
 }
 
@@ -33,5 +33,5 @@ function invalid(message: string) {
 /** A patch with a whole content determines the file's digest. */
 function confirmed({ content }: FilePatch, result: PatchResult): PatchResult {
   if (content === undefined || createHash('sha256').update(content).digest('hex') === result.revision) return result
-  throw new AgentTrouble('nonsense', 'The agent acknowledged another content than it was sent')
+  throw new AgentFailure('nonsense', 'The agent acknowledged another content than it was sent')
 }

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { tapInto } from '../../links/tapped.ts'
+import { startRawRead } from '../../links/tapped.ts'
 
 /** Below this size, a reusable connection is worth more than a raw read. */
 const TAPPED_BYTES_MIN = 512 << 10
 
 /** Relays an agent's answer at the client's pace. Rejects when either side breaks off, and destroys both. */
-export async function pour(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
+export async function pipeFile(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
   if (bytes < TAPPED_BYTES_MIN || file.complete) return pipeline(file, response)
   try {
     await pourTapped(file, bytes, response)
@@ -39,7 +39,7 @@ function pourTapped(file: IncomingMessage, bytes: number, response: ServerRespon
   file.once('close', broken).on('error', broken)
   response.once('close', broken)
   if (file.destroyed || response.destroyed) broken()
-  tapInto(socket, write)
+  startRawRead(socket, write)
   const begun = file.read() as Buffer | null // bytes that the parser has delivered already
   if (begun === null) socket.resume()
   else write(begun, () => undefined)

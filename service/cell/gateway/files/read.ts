@@ -1,20 +1,20 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { filesRead } from '../../../../contract/routes/cell/files.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
-import { ask } from '../ask.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { endWhenIdle } from '../stands-still.ts'
 import { AtMost } from './at-most.ts'
 import { pathOf } from './path.ts'
-import { pour } from './pour.ts'
+import { pipeFile } from './pour.ts'
 import { type Part, partOf, unsatisfiable } from './range.ts'
 
 export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_idle_ms }, ticket) => {
   const path = pathOf(call.body_stream.url ?? '')
   const part = partOf(call.query, call.named_headers.Range)
   const wanted = part.kind === 'unsatisfiable' ? { offset: 0, length: 0 } : sizesOf(part)
-  const { file, described } = await ask(ticket, 'read', call, async (bounds) => {
+  const { file, described } = await callAgent(ticket, 'read', call, async (bounds) => {
     const file = await ticket.files.openFile(path, wanted, bounds)
     return { file, described: describe(file, part) }
   })
@@ -28,7 +28,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
       endWhenIdle(file, response, ticket, agent_idle_ms)
       // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
       const { bytes } = described
-      const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pour(file, bytes, response)
+      const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeFile(file, bytes, response)
       await carried.catch(() => undefined)
     },
   }
@@ -66,12 +66,12 @@ function promisedBytes(file: IncomingMessage, part: Part, size: number, offset: 
   // An empty file's length is not compared: it is refused, or handled above.
   if (size === 0 || countOf(file, 'content-length') === bytes) return bytes
   file.destroy()
-  throw new AgentTrouble('nonsense', 'The agent announced another number of bytes than it was asked for')
+  throw new AgentFailure('nonsense', 'The agent announced another number of bytes than it was asked for')
 }
 
 function countOf(file: IncomingMessage, name: string): number {
   const text = file.headers[name]
   if (typeof text === 'string' && /^\d{1,15}$/.test(text)) return Number(text)
   file.destroy()
-  throw new AgentTrouble('nonsense', `The agent gave no ${name}`)
+  throw new AgentFailure('nonsense', `The agent gave no ${name}`)
 }

@@ -3,18 +3,18 @@ import type { FileSearch } from '../../../../contract/schemas/cell/search.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { SearchAsked } from '../../links/agent-asked.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
-import { ask } from '../ask.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { checkPath } from './path.ts'
 
 /** The agent validates patterns and globs, because it matches with them. */
 export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _deps, ticket) => {
   const wanted = searchOf(call.body)
-  const body = await ask(ticket, 'read', call, async (bounds) => {
+  const body = await callAgent(ticket, 'read', call, async (bounds) => {
     const result = await ticket.files.searchFiles(wanted, bounds)
     if (result.matches.length <= wanted.max_matches && result.truncated === (result.stop_reason !== null)) return result
-    throw new AgentTrouble('nonsense', 'The agent found more than it was asked for')
+    throw new AgentFailure('nonsense', 'The agent found more than it was asked for')
   })
   return { status: 200, headers: ticket.read_headers, body }
 }

@@ -2,9 +2,9 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { filesTarRead, filesTarWrite } from '../../../../contract/routes/cell/tar.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { swallow } from '../../../http/swallow.ts'
+import { drainBody } from '../../../http/swallow.ts'
 import { tarTooLarge } from '../../trees/unpack.ts'
-import { ask } from '../ask.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { endWhenIdle } from '../stands-still.ts'
 import { AtMost } from './at-most.ts'
@@ -15,7 +15,7 @@ const HEADERS = { 'content-type': 'application/x-tar', 'cache-control': 'no-stor
 export const readTar: GatewayHandler<typeof filesTarRead> = async (call, { agent_idle_ms }, ticket) => {
   const path = pathOf(call.url)
   const { sparse = true } = call.query
-  const tar = await ask(ticket, 'read', call, (bounds) => ticket.agent.openTar(path, { sparse }, bounds))
+  const tar = await callAgent(ticket, 'read', call, (bounds) => ticket.agent.openTar(path, { sparse }, bounds))
   return {
     async stream(response) {
       response.writeHead(200, HEADERS)
@@ -37,13 +37,13 @@ export const writeTar: GatewayHandler<typeof filesTarWrite> = async (call, _deps
     return {
       status: 200,
       body: await carry(call.body_stream, (body, signal) =>
-        ask(ticket, 'change', { signal: AbortSignal.any([call.signal, signal]) }, (bounds) =>
+        callAgent(ticket, 'change', { signal: AbortSignal.any([call.signal, signal]) }, (bounds) =>
           ticket.agent.writeTar(path, { create_parents, links_out }, body, content_length, bounds),
         ),
       ),
     }
   } catch (error) {
-    await swallow(call.body_stream)
+    await drainBody(call.body_stream)
     throw error
   }
 }

@@ -1,7 +1,7 @@
 import type { filesWatch } from '../../../../contract/routes/cell/watch.ts'
 import { createWatchReader } from '../../links/watch-lines.ts'
-import { ask } from '../ask.ts'
-import { carryEvents } from '../carry-events.ts'
+import { callAgent } from '../ask.ts'
+import { relayEvents } from '../carry-events.ts'
 import { encodingFor } from '../exec/event-encoding.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { pathOf } from './path.ts'
@@ -11,11 +11,11 @@ export const watchFiles: GatewayHandler<typeof filesWatch> = async (call, _deps,
   const { recursive = false, watch_id, offset = 0 } = call.query
   const asked = { path: pathOf(call.url), recursive, ...(watch_id === undefined ? {} : { watch_id, offset }) }
   const encoding = encodingFor(call.headers.accept)
-  const frames = await ask(ticket, 'read', call, (bounds) => ticket.agent.openWatch(asked, bounds))
+  const frames = await callAgent(ticket, 'read', call, (bounds) => ticket.agent.openWatch(asked, bounds))
   const carrying = { frames, follow: true, encoding, ticket, request_id: call.request_id }
   return {
     stream: (response) =>
-      carryEvents({
+      relayEvents({
         ...carrying,
         response,
         read: ({ text, end }) =>

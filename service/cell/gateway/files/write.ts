@@ -2,11 +2,11 @@ import type { filesWrite } from '../../../../contract/routes/cell/files.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { WriteResult } from '../../../../contract/schemas/cell/file.ts'
 import type { Call } from '../../../http/call.ts'
-import { swallow } from '../../../http/swallow.ts'
+import { drainBody } from '../../../http/swallow.ts'
 import type { WriteOptions } from '../../links/agent-asked.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
-import { ask } from '../ask.ts'
-import type { MachineTicket } from '../gate/ticket.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
+import { callAgent } from '../ask.ts'
+import type { MachineCallLease } from '../gate/ticket.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { keyOf } from './key.ts'
 import { checkMode, pathOf } from './path.ts'
@@ -25,7 +25,7 @@ export const writeFile: GatewayHandler<typeof filesWrite> = async (call, _deps, 
   try {
     return { status: 200, body: await run(call, ticket, writeOf(call)) }
   } catch (error) {
-    await swallow(call.body_stream)
+    await drainBody(call.body_stream)
     throw error
   }
 }
@@ -47,17 +47,17 @@ function writeOf(call: WriteCall): Write {
  * Relays the body to the agent, which writes only once it has all of it. The agent outlives the gateway, so it remembers the idempotency
  * keys.
  */
-async function run(call: WriteCall, ticket: MachineTicket, { path, options, content_length, key }: Write): Promise<WriteResult> {
+async function run(call: WriteCall, ticket: MachineCallLease, { path, options, content_length, key }: Write): Promise<WriteResult> {
   const body = new WriteBody({ digested: key !== null })
   const broken = new AbortController()
   body.on('error', (error) => broken.abort(error))
   const signal = AbortSignal.any([call.signal, broken.signal])
   try {
     call.body_stream.pipe(body)
-    return await ask(ticket, 'change', { signal }, async (bounds) => {
+    return await callAgent(ticket, 'change', { signal }, async (bounds) => {
       const result = await ticket.agent.writeFile(path, options, body, { content_length, key }, bounds)
       if (body.saw(result)) return result
-      throw new AgentTrouble('nonsense', 'The agent acknowledged other bytes than it was sent')
+      throw new AgentFailure('nonsense', 'The agent acknowledged other bytes than it was sent')
     })
   } finally {
     call.body_stream.unpipe(body)

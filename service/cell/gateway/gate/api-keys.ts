@@ -1,14 +1,14 @@
 import type { Tool } from '../../../../contract/route.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Listener } from '../../../db/listen.ts'
-import { openStandings, type Standings } from './standings.ts'
+import { openPrincipalCache, type PrincipalCache } from './standings.ts'
 import { type KeyStanding, readKeyStanding } from './store.ts'
 
 /** null: no such key. */
-export type ApiKeys = Standings<KeyStanding | null>
+export type ApiKeys = PrincipalCache<KeyStanding | null>
 
 export function openApiKeys(db: Db, listener: Pick<Listener, 'on'>): ApiKeys {
-  return openStandings(listener, 'berth_api_key', (id) => readKeyStanding(db, id))
+  return openPrincipalCache(listener, 'berth_api_key', (id) => readKeyStanding(db, id))
 }
 
 /** The reason why tokens of this key are no longer good; null: they are. Pure. */

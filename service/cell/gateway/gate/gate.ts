@@ -5,25 +5,25 @@ import type { Arrival, ToolCaller, Who } from '../../../http/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentLinks } from '../../links/agent.ts'
-import { createAnswerRooms, type AnswerRoom, type AnswerRooms } from '../../links/answer-room.ts'
+import { createBufferBudgets, type BufferBudget, type BufferBudgets } from '../../links/answer-room.ts'
 import type { Waking } from '../../machines/parking.ts'
 import type { WorkspaceEntry } from '../../machines/table.ts'
 import { crowded } from '../ask.ts'
-import { withDiskBeside } from '../disk/beside.ts'
+import { withDiskReader } from '../disk/beside.ts'
 import type { DiskReads } from '../disk/reads.ts'
-import { readsOfSleeper } from '../disk/sleeper.ts'
+import { hibernatedReads } from '../disk/sleeper.ts'
 import { type Admission, type Admitted, admitTo, refusedNow } from './admit.ts'
-import { createPlaces, type Places } from './places.ts'
+import { createCallPermits, type CallPermits } from './places.ts'
 import { cellRouteOf, isToolCall, modeRefusal, needsOf, placeOf } from './route-facts.ts'
-import type { FilesTicket, MachineTicket, Ticket } from './ticket.ts'
+import type { FilesCallLease, MachineCallLease, CallLease } from './ticket.ts'
 import { epochRefusal, toolTokens, type ToolTokenDeps } from './tool-tokens.ts'
-import type { ToolUses } from './uses.ts'
+import type { ToolUsage } from './uses.ts'
 
-export interface Gate {
+export interface AdmissionControl {
   /** Rejects with 401, 403, or 429 if too many tokens wait for verification. */
   authenticate(arrival: Arrival): Promise<ToolCaller>
   /** Rejects with every refusal that precedes those of the request itself. @returns the call lease for the route's handler. */
-  admit(arrival: Arrival, who: Who): Promise<Ticket | MachineTicket | FilesTicket>
+  admit(arrival: Arrival, who: Who): Promise<CallLease | MachineCallLease | FilesCallLease>
   drain(): void
   readonly draining: AbortSignal
 }
@@ -36,22 +36,22 @@ export interface GateDeps extends ToolTokenDeps {
   cancelSuspend(asked: WorkspaceEntry, tool_call_at: Date): Promise<void>
   clock: Clock
   cell_id: string
-  uses: Pick<ToolUses, 'note'>
-  places?: Places
-  rooms?: AnswerRooms
+  uses: Pick<ToolUsage, 'note'>
+  places?: CallPermits
+  rooms?: BufferBudgets
 }
 
 interface Taken extends Disposable {
-  room: AnswerRoom
+  room: BufferBudget
 }
 
-export function createGate(deps: GateDeps): Gate {
-  const places = deps.places ?? createPlaces()
-  const rooms = deps.rooms ?? createAnswerRooms()
+export function createAdmissionControl(deps: GateDeps): AdmissionControl {
+  const places = deps.places ?? createCallPermits()
+  const rooms = deps.rooms ?? createBufferBudgets()
   const draining = new AbortController()
   const { table, clock } = deps
 
-  const take = (arrival: Arrival, entry: WorkspaceEntry): { taken: DisposableStack; room: AnswerRoom } => {
+  const take = (arrival: Arrival, entry: WorkspaceEntry): { taken: DisposableStack; room: BufferBudget } => {
     using taken = new DisposableStack()
     taken.use(places.take(entry, entry.observed_state === 'suspended' ? 'call' : placeOf(cellRouteOf(arrival.route))))
     const room = taken.use(rooms.open(entry, heldBytes(arrival)))
@@ -83,9 +83,9 @@ export function createGate(deps: GateDeps): Gate {
       hold: (entry) => hold(arrival, entry),
     }
   }
-  const ticketOf = (admission: Admission<Taken>, admitted: Admitted<Taken>): Ticket | MachineTicket | FilesTicket => {
+  const ticketOf = (admission: Admission<Taken>, admitted: Admitted<Taken>): CallLease | MachineCallLease | FilesCallLease => {
     const { entry, held } = admitted
-    const ticket: Ticket = {
+    const ticket: CallLease = {
       entry,
       refusedBy: () => refusedNow(deps, admission),
       held: () => (table.get(entry.id)?.hold ?? null) !== null,
@@ -96,10 +96,10 @@ export function createGate(deps: GateDeps): Gate {
     if (admitted.by === 'nothing') return ticket
     if (admitted.by === 'disk') return diskTicketOf(ticket, admission, admitted)
     const disk = deps.disks.beside(entry, admitted.machine.epoch)
-    const agent = withDiskBeside(deps.agents.of(entry.id, admitted.machine, entry.gone), disk, entry.gone)
+    const agent = withDiskReader(deps.agents.of(entry.id, admitted.machine, entry.gone), disk, entry.gone)
     return admission.needs === 'files' ? { ...ticket, files: agent, read_headers: {} } : { ...ticket, agent }
   }
-  const diskTicketOf = (ticket: Ticket, admission: Admission<Taken>, admitted: Admitted<Taken> & { by: 'disk' }): FilesTicket => {
+  const diskTicketOf = (ticket: CallLease, admission: Admission<Taken>, admitted: Admitted<Taken> & { by: 'disk' }): FilesCallLease => {
     const { entry, source } = admitted
     const read_headers = { 'x-served-from': 'disk' }
     const files = deps.disks.of(entry, source)
@@ -110,7 +110,7 @@ export function createGate(deps: GateDeps): Gate {
       if (woken.by !== 'machine') throw new Error('A machine was asked for, and another thing admitted')
       return deps.agents.of(woken.entry.id, woken.machine, woken.entry.gone)
     }
-    return { ...ticket, files: readsOfSleeper(files, read_headers, machine), read_headers }
+    return { ...ticket, files: hibernatedReads(files, read_headers, machine), read_headers }
   }
 
   return {

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Listener } from '../../../db/listen.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { openStandings, type Standings } from './standings.ts'
+import { openPrincipalCache, type PrincipalCache } from './standings.ts'
 import { type Membership, readEndedSessions, readMemberships } from './store.ts'
 
 export interface PersonStanding {
@@ -11,13 +11,13 @@ export interface PersonStanding {
   ended_sessions: ReadonlySet<string>
 }
 
-export type People = Standings<PersonStanding>
+export type People = PrincipalCache<PersonStanding>
 
 /** Longer than any token lives, even with clock skew between api and cell. */
 const ENDED_MS = 2 * LIMITS.credential.tool_token_seconds * 1000
 
 export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<Clock, 'now'>): People {
-  return openStandings(listener, 'berth_membership', async (id) => {
+  return openPrincipalCache(listener, 'berth_membership', async (id) => {
     const ended_since = new Date(clock.now().getTime() - ENDED_MS)
     const [memberships, ended] = await Promise.all([readMemberships(db, id), readEndedSessions(db, id, ended_since)])
     return { memberships, ended_sessions: new Set(ended.map((session) => session.id)) }

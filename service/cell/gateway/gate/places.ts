@@ -1,10 +1,10 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { RoomOwner } from '../../links/answer-room.ts'
+import type { BudgetOwner } from '../../links/answer-room.ts'
 
-export interface Places {
+export interface CallPermits {
   /** Acquires a permit, or refuses. Disposing releases it. */
-  take(owner: RoomOwner, what: 'call' | 'stream'): Disposable
+  take(owner: BudgetOwner, what: 'call' | 'stream'): Disposable
   streams(): number
 }
 
@@ -22,15 +22,15 @@ const LIMITS_OF_A_CELL: PlaceLimits = {
   all_streams: LIMITS.stream.per_cell_max,
 }
 
-export function createPlaces(limits = LIMITS_OF_A_CELL): Places {
+export function createCallPermits(limits = LIMITS_OF_A_CELL): CallPermits {
   const calls = new Counts()
   const streams = new Counts()
   let all_streams = 0
-  const takeCall = ({ id }: RoomOwner) => {
+  const takeCall = ({ id }: BudgetOwner) => {
     if (calls.of(id) >= limits.calls) throw tooMany('call')
     return calls.add(id)
   }
-  const takeStream = ({ id, organization_id }: RoomOwner) => {
+  const takeStream = ({ id, organization_id }: BudgetOwner) => {
     if (streams.of(id) >= limits.streams) throw tooMany('stream')
     const left = limits.all_streams - all_streams
     if (left === 0) throw tooManyStreams('Too many output streams are open')

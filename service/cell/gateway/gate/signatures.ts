@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { sourceOf } from '../../../http/source.ts'
 import { fail } from '../../../lib/fail.ts'
-import { createFairLine } from '../../../lib/fair-line.ts'
+import { createFairSemaphore } from '../../../lib/fair-line.ts'
 
 /** Bounds signature checks, fairly between addresses: a sender of forged tokens waits behind its own. Cached tokens skip this. */
 export interface Signatures {
@@ -28,7 +28,7 @@ const LIMITS_OF_A_GATEWAY: SignatureLimits = {
 }
 
 export function createSignatures({ at_once, waiting_per_address, waiting } = LIMITS_OF_A_GATEWAY): Signatures {
-  const line = createFairLine({ at_once, waiting_per_name: waiting_per_address, waiting }, tooMany)
+  const line = createFairSemaphore({ at_once, waiting_per_name: waiting_per_address, waiting }, tooMany)
   const checks = new Map<string, Promise<boolean>>()
   return {
     check(token, address, check) {

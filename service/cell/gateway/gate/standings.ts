@@ -1,18 +1,18 @@
 import type { Channel, Listener } from '../../../db/listen.ts'
 
 /** A cache of principals, read once each and invalidated by NOTIFY. */
-export interface Standings<Standing> {
+export interface PrincipalCache<Standing> {
   of(id: string): Promise<Standing> | Standing
   close(): void
 }
 
 const STANDINGS_MAX = 10_000
 
-export function openStandings<Standing>(
+export function openPrincipalCache<Standing>(
   listener: Pick<Listener, 'on'>,
   channel: Channel,
   ask: (id: string) => Promise<Standing>,
-): Standings<Standing> {
+): PrincipalCache<Standing> {
   const known = new Map<string, { standing: Standing }>()
   const reading = new Map<string, Promise<Standing>>()
 

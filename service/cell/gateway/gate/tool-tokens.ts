@@ -9,7 +9,7 @@ import type { VerificationKeys } from './keys.ts'
 import { hasTools, type People } from './people.ts'
 import { createSignatures, type Signatures } from './signatures.ts'
 import { verifyToken } from './token.ts'
-import { createVerdicts } from './verdicts.ts'
+import { createTokenCache } from './verdicts.ts'
 
 export interface ToolTokenDeps {
   table: MachineTable
@@ -24,7 +24,7 @@ export interface ToolTokenDeps {
 const BEARER = /^Bearer ([^\s]+)$/i
 
 export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<ToolCaller> {
-  const verdicts = createVerdicts()
+  const verdicts = createTokenCache()
   const signatures = deps.signatures ?? createSignatures()
   const { table } = deps
 

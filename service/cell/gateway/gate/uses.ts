@@ -11,7 +11,7 @@ import type { WorkspaceEntry } from '../../machines/table.ts'
 import { insertToolUses } from './store.ts'
 
 /** Records tool usage: one audit event per session, tool, workspace and minute. */
-export interface ToolUses {
+export interface ToolUsage {
   note(caller: ToolCaller, tool: Tool, entry: Pick<WorkspaceEntry, 'id' | 'organization_id' | 'project_id'>, source_address: string): void
   flush(): Promise<void>
 }
@@ -21,7 +21,7 @@ export const FLUSH_MS = 1000
 const ROWS_MAX = 1000
 const MINUTE_MS = 60_000
 
-export function createToolUses({ db, clock, ids, log }: { db: Db; clock: Clock; ids: Ids; log: Logger }): ToolUses {
+export function createToolUses({ db, clock, ids, log }: { db: Db; clock: Clock; ids: Ids; log: Logger }): ToolUsage {
   let minute = 0
   let seen = new Set<string>()
   let waiting: AuditEvent[] = []

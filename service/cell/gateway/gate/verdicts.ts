@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import type { ToolCaller } from '../../../http/call.ts'
 
 /** Caches verified tokens. Holds only immutable facts: every call checks revocation, epoch and time again. */
-export interface Verdicts {
+export interface TokenCache {
   get(token: string): ToolCaller | undefined
   set(token: string, caller: ToolCaller): void
 }
 
 export const VERDICTS_MAX = 20_000
 
-export function createVerdicts(verdicts_max = VERDICTS_MAX): Verdicts {
+export function createTokenCache(verdicts_max = VERDICTS_MAX): TokenCache {
   const kept = new Map<string, ToolCaller>() // least recently used first
   return {
     get(token) {

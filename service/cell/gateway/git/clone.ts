@@ -1,5 +1,5 @@
 import type { gitClone } from '../../../../contract/routes/cell/git.ts'
-import { ask } from '../ask.ts'
+import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { secretForGit } from '../secret-variables.ts'
 import { cloneOf, withSecret } from './rules.ts'
@@ -9,5 +9,5 @@ export const cloneRepository: GatewayHandler<typeof gitClone> = async (call, { s
   const asked = cloneOf(call.body, given, ticket.entry)
   const secret = await secretForGit(ticket, call, secrets, call.body.authorization_secret)
   const clone = secret === null ? asked : withSecret(asked, secret)
-  return { status: 201, body: await ask(ticket, 'change', call, (bounds) => ticket.agent.cloneRepository(clone, bounds)) }
+  return { status: 201, body: await callAgent(ticket, 'change', call, (bounds) => ticket.agent.cloneRepository(clone, bounds)) }
 }

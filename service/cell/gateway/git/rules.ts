@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import type { AgentClone, AgentCommit } from '../../links/agent-asked.ts'
-import type { GivenValue } from '../../secrets/resolve.ts'
+import type { ResolvedSecret } from '../../secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
@@ -22,7 +22,7 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
 }
 
 /** Adds the value of a secret, or refuses it without revealing the value. Pure. */
-export function withSecret(clone: AgentClone, { value, authority }: GivenValue): AgentClone {
+export function withSecret(clone: AgentClone, { value, authority }: ResolvedSecret): AgentClone {
   // The value is a placeholder; the proxy injects the real one, so its form cannot be checked here.
   return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }

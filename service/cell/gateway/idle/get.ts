@@ -1,9 +1,9 @@
 import type { Static } from 'typebox'
 import type { idleGet } from '../../../../contract/routes/cell/idle.ts'
 import type { Awake } from '../../../../contract/schemas/cell/idle.ts'
-import { countsUntil, idleFrom, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from '../../../core/workspaces/idle.ts'
+import { commandBusyUntil, idleFrom, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from '../../../core/workspaces/idle.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { SeenUse } from '../../machines/activity.ts'
+import type { ObservedUse } from '../../machines/activity.ts'
 import type { BusyCommand } from '../../machines/ask-activity.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { readIdleEvidence, type IdleEvidence } from './store.ts'
@@ -39,14 +39,14 @@ export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table,
   }
 }
 
-function commandsThatCount(said: BusyCommand[], facts: IdleFacts, use: SeenUse | undefined, now: Date): BusyCommand[] {
+function commandsThatCount(said: BusyCommand[], facts: IdleFacts, use: ObservedUse | undefined, now: Date): BusyCommand[] {
   const active_at = latest(facts.active_at, use?.active_at) ?? now
   return said
-    .map((command) => ({ ...command, busy_until: countsUntil(command.busy_until, { active_at }, now) }))
+    .map((command) => ({ ...command, busy_until: commandBusyUntil(command.busy_until, { active_at }, now) }))
     .filter(({ busy_until }) => busy_until > now)
 }
 
-function withSeen(facts: IdleFacts, use: SeenUse | undefined, commands: BusyCommand[]): IdleFacts {
+function withSeen(facts: IdleFacts, use: ObservedUse | undefined, commands: BusyCommand[]): IdleFacts {
   return {
     ...facts,
     active_at: latest(facts.active_at, use?.active_at) ?? facts.active_at,
@@ -63,7 +63,7 @@ function latest(...dates: (Date | null | undefined)[]): Date | null {
 const HOLDS_MAX = 16
 const NOTHING = { session_id: null, route: null, operation_id: null }
 
-function awakeBy(facts: IdleFacts, { operation }: IdleEvidence, use: SeenUse | undefined, commands: BusyCommand[], now: Date): Kept[] {
+function awakeBy(facts: IdleFacts, { operation }: IdleEvidence, use: ObservedUse | undefined, commands: BusyCommand[], now: Date): Kept[] {
   const holds = use?.holds.slice(0, HOLDS_MAX) ?? []
   const kept: Kept[] = [
     ...holds.map(({ what, ...hold }) => ({ ...NOTHING, ...hold, kind: what, until: null })),

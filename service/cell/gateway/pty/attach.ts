@@ -2,8 +2,8 @@ import type { Socket } from 'node:net'
 import type { ptyAttach } from '../../../../contract/routes/cell/pty.ts'
 import { TERMINAL_MESSAGES } from '../../../../contract/schemas/cell/terminal.ts'
 import { inputFrame, readTerminalFrames, resizeFrame } from '../../links/terminal-frames.ts'
-import { ask } from '../ask.ts'
-import { carry } from '../attach/carry.ts'
+import { callAgent } from '../ask.ts'
+import { relay } from '../attach/carry.ts'
 import { messageReader } from '../attach/messages.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { bytesOf } from './rules.ts'
@@ -12,14 +12,14 @@ const read = messageReader(TERMINAL_MESSAGES)
 
 export const attachTerminal: GatewayHandler<typeof ptyAttach> = async (call, _deps, ticket) => {
   const { offset = 0 } = call.query
-  const agent = await ask(ticket, 'read', call, (bounds) => ticket.agent.attachTerminal(call.params.session_id, offset, bounds))
+  const agent = await callAgent(ticket, 'read', call, (bounds) => ticket.agent.attachTerminal(call.params.session_id, offset, bounds))
   const take = (said: Buffer) => {
     const message = read(said)
     return send(agent, message.type === 'input' ? inputFrame(bytesOf(message.data)) : resizeFrame(message))
   }
   return {
     websocket: (socket) =>
-      carry({
+      relay({
         socket,
         ticket,
         frames: agent,

@@ -2,15 +2,15 @@ import type { treeRestore } from '../../../../contract/routes/cell/tree.ts'
 import type { CellRoute, Route } from '../../../../contract/route.ts'
 import type { Call, Handler, Reply, Who } from '../../../http/call.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import { AgentTrouble } from '../../links/agent-trouble.ts'
+import { AgentFailure } from '../../links/agent-trouble.ts'
 import type { Blobs } from '../../trees/blobs.ts'
-import { BlobTrouble } from '../../trees/blobs.ts'
+import { BlobError } from '../../trees/blobs.ts'
 import { readKept } from '../../trees/store.ts'
 import type { TreeChange } from '../../trees/tree.ts'
 import { fullMessage, TreeFull } from '../../trees/full.ts'
 import { type Revision, RevisionGone, TreeBusy, TreeMoved } from '../../trees/trees.ts'
 import { crowded } from '../ask.ts'
-import type { Ticket } from '../gate/ticket.ts'
+import type { CallLease } from '../gate/ticket.ts'
 import type { GatewayDeps, GatewayHandler } from '../handler.ts'
 
 /** A tree at the revision that a call works on. */
@@ -20,7 +20,7 @@ export interface Seen extends Revision {
 
 const HEADER = 'x-tree-revision'
 
-export type TreeHandler<R extends CellRoute> = Handler<R, GatewayDeps, Ticket>
+export type TreeHandler<R extends CellRoute> = Handler<R, GatewayDeps, CallLease>
 
 /** Dispatches a call by mode: a file-first workspace has no machine. */
 export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): GatewayHandler<R> {
@@ -47,7 +47,7 @@ export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 't
 /** Reads the current or a kept revision. Answer and refusal name the revision. */
 export async function reading(
   { trees }: GatewayDeps,
-  { entry }: Ticket,
+  { entry }: CallLease,
   tree_revision: number | undefined,
   read: (seen: Seen) => Promise<Reply>,
 ): Promise<Reply> {
@@ -61,7 +61,7 @@ export async function reading(
       return await read(seen)
     } catch (error) {
       // A kept revision may expire during the read.
-      if (error instanceof BlobTrouble && tree_revision !== undefined && (await trees.at(entry.id, tree_revision)) === null) {
+      if (error instanceof BlobError && tree_revision !== undefined && (await trees.at(entry.id, tree_revision)) === null) {
         throw notKept(tree_revision)
       }
       throw error
@@ -94,7 +94,7 @@ const WRITTEN_RETRY_SECONDS = 60
 /** Publishes the next revision; plans again if another process was faster. This process serializes the changes of a workspace. */
 export async function changing(
   { trees, db }: GatewayDeps,
-  { entry: { id } }: Ticket,
+  { entry: { id } }: CallLease,
   { named_headers, signal, route }: Pick<Call<typeof treeRestore>, 'named_headers' | 'signal'> & Pick<Call, 'route'>,
   plan: (seen: Seen) => Promise<Planned>,
   { key, fingerprint }: Keyed = { key: null, fingerprint: Buffer.alloc(0) },
@@ -123,7 +123,7 @@ export async function changing(
       return { ...answer, headers: { [HEADER]: String(published.revision) } }
     })
   }
-  return trees.inTurn(id, async () => {
+  return trees.inWorkspaceQueue(id, async () => {
     for (let tries = 1; ; tries++) {
       signal.throwIfAborted() // the caller has left, and nothing has changed
       try {
@@ -196,7 +196,7 @@ function explained(error: unknown): never {
 }
 
 export function asFailure(error: unknown): unknown {
-  if (error instanceof BlobTrouble) {
+  if (error instanceof BlobError) {
     return fail('internal_error', null, `A part of the tree is ${error.kind === 'missing' ? 'missing' : 'damaged'}`, { cause: error })
   }
   if (error instanceof RevisionGone) return notKept(error.revision)
@@ -206,7 +206,7 @@ export function asFailure(error: unknown): unknown {
       retry_after_seconds: error.what === 'written' ? WRITTEN_RETRY_SECONDS : 1,
     })
   }
-  if (error instanceof AgentTrouble && error.kind === 'crowded') return crowded()
+  if (error instanceof AgentFailure && error.kind === 'crowded') return crowded()
   const { code } = error as { code?: unknown }
   if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EIO' || code === 'EMFILE') {
     return fail('dependency_unavailable', null, 'The files of the workspace cannot be stored at the moment', {

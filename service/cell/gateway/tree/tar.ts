@@ -1,6 +1,6 @@
 import type { filesTarRead, filesTarWrite } from '../../../../contract/routes/cell/tar.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { swallow } from '../../../http/swallow.ts'
+import { drainBody } from '../../../http/swallow.ts'
 import { partsOf } from '../../trees/contents.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from '../../trees/entries.ts'
 import { findNames, type PageReads } from '../../trees/pages.ts'
@@ -96,7 +96,7 @@ export const writeTreeTar: TreeHandler<typeof filesTarWrite> = async (call, deps
       body: { path, entries: unpacked.count, bytes: unpacked.bytes, durable: true },
     }))
   } catch (error) {
-    await swallow(call.body_stream)
+    await drainBody(call.body_stream)
     throw asFailure(error)
   }
 }

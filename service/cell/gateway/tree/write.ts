@@ -3,7 +3,7 @@ import type { filesPatch, filesWrite } from '../../../../contract/routes/cell/fi
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { FilePatch } from '../../../../contract/schemas/cell/file.ts'
 import type { Call } from '../../../http/call.ts'
-import { swallow } from '../../../http/swallow.ts'
+import { drainBody } from '../../../http/swallow.ts'
 import { fail } from '../../../lib/fail.ts'
 import { appended, type Content, contentOf, readPart } from '../../trees/contents.ts'
 import { applyEdits, tooLargeToEdit } from '../../trees/edits.ts'
@@ -15,7 +15,7 @@ import { keyOf } from '../files/key.ts'
 import { checkPatch } from '../files/patch.ts'
 import { checkMode, checkPath, pathOf } from '../files/path.ts'
 import { tooLarge } from '../files/write-body.ts'
-import type { Ticket } from '../gate/ticket.ts'
+import type { CallLease } from '../gate/ticket.ts'
 import { asFailure, changing, type Keyed, type Seen, type TreeHandler } from './calls.ts'
 import { resolveForWrite } from './change.ts'
 import { checkInside, infoOf, modeOf, notAFile, notThere, refusalOf, unresolvable } from './rules.ts'
@@ -48,7 +48,7 @@ export const writeTreeFile: TreeHandler<typeof filesWrite> = async (call, deps, 
       keyed,
     )
   } catch (error) {
-    await swallow(call.body_stream)
+    await drainBody(call.body_stream)
     throw asFailure(error)
   }
 }
@@ -101,7 +101,7 @@ function checkExpected({ expected_revision }: FilePatch, old: FileEntry | null):
   })
 }
 
-async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old: FileEntry | null, { room }: Ticket) {
+async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old: FileEntry | null, { room }: CallLease) {
   if (content !== undefined) return { next: Buffer.from(content), replacements: 0 }
   if (old === null) throw notThere(path)
   if (old.size > LIMITS.file.patch_file_bytes_max) throw tooLargeToEdit()
@@ -136,7 +136,7 @@ function fileOf(content: Content, mode: number, now: Date): Entry {
   return { type: 'file', mode, modified_ms: now.getTime(), ...content }
 }
 
-async function bodyOf({ body_stream, headers, signal }: Call<typeof filesWrite>, { room }: Ticket): Promise<Buffer> {
+async function bodyOf({ body_stream, headers, signal }: Call<typeof filesWrite>, { room }: CallLease): Promise<Buffer> {
   if (Number(headers['content-length'] ?? 0) > LIMITS.file.write_bytes_max) throw tooLarge()
   const pieces: Buffer[] = []
   let bytes = 0

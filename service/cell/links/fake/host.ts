@@ -5,7 +5,7 @@ import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type {
   CheckpointRequest,
   CloneRequest,
-  Fence,
+  CommandHeader,
   HostEvent,
   Inventory,
   Machine,
@@ -25,7 +25,7 @@ import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
 import { beginOn, dropLayers, keepLayers, layersHere, listLayer, makeLayer } from './layers.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
-import { Turns, type Done, type Hook, type Verb, type When } from './turns.ts'
+import { VerbQueue, type Done, type Hook, type Verb, type When } from './turns.ts'
 import {
   applyTree,
   checkpoint,
@@ -107,11 +107,11 @@ export function createFakeHost(options: FakeOptions = {}): FakeHost {
     events: [],
     heard: new Set(),
   }
-  const turns = new Turns(world, options.latency_ms ?? 0)
+  const turns = new VerbQueue(world, options.latency_ms ?? 0)
   return { ...machineVerbs(world, turns), ...listening(world, turns, options), ...breaking(world, turns) }
 }
 
-function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
+function machineVerbs(world: World, turns: VerbQueue): Pick<MachineHost, Verb> {
   return {
     start: turns.verb('start', (request: StartRequest) => {
       beginOn(world, request)
@@ -119,11 +119,11 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
     }),
     restore: turns.verb('restore', (request: RestoreRequest) => restore(world, request)),
     setEgress: turns.beside('setEgress', (request: SetEgressRequest) => setEgress(world, request)),
-    connect: turns.verb('connect', (request: Fence) => void (running(world, request).machine.connected = true)),
+    connect: turns.verb('connect', (request: CommandHeader) => void (running(world, request).machine.connected = true)),
     checkpoint: turns.verb('checkpoint', (request: CheckpointRequest) => checkpoint(world, request)),
-    unpause: turns.verb('unpause', (request: Fence) => setState(running(world, request), 'running')),
-    freeze: turns.verb('freeze', (request: Fence) => setState(running(world, request), 'frozen')),
-    thaw: turns.verb('thaw', (request: Fence) => setState(running(world, request), 'running')),
+    unpause: turns.verb('unpause', (request: CommandHeader) => setState(running(world, request), 'running')),
+    freeze: turns.verb('freeze', (request: CommandHeader) => setState(running(world, request), 'frozen')),
+    thaw: turns.verb('thaw', (request: CommandHeader) => setState(running(world, request), 'running')),
     stop: turns.verb('stop', (request: StopRequest) => stop(world, request)),
     cloneCheckpoint: turns.verb('cloneCheckpoint', (request: CloneRequest) => clone(world, request)),
     deleteCheckpoints: turns.verb('deleteCheckpoints', (request) =>
@@ -133,7 +133,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
       request.names.forEach((name) => world.disks.get(subjectName(request.subject))?.delete(name)),
     ),
     fence: turns.verb('fence', () => undefined),
-    deleteSubject: turns.verb('deleteSubject', (request: Fence) => {
+    deleteSubject: turns.verb('deleteSubject', (request: CommandHeader) => {
       const last = stop(world, request)
       const name = subjectName(request.subject)
       world.disks.delete(name)
@@ -151,7 +151,7 @@ function machineVerbs(world: World, turns: Turns): Pick<MachineHost, Verb> {
   }
 }
 
-function listening(world: World, turns: Turns, options: FakeOptions): Omit<MachineHost, Verb> {
+function listening(world: World, turns: VerbQueue, options: FakeOptions): Omit<MachineHost, Verb> {
   return {
     async readDisk({ workspace_id }) {
       if (!turns.reachable) throw silence()
@@ -216,7 +216,7 @@ function listening(world: World, turns: Turns, options: FakeOptions): Omit<Machi
   }
 }
 
-function breaking(world: World, turns: Turns): Omit<FakeHost, keyof MachineHost> {
+function breaking(world: World, turns: VerbQueue): Omit<FakeHost, keyof MachineHost> {
   const restart = () => {
     turns.forget()
     world.events = []

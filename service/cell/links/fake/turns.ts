@@ -1,4 +1,4 @@
-import type { Fence, MachineHost, VolumeFence } from '../hostd.ts'
+import type { CommandHeader, MachineHost, VolumeFence } from '../hostd.ts'
 import { subjectName } from '../subject.ts'
 import { raiseFence, refuseLower, refuseStranger, silence, type World } from './world.ts'
 
@@ -22,16 +22,16 @@ export type Verb = Exclude<
   | 'close'
 >
 export type When = 'before' | 'after'
-export type Hook = (request: Fence | VolumeFence) => Promise<void> | void
+export type Hook = (request: CommandHeader | VolumeFence) => Promise<void> | void
 
 export interface Done {
   verb: Verb
-  subject: (Fence | VolumeFence)['subject']
+  subject: (CommandHeader | VolumeFence)['subject']
   step: string
 }
 
 /** Runs one verb at a time per subject, refuses lower fencing tokens, and does each step once, like hostd. */
-export class Turns {
+export class VerbQueue {
   reachable = true
   readonly done: Done[] = []
   private readonly world: World
@@ -45,7 +45,7 @@ export class Turns {
     this.latency_ms = latency_ms
   }
 
-  verb<Q extends Fence | VolumeFence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+  verb<Q extends CommandHeader | VolumeFence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
       refuseStranger(this.world)
@@ -62,7 +62,7 @@ export class Turns {
   }
 
   /** A verb outside the queue that runs at each call: its fencing token is checked, but not raised. */
-  beside<Q extends Fence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+  beside<Q extends CommandHeader, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
       refuseStranger(this.world)
@@ -96,7 +96,7 @@ export class Turns {
     this.remembered.clear()
   }
 
-  private begin<Q extends Fence | VolumeFence, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
+  private begin<Q extends CommandHeader | VolumeFence, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
     const run = async () => {
       await this.runHooks(name, 'before', request)
       if (this.latency_ms > 0) await new Promise((resolve) => setTimeout(resolve, this.latency_ms))
@@ -113,7 +113,7 @@ export class Turns {
     return answer
   }
 
-  private async runHooks(verb: Verb, when: When, request: Fence | VolumeFence): Promise<void> {
+  private async runHooks(verb: Verb, when: When, request: CommandHeader | VolumeFence): Promise<void> {
     for (const one of [...this.hooks]) if (one.verb === verb && one.when === when) await one.hook(request)
   }
 }
