@@ -1,7 +1,7 @@
 import { mayForbid } from './access.ts'
 import { NO_REASON } from './errors.ts'
 import type { Route, RouteErrors } from './route.ts'
-import { admissionErrors } from './routes/cell/gate-errors.ts'
+import { admissionErrors } from './routes/cell/admission-errors.ts'
 
 /** Codes that a route may answer, with their reasons; null: the code without a reason. */
 export type Errors = Record<string, (string | null)[]>

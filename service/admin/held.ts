@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { LIMITS } from '../../contract/limits.ts'
 import { openRevocations } from '../core/revocations/revocations.ts'
-import { listenerOf } from '../core/revocations/words.ts'
+import { listenerOf } from '../core/revocations/messages.ts'
 import type { Db } from '../db/database.ts'
 import { openListener, type Channels } from '../db/listen.ts'
 import { applicationName } from '../db/options.ts'

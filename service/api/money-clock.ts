@@ -1,7 +1,7 @@
 import { closePeriods } from '../core/billing/close.ts'
 import { judgePayments } from '../core/billing/standing.ts'
 import { serviceOrigin } from '../core/changes/audit.ts'
-import { whileClockStable } from '../lib/steadily.ts'
+import { whileClockStable } from '../lib/stable-clock.ts'
 import { mailAlerts } from './spend/alert-mail.ts'
 import type { ApiDeps } from './deps.ts'
 import { startPoller, type Poller } from './looking.ts'

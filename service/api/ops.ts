@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { Observation } from '../http/pipeline.ts'
-import { logAcceptErrors } from '../lib/outlive.ts'
+import { logAcceptErrors } from '../lib/accept-errors.ts'
 
 export interface Metrics {
   registry: Registry

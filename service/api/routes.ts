@@ -68,7 +68,7 @@ import {
   projectsCreate,
   projectsUpdate,
 } from '../../contract/routes/app/members.ts'
-import { accountDelete, organizationsDelete } from '../../contract/routes/app/endings.ts'
+import { accountDelete, organizationsDelete } from '../../contract/routes/app/deletions.ts'
 import { feedbackCreate } from '../../contract/routes/app/feedback.ts'
 import { openapiGet } from '../../contract/routes/app/openapi.ts'
 import { operationsGet, operationsList } from '../../contract/routes/app/operations.ts'

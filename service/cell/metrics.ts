@@ -7,7 +7,7 @@ import type { Inventory, MachineHost } from './links/hostd.ts'
 import { layerGauges } from './layers/metrics.ts'
 import type { LiveTable } from './machines/live-table.ts'
 import type { Count, Tally } from './ports/frames.ts'
-import type { CapacityAllocator } from './room/room.ts'
+import type { CapacityAllocator } from './capacity/allocator.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 
 export const RECOVERIES = [

@@ -1,6 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { Registry } from 'prom-client'
-import { logAcceptErrors } from '../lib/outlive.ts'
+import { logAcceptErrors } from '../lib/accept-errors.ts'
 
 export interface OpsOptions {
   listen: { host: string; port: number }

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { isResponsive } from './answers.ts'
+import { isResponsive } from './responsive.ts'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
 export type Channels = ReadonlyMap<string, Channel>

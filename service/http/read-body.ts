@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { fail } from '../lib/fail.ts'
-import { drainBody } from './swallow.ts'
+import { drainBody } from './drain.ts'
 
 /** Short, so that a sender that announces a large body and stalls gets its refusal soon. */
 const REFUSED = { bytes_max: 64 << 20, ms_max: 1000 }

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { queryActivity } from '../../service/cell/machines/ask-activity.ts'
+import { queryActivity } from '../../service/cell/machines/activity-query.ts'
 import { checkIdle } from '../../service/cell/machines/idle-clock.ts'
 import { createMachineTable } from '../../service/cell/machines/live-table.ts'
 import { cellChannels, openListener } from '../../service/db/listen.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
-import { AgentFailure } from '../../service/cell/links/agent-trouble.ts'
+import { AgentFailure } from '../../service/cell/links/agent-failure.ts'
 import { createFrameReader } from '../../service/cell/links/output-frames.ts'
 import { bytesOf, eventsOf } from './support/events.ts'
 import { generatorOf, testSeed } from '../support/seed.ts'

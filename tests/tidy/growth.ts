@@ -43,7 +43,7 @@ export const GROWTH: Record<keyof Database, Growth> = {
   layer_lists: { by: 'service/cell/layer-lists/store.ts dropStrangeLists', when: 'a day after no version has the layer' },
   machines: { bounded: 'what runs or sleeps on computers' },
   mails: { by: 'service/api/mail/store.ts forgetMails', when: 'some days after they were sent or given up' },
-  memberships: { by: 'service/core/organizations/ending-store.ts beginEnding', when: 'with the person or the organization' },
+  memberships: { by: 'service/core/organizations/deletion-store.ts beginEnding', when: 'with the person or the organization' },
   operations: {
     by: 'service/cell/machines/history-store.ts dropOldOperations',
     when: '30 days, but for the newest 100 of a workspace; all with its tombstone',

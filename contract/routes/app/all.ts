@@ -1,6 +1,6 @@
 import type { AppRoute } from '../../route.ts'
 import { auditExport, auditList } from './audit.ts'
-import { ENDING_ROUTES } from './endings.ts'
+import { ENDING_ROUTES } from './deletions.ts'
 import { EXPORT_ROUTES } from './exports.ts'
 import { feedbackCreate } from './feedback.ts'
 import { BILLING_ROUTES } from './billing.ts'

@@ -1,5 +1,5 @@
 import type { workspacesAdopt } from '../../../contract/routes/app/checkpoints.ts'
-import { StaleReadError } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/stale-read-error.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
 import { writeDesiredState } from '../../core/workspaces/state-store.ts'

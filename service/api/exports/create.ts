@@ -2,7 +2,7 @@ import type { exportsCreate, exportsCreateOfOrganization } from '../../../contra
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import { StaleReadError } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/stale-read-error.ts'
 import { personOf } from '../auth/people.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { APP_ROUTES } from '../../../contract/routes/app/all.ts'
-import { answerText, askText, parseAnswer, parseAsk } from '../../core/revocations/words.ts'
+import { answerText, askText, parseAnswer, parseAsk } from '../../core/revocations/messages.ts'
 
 test('every revoking route waits until the revocation is applied', () => {
   const waiting = APP_ROUTES.filter(({ revokes }) => revokes !== undefined).map(({ id, revokes }) => `${id} ${revokes}`)

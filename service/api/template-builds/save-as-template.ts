@@ -2,7 +2,7 @@ import type { workspacesSaveAsTemplate } from '../../../contract/routes/app/temp
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
 import { checkAcknowledged } from '../../core/templates/acknowledged.ts'
-import { refuseUpdatePolicy, savedSettings } from '../../core/templates/made-settings.ts'
+import { refuseUpdatePolicy, savedSettings } from '../../core/templates/version-settings.ts'
 import { readerOf, type Reader } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'

@@ -2,7 +2,7 @@ import type { draftsPublish, draftsPublishOfOrganization } from '../../../contra
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/operations/begin.ts'
 import { checkAcknowledged } from '../../core/templates/acknowledged.ts'
-import { draftSettings, refuseUpdatePolicy } from '../../core/templates/made-settings.ts'
+import { draftSettings, refuseUpdatePolicy } from '../../core/templates/version-settings.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'

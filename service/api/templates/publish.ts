@@ -4,7 +4,7 @@ import type {
   templateVersionsPublish,
   templateVersionsPublishOfOrganization,
 } from '../../../contract/routes/app/templates.ts'
-import { versionAuditTarget } from '../../core/templates/subject.ts'
+import { versionAuditTarget } from '../../core/templates/audit-target.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'

@@ -1,7 +1,7 @@
 import type { Ignorable } from '../../../contract/schemas/workspaces.ts'
 import { hasStartup } from '../../../contract/schemas/template-settings.ts'
 import { admitStart, admitTree } from '../../core/admission/store.ts'
-import { StaleReadError } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/stale-read-error.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { ceilingsOf, isCut } from '../../core/workspaces/ceilings.ts'

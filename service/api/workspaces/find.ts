@@ -1,4 +1,4 @@
-import { StaleReadError } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/stale-read-error.ts'
 import { lockOperation } from '../../core/operations/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'

@@ -1,6 +1,6 @@
 import type { workspacesForkTree } from '../../../contract/routes/app/lifecycle.ts'
 import { admitTree } from '../../core/admission/store.ts'
-import { StaleReadError } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/stale-read-error.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { boundNames, lockNamedSecrets } from '../../core/secrets/store.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'

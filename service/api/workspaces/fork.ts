@@ -1,7 +1,7 @@
 import type { workspacesFork } from '../../../contract/routes/app/lifecycle.ts'
 import { admitStart } from '../../core/admission/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { StaleReadError } from '../../core/changes/again.ts'
+import { StaleReadError } from '../../core/changes/stale-read-error.ts'
 import { aboutWorkspace } from '../../core/operations/store.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import { forkCeilings } from '../../core/workspaces/ceilings.ts'

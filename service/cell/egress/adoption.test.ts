@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world.ts'
 import { until } from '../../../tests/support/processes.ts'
-import { createObservedPolicies } from './book.ts'
+import { createObservedPolicies } from './observed-policies.ts'
 
 async function override(world: World, workspace_id: string, version: number, mode: 'deny_all' | 'allow_all'): Promise<void> {
   const { organization_id, project_id } = await world.db

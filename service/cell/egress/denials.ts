@@ -7,8 +7,8 @@ import type { HostDenial } from '../links/egress.ts'
 import type { MachineHost } from '../links/hostd.ts'
 import { workspaceSubject } from '../links/subject.ts'
 import type { LiveTable } from '../machines/live-table.ts'
-import { oneAtATime, tickEvery, createSemaphore } from '../machines/ticking.ts'
-import type { ObservedPolicies } from './book.ts'
+import { oneAtATime, tickEvery, createSemaphore } from '../machines/polling.ts'
+import type { ObservedPolicies } from './observed-policies.ts'
 import { dropOldDenials, writeDenials } from './store.ts'
 
 interface DenialsContext {

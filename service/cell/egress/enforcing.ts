@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { HostEgress } from '../links/egress.ts'
 import { isWorkspace } from '../links/subject.ts'
 import type { Machine, MachineHost, RestoreRequest, StartRequest } from '../links/hostd.ts'
-import type { ObservedPolicies } from './book.ts'
+import type { ObservedPolicies } from './observed-policies.ts'
 import { acknowledge, type ReportedPolicy } from './store.ts'
 
 interface Enforcing {

@@ -4,7 +4,7 @@ import { readEgressFacts } from '../../core/egress/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { HostFailure, type Inventory } from '../links/hostd.ts'
 import { hostEgress } from './enforcing.ts'
-import type { EgressReconcilerContext } from './keeper.ts'
+import type { EgressReconcilerContext } from './reconciler.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
 /** Applies policies to running commands of file-first workspaces. No row acknowledges them, since commands are short. */

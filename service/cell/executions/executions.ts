@@ -32,7 +32,7 @@ import {
   type Result,
   type ShownCommand,
 } from './store.ts'
-import { retryWrite } from './written.ts'
+import { retryWrite } from './retry-write.ts'
 
 export interface ExecutionRequest extends ExecutionKey {
   fingerprint: string

@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { whileClockStable } from '../../lib/steadily.ts'
-import { oneAtATime, tickEvery } from '../machines/ticking.ts'
+import { whileClockStable } from '../../lib/stable-clock.ts'
+import { oneAtATime, tickEvery } from '../machines/polling.ts'
 import { dropOldExecutions } from './store.ts'
 
 interface ForgetContext {

@@ -1,7 +1,7 @@
 import { type CellCode, EXECUTION_REASONS, type ExecutionReason } from '../../../contract/errors.ts'
 import type { ExecutionError } from '../../../contract/schemas/cell/execution.ts'
 import { Failure } from '../../lib/fail.ts'
-import { AgentFailure } from '../links/agent-trouble.ts'
+import { AgentFailure } from '../links/agent-failure.ts'
 import { HostFailure } from '../links/hostd.ts'
 import { BlobError } from '../trees/blobs.ts'
 import { fullMessage, TreeFull } from '../trees/full.ts'

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { Failure } from '../../lib/fail.ts'
 import type { AgentLink } from '../links/agent.ts'
 import type { CallBounds } from '../links/agent-answer.ts'
-import { AgentFailure } from '../links/agent-trouble.ts'
+import { AgentFailure } from '../links/agent-failure.ts'
 import { createFrameReader, type Ending } from '../links/output-frames.ts'
 
 class Beginning implements OutputSink {

@@ -14,7 +14,7 @@ import { Unsuccessful } from './outcome.ts'
 import type { Output } from './output.ts'
 import { type StartedMachine, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
-import { retryWrite } from './written.ts'
+import { retryWrite } from './retry-write.ts'
 
 /** The next revision; `edited` is null if nothing changed. */
 interface Next {

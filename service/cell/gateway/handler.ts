@@ -3,13 +3,13 @@ import type { Db } from '../../db/database.ts'
 import type { Handler } from '../../http/call.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
-import type { AskActivity } from '../machines/ask-activity.ts'
+import type { AskActivity } from '../machines/activity-query.ts'
 import type { ShowResidency } from '../machines/show-residency.ts'
 import type { Secrets } from '../secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
-import type { TicketOf } from './gate/ticket.ts'
+import type { TicketOf } from './admission/call-lease.ts'
 
 export interface GatewayDeps {
   db: Db

@@ -4,7 +4,7 @@ import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 import { HostFailure, type MachineHost } from '../links/hostd.ts'
-import { oneAtATime, debounced, tickEvery } from '../machines/ticking.ts'
+import { oneAtATime, debounced, tickEvery } from '../machines/polling.ts'
 import { dropUnusedLists, markUnavailable, wantedLists, writePiece, type WantedList } from './store.ts'
 
 interface ListingContext {

@@ -3,9 +3,9 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { whileClockStable } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/stable-clock.ts'
 import { HostFailure, type MachineHost } from '../links/hostd.ts'
-import { oneAtATime, tickEvery } from '../machines/ticking.ts'
+import { oneAtATime, tickEvery } from '../machines/polling.ts'
 import { forgetSteps, forgetUnnamed, namedLayers, noteUnnamed, unnamedSince } from './store.ts'
 
 export interface CollectContext {

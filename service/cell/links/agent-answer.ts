@@ -4,9 +4,9 @@ import { CELL_CODES, CELL_REASONS, type CellCode } from '../../../contract/error
 import { validatorOf } from '../../http/checks.ts'
 import { fittingDetails } from '../../http/fitting-details.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 import { parseAnswer } from './agent-json.ts'
-import { CALL_BYTES, type BufferBudget } from './answer-room.ts'
+import { CALL_BYTES, type BufferBudget } from './buffer-budget.ts'
 
 /** Validates an agent's answer and drops the fields it does not name. */
 export interface Shape<T> {

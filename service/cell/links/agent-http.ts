@@ -1,8 +1,8 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { AgentFailure } from './agent-trouble.ts'
-import { RawReadAgent } from './tapped.ts'
+import { AgentFailure } from './agent-failure.ts'
+import { RawReadAgent } from './raw-read.ts'
 
 export interface AgentRequest {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'

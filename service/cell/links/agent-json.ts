@@ -1,5 +1,5 @@
 import { parseJson } from '../../http/read-body.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 
 /** For a record, which repeats the arguments of a command. */
 export const RECORD_VALUES_MAX = 20_000

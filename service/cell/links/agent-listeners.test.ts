@@ -6,8 +6,8 @@ import { test } from 'node:test'
 import { LIMITS } from '../../../contract/limits.ts'
 import { openLink } from './agent.ts'
 import { AGENT_PROTOCOLS } from './agent-protocol.ts'
-import { AgentFailure } from './agent-trouble.ts'
-import { UNLIMITED_BUDGET } from './answer-room.ts'
+import { AgentFailure } from './agent-failure.ts'
+import { UNLIMITED_BUDGET } from './buffer-budget.ts'
 
 /** The listeners that a link reads from this answer of an agent. */
 async function listed(said: string): Promise<string[]> {

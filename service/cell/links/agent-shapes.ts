@@ -5,7 +5,7 @@ import { Change } from '../../../contract/schemas/cell/change.ts'
 import { type CommandList, ListedCommand, ListedTerminal, type TerminalList } from '../../../contract/schemas/cell/lists.ts'
 import { Nullable } from '../../../contract/schemas/common.ts'
 import { shape, type Shape } from './agent-answer.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 
 const { type, size, mode } = Change.properties
 export const facts = shape(

@@ -17,7 +17,7 @@ import type { LiveMachine } from '../machines/table.ts'
 import { type AnswerSize, type CallBounds, guestRefusal, readBytes, readJson, shape, type Shape, within } from './agent-answer.ts'
 import { parseAnswer, RECORD_VALUES_MAX } from './agent-json.ts'
 import { patchRefusal, patchResult } from './agent-patch.ts'
-import { CALL_BYTES, UNLIMITED_BUDGET } from './answer-room.ts'
+import { CALL_BYTES, UNLIMITED_BUDGET } from './buffer-budget.ts'
 import { linkOf } from './agent-protocol.ts'
 import {
   AGENT_DEADLINES,
@@ -45,7 +45,7 @@ import type {
   WriteOptions,
 } from './agent-asked.ts'
 import { commandList, facts, listeners, terminalList } from './agent-shapes.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 import { createStartedStreams } from './started-streams.ts'
 import { readStarted } from './started.ts'
 

@@ -3,7 +3,7 @@ import { EndFields as EndingFields } from '../../../contract/schemas/cell/sessio
 import type { Failure } from '../../lib/fail.ts'
 import { guestRefusal, shape } from './agent-answer.ts'
 import { parseAnswer } from './agent-json.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 
 /** machine/internal/wire/agent.go: frames of the output stream. */
 export const FRAME = {

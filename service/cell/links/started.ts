@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 import { FRAME, readHeader } from './output-frames.ts'
 
 /** Reads the record at the start of a followed command; later frames stay in the stream. Destroys the stream if the record is invalid. */

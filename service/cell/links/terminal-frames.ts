@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { TerminalEnding, type TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
 import { shape } from './agent-answer.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 import { FRAME, readFrames, type FrameReader, type FrameSink } from './output-frames.ts'
 
 /** machine/internal/wire/agent.go: frames that an attached terminal accepts. */

@@ -1,7 +1,7 @@
 import { WatchChange, WatchEnd, WatchOverflow, WatchStart } from '../../../contract/schemas/cell/watch.ts'
 import { shape } from './agent-answer.ts'
 import { parseAnswer } from './agent-json.ts'
-import { AgentFailure } from './agent-trouble.ts'
+import { AgentFailure } from './agent-failure.ts'
 import type { FrameReader } from './output-frames.ts'
 
 /** A path of 4,096 escaped bytes, with the rest of its line. */

@@ -2,14 +2,14 @@ import { workspaceSubject } from '../links/subject.ts'
 import { MEASURES_MAX, type HostCapacity } from '../links/hostd.ts'
 import type { CellMetrics } from '../metrics.ts'
 import type { Ids } from '../../lib/ids.ts'
-import type { CapacityAllocator } from '../room/room.ts'
+import type { CapacityAllocator } from '../capacity/allocator.ts'
 import { diskEvictor } from './disk-eviction.ts'
 import { EVICTIONS_MAX, evictability, isOfAge, judge, victims, type EvictionFacts } from './eviction-rules.ts'
 import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import { wasBusy, type Counters } from './residency-rules.ts'
 import type { FailureKind } from './save-failures.ts'
 import type { WorkspaceEntry } from './table.ts'
-import { withTimeout, oneAtATime } from './ticking.ts'
+import { withTimeout, oneAtATime } from './polling.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   host: ResidencyContext['host'] & { glance(): Promise<{ capacity: HostCapacity }> }

@@ -2,13 +2,13 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { whileClockStable } from '../../lib/steadily.ts'
+import { whileClockStable } from '../../lib/stable-clock.ts'
 import { BATCH, dropExpiredCheckpoints, dropTombstones } from './expiry-store.ts'
 import { dropExpiredCredentials, EXPIRED_BATCH } from '../ports/store.ts'
 import { forgetBuilds } from '../builds/store.ts'
 import { dropOldAgentSessions, dropOldOperations, nextWorkspaces } from './history-store.ts'
 import { dropDeletedVolumes } from '../volumes/store.ts'
-import { tickEvery } from './ticking.ts'
+import { tickEvery } from './polling.ts'
 
 export interface ExpiryContext {
   cell_id: string

@@ -5,7 +5,7 @@ import type { LiveMachine } from './table.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { beginHibernation, commitHibernation, isHibernatedBy, type UnreferencedFiles, type Transition } from './parking-store.ts'
 import { drawFence } from './reconcile-store.ts'
-import type { Drain } from '../room/leavings.ts'
+import type { Drain } from '../capacity/draining.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
 const RETRY_MS_MIN = 50

@@ -4,10 +4,10 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Db } from '../../db/database.ts'
 import type { Logger } from 'pino'
-import type { AskActivity } from './ask-activity.ts'
+import type { AskActivity } from './activity-query.ts'
 import { beginBySystem, dropSuspendRequest, noteBusy, readIdle, type IdleRow, type SystemOperation } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
-import { tickEvery, gapAwarePoller } from './ticking.ts'
+import { tickEvery, gapAwarePoller } from './polling.ts'
 
 export interface IdleContext {
   cell_id: string

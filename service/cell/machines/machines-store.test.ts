@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
-import { readCapacityInUse } from '../room/room-store.ts'
+import { readCapacityInUse } from '../capacity/capacity-store.ts'
 import { findSubjects, grantsByOrganization } from './machines-store.ts'
 
 async function machineOf(world: World, workspace_id: string) {

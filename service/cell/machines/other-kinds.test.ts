@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world.ts'
-import { AgentFailure } from '../links/agent-trouble.ts'
-import { UNLIMITED_BUDGET } from '../links/answer-room.ts'
+import { AgentFailure } from '../links/agent-failure.ts'
+import { UNLIMITED_BUDGET } from '../links/buffer-budget.ts'
 import type { Machine } from '../links/hostd.ts'
 import type { Subject } from '../links/subject.ts'
 

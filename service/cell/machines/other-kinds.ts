@@ -5,7 +5,7 @@ import { expireEndedCaptures } from '../builds/store.ts'
 import { readRunOn } from '../executions/store.ts'
 import type { Inventory } from '../links/hostd.ts'
 import { findSubjects } from './machines-store.ts'
-import { guarded, mayRemove, report, type ReconcilePass } from './sweep.ts'
+import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 
 /** Deletes machines of builds that are over, on the host first: until then their capacity is in use. */
 export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {

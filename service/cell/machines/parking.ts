@@ -8,13 +8,13 @@ import { EVICTIONS_MAX } from './eviction-rules.ts'
 import { freeze, thaw, thawByHost, type ThawByHost } from './freeze.ts'
 import { hibernate } from './hibernate.ts'
 import type { CellMetrics, ParkingMove } from '../metrics.ts'
-import type { CapacityAllocator } from '../room/room.ts'
+import type { CapacityAllocator } from '../capacity/allocator.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save-failures.ts'
 import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
-import { withTimeout, createSemaphore } from './ticking.ts'
-import { wakeHibernated } from './wake-sleeper.ts'
+import { withTimeout, createSemaphore } from './polling.ts'
+import { wakeHibernated } from './wake-hibernated.ts'
 
 export interface ParkingContext {
   cell_id: string

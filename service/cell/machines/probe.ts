@@ -1,11 +1,11 @@
 import { MEASURES_MAX, type MachineHost, type MachineCounters } from '../links/hostd.ts'
-import type { AskAlive } from './ask-activity.ts'
-import type { ReconcileContext } from './sweep.ts'
+import type { AskAlive } from './activity-query.ts'
+import type { ReconcileContext } from './reconcile-pass.ts'
 import { drawFence, settle, stateOf } from './reconcile-store.ts'
 import { isHung, nextSilence, type Silence } from './silence-rules.ts'
 import type { SpareShare } from './spare-share.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
-import { oneAtATime, tickEvery } from './ticking.ts'
+import { oneAtATime, tickEvery } from './polling.ts'
 import { workspaceSubject } from '../links/subject.ts'
 
 export interface ProbeContext extends Omit<ReconcileContext, 'quarantine_days'> {

@@ -2,9 +2,9 @@ import { setTimeout } from 'node:timers/promises'
 import { HostFailure, type HostEvent, type Inventory } from '../links/hostd.ts'
 import { reconcile } from './reconcile.ts'
 import { settle, stateOf } from './reconcile-store.ts'
-import type { ReconcileContext } from './sweep.ts'
+import type { ReconcileContext } from './reconcile-pass.ts'
 import { isWorkspace } from '../links/subject.ts'
-import { withTimeout, TimedOut } from './ticking.ts'
+import { withTimeout, TimedOut } from './polling.ts'
 
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 2000

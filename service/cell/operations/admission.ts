@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationError, Resources } from '../../db/schema.ts'
 import type { MachineCapacity } from '../links/hostd.ts'
-import type { ShortResource } from '../room/room.ts'
+import type { ShortResource } from '../capacity/allocator.ts'
 import { operationError } from './errors.ts'
 
 export type Admission = { kind: 'ask'; deadline_at: Date } | { kind: 'refuse'; error: OperationError }

@@ -10,7 +10,7 @@ import { HostFailure, type CommandHeader, type Machine, type MachineHost } from 
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
 import type { Secrets } from '../secrets/resolve.ts'
-import type { CapacityAllocator } from '../room/room.ts'
+import type { CapacityAllocator } from '../capacity/allocator.ts'
 import type { Executions } from '../executions/executions.ts'
 import type { Trees } from '../trees/trees.ts'
 import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'

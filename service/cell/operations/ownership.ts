@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { isResponsive } from '../../db/answers.ts'
+import { isResponsive } from '../../db/responsive.ts'
 import { connectionConfig, type DatabaseOptions } from '../../db/options.ts'
 
 export interface Ownership {

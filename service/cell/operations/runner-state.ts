@@ -1,5 +1,5 @@
 import type { KnownKind } from './begin.ts'
-import type { OperationCapacityRequest } from './room-wants.ts'
+import type { OperationCapacityRequest } from './capacity-requests.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 

@@ -12,8 +12,8 @@ import { HostFailure } from '../links/hostd.ts'
 import { listCapturing } from '../builds/store.ts'
 import { isBuild, workOnBuild } from '../builds/work.ts'
 import { volumeWork, workOnVolume } from '../volumes/work.ts'
-import type { ShortResource } from '../room/room.ts'
-import { wantOf, type OperationCapacityRequest } from './room-wants.ts'
+import type { ShortResource } from '../capacity/allocator.ts'
+import { wantOf, type OperationCapacityRequest } from './capacity-requests.ts'
 import {
   forgetDone,
   forgetLook,

@@ -2,7 +2,7 @@ import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Logger } from 'pino'
-import { logAcceptErrors } from '../../lib/outlive.ts'
+import { logAcceptErrors } from '../../lib/accept-errors.ts'
 import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
 
 export interface Heard {

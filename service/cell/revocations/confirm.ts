@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { notifyConfirmed } from '../../core/revocations/store.ts'
-import { answerText, parseAsk, type RevocationQuestion, type RevocationScope } from '../../core/revocations/words.ts'
+import { answerText, parseAsk, type RevocationQuestion, type RevocationScope } from '../../core/revocations/messages.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 

@@ -1,4 +1,4 @@
-import { idOf } from '../../core/revocations/words.ts'
+import { idOf } from '../../core/revocations/messages.ts'
 import type { Engine } from '../engine.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Ports } from '../ports/ports.ts'

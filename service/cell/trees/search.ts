@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { SearchResult } from '../../../contract/schemas/cell/search.ts'
 import { fail } from '../../lib/fail.ts'
-import { createFairSemaphore, type FairSemaphore } from '../../lib/fair-line.ts'
+import { createFairSemaphore, type FairSemaphore } from '../../lib/fair-semaphore.ts'
 import { BlobError } from './blobs.ts'
 import type { SearchTask } from './search-run.ts'
 

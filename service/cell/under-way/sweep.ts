@@ -3,7 +3,7 @@ import { logOverdue } from '../../core/under-way/overdue.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Executions } from '../executions/executions.ts'
-import { oneAtATime, tickEvery } from '../machines/ticking.ts'
+import { oneAtATime, tickEvery } from '../machines/polling.ts'
 
 export interface UnderWayContext {
   cell_id: string

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import type { NewWorkspace } from '../../../tests/engine/intentions.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import { AgentFailure } from '../links/agent-trouble.ts'
+import { AgentFailure } from '../links/agent-failure.ts'
 import { HostFailure, type HostFailureCode } from '../links/hostd.ts'
 import { armFailpoint, type FailpointName } from '../../lib/failpoints.ts'
 

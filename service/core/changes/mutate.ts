@@ -2,7 +2,7 @@ import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { StaleReadError } from './again.ts'
+import { StaleReadError } from './stale-read-error.ts'
 import { auditEvent, type Actor, type ChangeOrigin, type AuditTarget } from './audit.ts'
 import { insertAuditEventLast } from './store.ts'
 

@@ -4,7 +4,7 @@ import { OPERATION_ERRORS } from '../../../contract/errors.ts'
 import type { OperationKind, OperationSubject } from '../../../contract/states/operation.ts'
 import { actorOf, type ChangeTx } from '../changes/mutate.ts'
 import type { Database } from '../../db/schema.ts'
-import { StaleReadError } from '../changes/again.ts'
+import { StaleReadError } from '../changes/stale-read-error.ts'
 import { actorFacts } from '../changes/audit.ts'
 
 /** A new operation. `workspace_id` is the one that the API shows; null: the operation concerns no workspace. */

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
-import { answerText, askText, parseAnswer, parseAsk, type RevocationScope } from './words.ts'
+import { answerText, askText, parseAnswer, parseAsk, type RevocationScope } from './messages.ts'
 import { notifyConfirmed } from './store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { askEnforcers } from './asked-store.ts'
+import { askEnforcers } from './enforcers-store.ts'
 
 export interface Revocations {
   /**

@@ -30,7 +30,7 @@ export const CELL_CLAUSES: readonly Clause[] = [
   {
     name: 'Workspace as seen by tool calls',
     says: 'A running workspace serves; a parked one is woken first; a suspended one is 409 `workspace_not_running`, but for reads of its disk; one that an operation holds is 409 `workspace_busy` and says whether reads work; a token of an earlier epoch is 409 `stale_epoch`. What was refused was not done. The cell resumes nothing by itself.',
-    tests: ['tests/gateway/gate.test.ts', 'service/cell/gateway/gate/admit.test.ts', 'tests/gateway/disk-reads.test.ts'],
+    tests: ['tests/gateway/gate.test.ts', 'service/cell/gateway/admission/admit.test.ts', 'tests/gateway/disk-reads.test.ts'],
   },
   {
     name: 'Parking',

@@ -6,11 +6,11 @@ import { Failure } from '../../../lib/fail.ts'
 import { createFrameReader } from '../../links/output-frames.ts'
 import { callAgent } from '../ask.ts'
 import { type StdinCaller, type StdinPart, writeStdin } from '../exec/stdin.ts'
-import type { MachineCallLease } from '../gate/ticket.ts'
+import type { MachineCallLease } from '../admission/call-lease.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { bytesOf } from '../pty/rules.ts'
 import { checkSignal } from '../signals.ts'
-import { relay } from './carry.ts'
+import { relay } from './relay.ts'
 import { messageReader } from './messages.ts'
 
 const read = messageReader(COMMAND_MESSAGES)

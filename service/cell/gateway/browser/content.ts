@@ -1,7 +1,7 @@
 import type { browserContent } from '../../../../contract/routes/cell/browser.ts'
 import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
-import { endWhenIdle } from '../stands-still.ts'
+import { endWhenIdle } from '../end-when-idle.ts'
 import { carry, promisedBytes } from './carry.ts'
 import { visitOf } from './rules.ts'
 

@@ -1,5 +1,5 @@
 import { createFrameReader } from '../../links/output-frames.ts'
-import { relayEvents, type EventRelay } from '../carry-events.ts'
+import { relayEvents, type EventRelay } from '../relay-events.ts'
 
 export interface Following extends Omit<EventRelay, 'read' | 'follow'> {
   from: { stdout_offset: number; stderr_offset: number; follow: boolean }

@@ -1,13 +1,13 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { filesRead } from '../../../../contract/routes/cell/files.ts'
-import { AgentFailure } from '../../links/agent-trouble.ts'
+import { AgentFailure } from '../../links/agent-failure.ts'
 import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
-import { endWhenIdle } from '../stands-still.ts'
+import { endWhenIdle } from '../end-when-idle.ts'
 import { AtMost } from './at-most.ts'
 import { pathOf } from './path.ts'
-import { pipeFile } from './pour.ts'
+import { pipeFile } from './pipe-file.ts'
 import { type Part, partOf, unsatisfiable } from './range.ts'
 
 export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_idle_ms }, ticket) => {

@@ -1,7 +1,7 @@
 import type { filesWatch } from '../../../../contract/routes/cell/watch.ts'
 import { createWatchReader } from '../../links/watch-lines.ts'
 import { callAgent } from '../ask.ts'
-import { relayEvents } from '../carry-events.ts'
+import { relayEvents } from '../relay-events.ts'
 import { encodingFor } from '../exec/event-encoding.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { pathOf } from './path.ts'

@@ -4,7 +4,7 @@ import type { Awake } from '../../../../contract/schemas/cell/idle.ts'
 import { commandBusyUntil, idleFrom, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from '../../../core/workspaces/idle.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { ObservedUse } from '../../machines/activity.ts'
-import type { BusyCommand } from '../../machines/ask-activity.ts'
+import type { BusyCommand } from '../../machines/activity-query.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { readIdleEvidence, type IdleEvidence } from './store.ts'
 

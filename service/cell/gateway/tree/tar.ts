@@ -1,6 +1,6 @@
 import type { filesTarRead, filesTarWrite } from '../../../../contract/routes/cell/tar.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { drainBody } from '../../../http/swallow.ts'
+import { drainBody } from '../../../http/drain.ts'
 import { partsOf } from '../../trees/contents.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from '../../trees/entries.ts'
 import { findNames, type PageReads } from '../../trees/pages.ts'

@@ -25,7 +25,7 @@ import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
 import { beginOn, dropLayers, keepLayers, layersHere, listLayer, makeLayer } from './layers.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
-import { VerbQueue, type Done, type Hook, type Verb, type When } from './turns.ts'
+import { VerbQueue, type Done, type Hook, type Verb, type When } from './verb-queue.ts'
 import {
   applyTree,
   checkpoint,

@@ -1,0 +1,177 @@
+import type { Readable } from 'node:stream'
+import type { RawData, WebSocket } from 'ws'
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { WebSocketEnd } from '../../../http/websocket.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import { AgentFailure } from '../../links/agent-failure.ts'
+import type { FrameReader } from '../../links/output-frames.ts'
+import { explainBreak, unexpected } from '../broken.ts'
+import type { CallLease } from '../admission/call-lease.ts'
+
+export interface Events {
+  say(message: string): void
+  exited(message: string): void
+  refused(failure: Failure): void
+}
+
+export interface AttachRelay {
+  socket: WebSocket
+  ticket: CallLease
+  frames: Readable
+  reader(events: Events): FrameReader
+  /** Obeys one client message; the next one waits for it. An error is sent to the client and ends the connection. */
+  take(message: Buffer): Promise<void> | undefined
+}
+
+type End = { kind: 'exit' } | { kind: 'left' } | { kind: 'draining' } | { kind: 'failed'; error: unknown }
+
+/** Frames pause above the high mark of unsent bytes, and resume below the low mark. */
+const BUFFERED_BYTES_HIGH = 256 << 10
+const BUFFERED_BYTES_LOW = 64 << 10
+/** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
+const SILENCE_CHECKS_MAX = 4
+/** Heartbeats in which a client may take no bytes. It can attach again at its offsets. */
+const STALLED_CHECKS_MAX = LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds
+/** Unanswered pings of a client that still takes bytes. */
+const UNANSWERED_MAX = 4
+/** Cell, "Events": only this close code means that the workspace is deleted. */
+const CLOSED_DELETED = 4410
+
+const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
+
+/** Relays one session between agent and client at the client's pace: unread output stays in the workspace. */
+export async function relay(carrying: AttachRelay): Promise<WebSocketEnd> {
+  const { frames, socket, ticket } = carrying
+  const end = await run(carrying)
+  frames.on('error', () => undefined) // destroying it may emit an error
+  frames.destroy()
+  if (end.kind === 'exit' || end.kind === 'left') return { code: 1000 }
+  if (end.kind === 'draining') return { code: 1001 }
+  socket.pause()
+  return goodbyeOf(ticket, end.error)
+}
+
+function run({ socket, ticket, frames, reader: openReader, take }: AttachRelay): Promise<End> {
+  return new Promise((resolve) => {
+    let silent_checks = 0
+    let unanswered = 0
+    let stalled_checks = 0
+    const say = (message: string) => {
+      socket.send(message, relax)
+      if (socket.bufferedAmount > BUFFERED_BYTES_HIGH) frames.pause()
+    }
+    const relax = () => {
+      stalled_checks = 0
+      if (socket.bufferedAmount <= BUFFERED_BYTES_LOW) frames.resume()
+    }
+    const reader = openReader({
+      say,
+      exited(message) {
+        socket.send(message)
+        finish({ kind: 'exit' })
+      },
+      refused: (failure) => finish({ kind: 'failed', error: failure }),
+    })
+    const more = (chunk: Buffer) => {
+      silent_checks = 0
+      try {
+        reader.push(chunk)
+      } catch (error) {
+        finish({ kind: 'failed', error })
+      }
+    }
+    const inbox = createInbox(socket, take, (error) => finish({ kind: 'failed', error }))
+    const trouble = (kind: 'cut' | 'unreachable' | 'silent', message: string, cause?: unknown) =>
+      finish({ kind: 'failed', error: new AgentFailure(kind, message, { cause }) })
+    const broken = (cause?: unknown) => trouble('cut', 'The connection to the agent broke', cause)
+    const left = () => finish({ kind: 'left' })
+    const draining = () => finish({ kind: 'draining' })
+    const gone = () => trouble('unreachable', 'The machine is gone')
+    const ponged = () => void (unanswered = 0)
+    const beat = setInterval(() => {
+      silent_checks += 1
+      if (silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) return trouble('silent', 'The agent fell silent')
+      stalled_checks += 1
+      if (stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
+      // Heartbeats to a stalled client would only pile up.
+      if (socket.bufferedAmount > 0) return
+      if (!socket.isPaused) unanswered += 1 // while paused, its pong may be among the unread messages
+      if (unanswered > UNANSWERED_MAX) return socket.terminate()
+      say(HEARTBEAT)
+      socket.ping()
+    }, LIMITS.stream.heartbeat_seconds * 1000)
+
+    let finished = false
+    const finish = (end: End) => {
+      if (finished) return
+      finished = true
+      clearInterval(beat)
+      frames.off('data', more).off('end', broken).off('close', broken).off('error', broken)
+      socket.off('message', inbox).off('close', left).off('pong', ponged)
+      ticket.draining.removeEventListener('abort', draining)
+      ticket.entry.gone.removeEventListener('abort', gone)
+      resolve(end)
+    }
+    socket.on('message', inbox).on('close', left).on('pong', ponged)
+    frames.on('data', more).on('end', broken).on('close', broken).on('error', broken)
+    ticket.draining.addEventListener('abort', draining)
+    ticket.entry.gone.addEventListener('abort', gone)
+    if (socket.readyState !== socket.OPEN) left()
+    else if (ticket.draining.aborted) draining()
+    else if (ticket.entry.gone.aborted) gone()
+    else socket.resume()
+  })
+}
+
+/** Obeys messages one by one, in order. Pauses reading during each, so that only messages already received can queue up. */
+function createInbox(socket: WebSocket, take: AttachRelay['take'], failed: (error: unknown) => void) {
+  const waiting: Buffer[] = []
+  let busy = false
+  let over = false
+  const fails = (error: unknown) => {
+    over = true
+    failed(error)
+  }
+  const ready = () => {
+    busy = false
+    if (obey() === 'done') socket.resume()
+  }
+  const obey = (): 'done' | 'busy' => {
+    for (let message = waiting.shift(); message !== undefined && !over; message = waiting.shift()) {
+      const obeyed = take(message)
+      if (obeyed === undefined) continue
+      busy = true
+      socket.pause()
+      obeyed.then(ready).catch(fails)
+      return 'busy'
+    }
+    return 'done'
+  }
+  return (data: RawData, is_binary: boolean) => {
+    const message = data as Buffer // binaryType is nodebuffer
+    try {
+      if (is_binary) throw fail('bad_request', null, 'Messages are JSON text')
+      if (message.length > LIMITS.terminal.attach_message_bytes_max) throw tooLarge()
+      waiting.push(message)
+      if (!busy) obey()
+    } catch (error) {
+      fails(error)
+    }
+  }
+}
+
+function tooLarge(): Failure {
+  const max_bytes = LIMITS.terminal.attach_message_bytes_max
+  return fail('payload_too_large', null, `A message is larger than ${max_bytes} bytes`, { details: { max_bytes } })
+}
+
+async function goodbyeOf(ticket: CallLease, error: unknown): Promise<WebSocketEnd> {
+  if (error instanceof Failure) return { failure: error }
+  if (!(error instanceof AgentFailure)) return { failure: unexpected(error) }
+  const failure = await explainBreak(ticket, error)
+  return failure.reason === 'revoked_workspace' ? deleted() : { failure }
+}
+
+function deleted(): WebSocketEnd {
+  return { failure: fail('not_found', null, 'The workspace was deleted'), code: CLOSED_DELETED }
+}

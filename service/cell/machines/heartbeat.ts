@@ -1,0 +1,26 @@
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { markSeen } from './cells-store.ts'
+import { oneAtATime, tickEvery } from './polling.ts'
+
+export interface SeenContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  log: Logger
+  in_contact(): boolean
+}
+
+/** A cell that is silent for a minute gets no new workspaces. Reports are frequent enough to lose one. */
+const SEEN_MS = 15_000
+
+/** Reports that the cell and its host live. A reconcile pass grows with the number of workspaces, and would report too late. */
+export function startHeartbeat(context: SeenContext, signal: AbortSignal): void {
+  const { db, cell_id, clock, log } = context
+  const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not say that it lives')
+  const say = oneAtATime(async () => {
+    if (context.in_contact()) await markSeen(db, cell_id, clock.now())
+  })
+  tickEvery(SEEN_MS, say, failed, signal)
+}

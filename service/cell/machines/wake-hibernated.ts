@@ -1,0 +1,172 @@
+import { setTimeout } from 'node:timers/promises'
+import { LIMITS } from '../../../contract/limits.ts'
+import { databaseIsUnavailable } from '../../http/database-failure.ts'
+import { Failure } from '../../lib/fail.ts'
+import { failpoint } from '../../lib/failpoints.ts'
+import { HostFailure, type CommandHeader, type HostFailureCode, type Machine, type RestoreRequest } from '../links/hostd.ts'
+import { hostnameOf } from '../operations/requests.ts'
+import { hostFull, takenOver, wakeFailed } from './parking-refusals.ts'
+import type { ParkingContext } from './parking.ts'
+import { beginWake, commitWake, undoWake, type Transition, type HibernatedMachine } from './parking-store.ts'
+import { drawFence } from './reconcile-store.ts'
+import { workspaceSubject } from '../links/subject.ts'
+import type { CapacityRequest } from '../capacity/allocator.ts'
+
+/** Part of a call's waiting time that is left for the restore once capacity is granted. */
+const RESTORE_MS = 1000
+/** Pause before the host is asked again: it may know its use better than the ledger. */
+const AGAIN_MS = 100
+
+/** Limits concurrent restores; the others wait. */
+export type RestoreSemaphore = <T>(work: () => Promise<T>) => Promise<T>
+
+/**
+ * Restores a hibernated machine in its own epoch. Until the commit the checkpoint is the workspace, and no failure changes it. Packets
+ * leave only after the commit, since a guest runs by itself. Waits for capacity while some can be made and callers wait.
+ * @returns false if it is not hibernated any more: the caller checks again.
+ */
+export async function wakeHibernated(
+  context: ParkingContext,
+  workspace_id: string,
+  epoch: number,
+  inTurn: RestoreSemaphore,
+): Promise<boolean> {
+  const until_ms = performance.now() + LIMITS.idle.wake_seconds_max * 1000 - RESTORE_MS
+  try {
+    for (;;) {
+      const outcome = await wakeOnce(context, workspace_id, epoch, inTurn, until_ms - performance.now())
+      if (outcome !== 'again') return outcome
+      if (performance.now() > until_ms) throw hostFull()
+      context.room.markStale()
+      await setTimeout(AGAIN_MS)
+    }
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    context.room.requestReconcile() // the row may say restoring, and the machine may exist
+    if (databaseIsUnavailable(error)) throw error
+    // The call was not made and the workspace is unchanged: its caller may try again.
+    context.log.error({ workspace_id, err: error }, 'a wake fell over')
+    throw wakeFailed(error)
+  }
+}
+
+async function wakeOnce(
+  context: ParkingContext,
+  workspace_id: string,
+  epoch: number,
+  inTurn: RestoreSemaphore,
+  limit_ms: number,
+): Promise<boolean | 'again'> {
+  const { cell_id, db, ids, table, room } = context
+  await failpoint('wake.W1')
+  const want = wantOf(context, workspace_id)
+  const move: Transition = { cell_id, workspace_id, epoch, fence: 0 }
+  const reserve = async () => {
+    move.fence = await drawFence(db)
+    return beginWake(db, move)
+  }
+  // An operation does not begin before this transition has ended.
+  const isHeld = () => (table.get(workspace_id)?.hold?.gate ?? 'open') !== 'open'
+  const check = () => {
+    if (isHeld()) throw takenOver()
+  }
+  if (isHeld()) await table.fresh(workspace_id) // the table may not know yet that the operation has ended
+  const given = await room.acquire(want, reserve, Math.max(limit_ms, 0), { check })
+  if (given === null) throw hostFull()
+  const sleeper = given.value
+  if (sleeper === null) {
+    const entry = await table.fresh(workspace_id)
+    if (entry !== undefined && entry.hold !== null) throw takenOver()
+    return false
+  }
+  const operation_id = ids.next()
+  const speak = (step: string): CommandHeader => ({ subject: workspaceSubject(workspace_id), operation_id, step, epoch, fence: move.fence })
+  const machine = await inTurn(() => restoreAndCommit(context, move, sleeper, speak))
+  if (machine === 'again') return machine
+  await failpoint('wake.W4')
+  // The row is read at the same time: calls pass only after both.
+  await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
+  return true
+}
+
+function wantOf({ table, clock }: ParkingContext, workspace_id: string): CapacityRequest {
+  const entry = table.get(workspace_id)
+  return {
+    id: workspace_id,
+    own: workspaceSubject(workspace_id),
+    organization_id: entry?.organization_id ?? '',
+    memory_mib: entry?.grants?.memory_mib ?? 0,
+    disk_gib: 0, // a hibernated workspace keeps its disk
+    since: clock.now(),
+    is_call: true,
+  }
+}
+
+/** @returns again: the host had no capacity after all, and it stays hibernated. */
+async function restoreAndCommit(
+  context: ParkingContext,
+  move: Transition,
+  sleeper: HibernatedMachine,
+  speak: (step: string) => CommandHeader,
+): Promise<(Machine & { dropped: string[] }) | 'again'> {
+  const { host, db, table } = context
+  try {
+    await failpoint('wake.W2')
+    const machine = await restoreAlone(context, speak, { ...sleeper, hostname: hostnameOf(move.workspace_id) })
+    table.putMachine(machine) // it shows once the row says resident
+    await failpoint('wake.W3')
+    if (table.isDead(move.workspace_id, machine.fence)) throw new HostFailure('restore_failed', 'It died', { retryable: true })
+    const dropped = await commitWake(db, move, machine.disk)
+    if (dropped !== null) return { ...machine, dropped }
+    await table.fresh(move.workspace_id)
+    await host.stop({ ...speak('stop-late'), machine_epoch: move.epoch })
+    throw takenOver()
+  } catch (error) {
+    if (!(error instanceof HostFailure)) throw error
+    context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
+    // Without an answer the machine may exist: the next attempt stops it first.
+    if (error.code !== 'unreachable') await undoWake(db, move)
+    if (UNCLEAR.has(error.code)) context.room.requestReconcile()
+    if (error.code === 'no_capacity') {
+      context.room.refused(move.workspace_id, sleeper.resources.memory_mib)
+      return 'again'
+    }
+    throw error.code === 'fenced' ? takenOver(error) : wakeFailed(error)
+  }
+}
+
+/** After these errors a machine may exist that no row names. */
+const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
+
+/** Restores it. A machine of an interrupted transition is rare, so it is stopped only if it is in the way. */
+async function restoreAlone(
+  { host }: ParkingContext,
+  speak: (step: string) => CommandHeader,
+  request: Omit<RestoreRequest, keyof CommandHeader>,
+): Promise<Machine> {
+  try {
+    return await host.restore({ ...speak('restore'), ...request })
+  } catch (error) {
+    if (!(error instanceof HostFailure) || error.code !== 'already_running') throw error
+    const fence = speak('stop-unborn')
+    await host.stop({ ...fence, machine_epoch: fence.epoch })
+    return host.restore({ ...speak('restore-again'), ...request })
+  }
+}
+
+async function finish(
+  { host, room, log }: ParkingContext,
+  machine: Machine & { dropped: string[] },
+  speak: (step: string) => CommandHeader,
+): Promise<void> {
+  try {
+    await host.connect(speak('connect'))
+  } catch (error) {
+    log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet')
+    room.requestReconcile() // a reconcile pass connects it
+  }
+  if (machine.dropped.length === 0) return
+  host.deleteCheckpoints({ ...speak('drop-checkpoint'), names: machine.dropped }).catch((error: unknown) => {
+    log.debug({ err: error }, 'left to the reconciler') // no caller waits for it
+  })
+}

@@ -1,0 +1,31 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { AgentLinks } from '../links/agent.ts'
+import { UNLIMITED_BUDGET } from '../links/buffer-budget.ts'
+import type { MachineTable } from '../machines/table.ts'
+import type { Lease } from './leases.ts'
+
+export interface LookDeps {
+  table: Pick<MachineTable, 'get'>
+  agents: Pick<AgentLinks, 'of'>
+}
+
+/** Finds the addresses on which the app of a lease listens; null: unknown. */
+export type FindListeners = (lease: Lease) => Promise<readonly string[] | null>
+
+/** Bounds lookups per proxy. A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */
+export function createListenerLookup({ table, agents }: LookDeps): FindListeners {
+  let under_way = 0
+  return async ({ found: { workspace_id, port }, over }) => {
+    const entry = table.get(workspace_id)
+    if (under_way >= LIMITS.port.looks_max || entry === undefined || entry.machine === null) return null
+    under_way += 1
+    try {
+      const signal = AbortSignal.any([over, AbortSignal.timeout(LIMITS.port.look_seconds_max * 1000)])
+      return await agents.of(workspace_id, entry.machine, entry.gone).listListeners(port, { signal, room: UNLIMITED_BUDGET })
+    } catch {
+      return null // the visitor waits, as for an app that is still starting
+    } finally {
+      under_way -= 1
+    }
+  }
+}
