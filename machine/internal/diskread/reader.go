@@ -85,8 +85,8 @@ type Disk struct {
 	CPUMillis int                      // CPU limit of the reader
 }
 
-// Sleeping returns a disk made of directories, topmost first.
-func (s *Starter) Sleeping(lower []string) Disk {
+// Hibernated returns a disk made of directories, topmost first.
+func (s *Starter) Hibernated(lower []string) Disk {
 	return Disk{CPUMillis: CPUMillisMax, Open: func() (*os.File, error) { return layers.Detached(lower, s.MountPoint()) }}
 }
 

@@ -27,7 +27,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	if err != nil {
 		return err
 	}
-	if err := e.tellAddress(ctx, s, at); err != nil {
+	if err := e.setAddress(ctx, s, at); err != nil {
 		return err
 	}
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
@@ -43,7 +43,7 @@ func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Add
 	if err != nil {
 		return false, err
 	}
-	err = e.tellAddress(ctx, s, at)
+	err = e.setAddress(ctx, s, at)
 	able := !isUnknownMethod(err)
 	if able && err != nil {
 		return false, err
@@ -55,12 +55,12 @@ func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Add
 	return able, nil
 }
 
-// tellAddress sends no socket: the sandbox has one since its creation.
-func (e *Engine) tellAddress(ctx context.Context, s *Sandbox, at network.Place) error {
+// setAddress sends no socket: the sandbox has one since its creation.
+func (e *Engine) setAddress(ctx context.Context, s *Sandbox, at network.Place) error {
 	change := sandboxNetwork{
 		FDBasedLinks:     []sandboxLink{{Name: at.Name, Addresses: addressesOf(at), Routes: routesOf(at)}},
 		Defaultv4Gateway: gatewayOf(at),
 	}
-	_, err := e.ask(ctx, s, answerBound, "containerManager.SetAddresses", change)
+	_, err := e.callSandbox(ctx, s, answerBound, "containerManager.SetAddresses", change)
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Leftover is a slot that does not run or was never finished, with its record.
-type Leftover struct {
+// RemovedSlot is a slot that does not run or was never finished, with its record.
+type RemovedSlot struct {
 	Record Record   // zero if unreadable
 	Ended  bool     // it was a running machine: its end is news
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
@@ -22,7 +22,7 @@ type Leftover struct {
 
 // Adopt inspects processes, cgroups and directories. It returns the running sandboxes that may go on, and removes everything else with
 // this instance's name. A slot that cannot be removed does not stop the adoption of others.
-func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, err error) {
+func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlot, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
 		return nil, nil, err
@@ -40,8 +40,8 @@ func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []Leftover, 
 	return alive, gone, nil
 }
 
-func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) Leftover {
-	left := Leftover{Record: s.record, Ended: s.record.Kind == KindMachine && s.record.Claim.State != Assembling}
+func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) RemovedSlot {
+	left := RemovedSlot{Record: s.record, Ended: s.record.Kind == KindMachine && s.record.Claim.State != Assembling}
 	if err := e.Remove(ctx, s); err != nil {
 		e.log.Error("a leftover slot is not removed yet", "slot", s.Slot, "error", err)
 		if left.Record.Claim != nil {
@@ -126,7 +126,7 @@ func (e *Engine) mayGoOn(record Record) error {
 		return errors.New("its directory is laid out otherwise")
 	case record.Build() != e.Current() || record.AgentSHA256 != e.agent:
 		return errors.New("it waits with another engine or agent")
-	case record.Kind == KindSlot && !wire.SpeaksTo(record.AgentProtocol()):
+	case record.Kind == KindWarm && !wire.SpeaksTo(record.AgentProtocol()):
 		return errors.New("its agent speaks another protocol")
 	}
 	return nil

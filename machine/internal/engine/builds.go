@@ -80,7 +80,7 @@ type Needed struct{ Engines, Agents map[string]bool }
 
 // Spare reports whether other programs than those of new machines are kept.
 func (e *Engine) Spare() (bool, error) {
-	for name, k := range map[string]*keep{e.version: e.builds, e.agent: e.agents} {
+	for name, k := range map[string]*programStore{e.version: e.builds, e.agent: e.agents} {
 		entries, err := os.ReadDir(k.dir)
 		if err != nil {
 			return false, err
@@ -96,8 +96,8 @@ func (e *Engine) Spare() (bool, error) {
 
 // Collect removes unneeded engines and agents. find determines the needed ones; programs that a verb takes during the search also stay.
 func (e *Engine) Collect(find func(Needed) error) error {
-	e.builds.look()
-	e.agents.look()
+	e.builds.beginCollection()
+	e.agents.beginCollection()
 	needed := Needed{Engines: map[string]bool{e.version: true}, Agents: map[string]bool{e.agent: true}}
 	if err := find(needed); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}
-	if _, err := e.ask(ctx, s, answerBound, "containerManager.Pause", nil); err != nil {
+	if _, err := e.callSandbox(ctx, s, answerBound, "containerManager.Pause", nil); err != nil {
 		return err
 	}
 	e.noteState(s, Paused)
@@ -47,7 +47,7 @@ func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State != Paused {
 		return nil
 	}
-	if _, err := e.ask(ctx, s, answerBound, "containerManager.Resume", nil); err != nil {
+	if _, err := e.callSandbox(ctx, s, answerBound, "containerManager.Resume", nil); err != nil {
 		e.noteState(s, Pausing)
 		return err
 	}
@@ -81,11 +81,11 @@ func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
 		return err
 	}
 	options := map[string]any{"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": true}
-	_, err = e.ask(ctx, s, saveBound, "containerManager.Checkpoint", options, files...)
+	_, err = e.callSandbox(ctx, s, saveBound, "containerManager.Checkpoint", options, files...)
 	return err
 }
 
-func (e *Engine) ask(ctx context.Context, s *Sandbox, within time.Duration, method string, arg any, files ...*os.File) (json.RawMessage, error) {
+func (e *Engine) callSandbox(ctx context.Context, s *Sandbox, within time.Duration, method string, arg any, files ...*os.File) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return control(ctx, e.controlSocket(s.Slot), method, arg, files...)
@@ -112,7 +112,7 @@ func closeAll(files []*os.File) {
 // IsPaused inspects the stacks of the guest's tasks: in a paused guest each one waits in doStop. The sandbox has no call for it, and the
 // guest could forge the agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
-	result, err := e.ask(ctx, s, answerBound, "debug.Stacks", nil)
+	result, err := e.callSandbox(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {
 		return false, err
 	}

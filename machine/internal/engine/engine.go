@@ -48,8 +48,8 @@ type Engine struct {
 	version  string
 	agent    string // SHA-256 of the agent that new sandboxes run
 	program  *program
-	builds   *keep // engines by version
-	agents   *keep // by SHA-256
+	builds   *programStore // engines by version
+	agents   *programStore // by SHA-256
 	key      []byte
 	log      *slog.Logger
 	releases ongoing.Group // network releases in the background

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// keep is a directory of program versions that checkpoints may need. Each lies under its own name, complete or not at all.
-type keep struct {
+// programStore is a directory of program versions that checkpoints may need. Each lies under its own name, complete or not at all.
+type programStore struct {
 	dir, file string
 
 	mu     sync.Mutex
@@ -18,18 +18,18 @@ type keep struct {
 	seen   map[string]bool // used by a verb since the last look began
 }
 
-func openKeep(dir, file string) (*keep, error) {
-	return &keep{dir: dir, file: file, inHand: map[string]int{}, seen: map[string]bool{}}, os.MkdirAll(dir, 0o700)
+func openKeep(dir, file string) (*programStore, error) {
+	return &programStore{dir: dir, file: file, inHand: map[string]int{}, seen: map[string]bool{}}, os.MkdirAll(dir, 0o700)
 }
 
-func (k *keep) path(name string) string { return filepath.Join(k.dir, name, k.file) }
+func (k *programStore) path(name string) string { return filepath.Join(k.dir, name, k.file) }
 
-func (k *keep) has(name string) bool {
+func (k *programStore) has(name string) bool {
 	_, err := os.Stat(k.path(name))
 	return err == nil
 }
 
-func (k *keep) names() ([]string, error) {
+func (k *programStore) names() ([]string, error) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (k *keep) names() ([]string, error) {
 }
 
 // hold keeps a program from collection while a verb uses it; ok is false if it is not here.
-func (k *keep) hold(name string) (release func(), ok bool) {
+func (k *programStore) hold(name string) (release func(), ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if name == "" || !k.has(name) {
@@ -55,7 +55,7 @@ func (k *keep) hold(name string) (release func(), ok bool) {
 	return sync.OnceFunc(func() { k.letGo(name) }), true
 }
 
-func (k *keep) letGo(name string) {
+func (k *programStore) letGo(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.seen[name] = true
@@ -64,15 +64,15 @@ func (k *keep) letGo(name string) {
 	}
 }
 
-// look begins a collection: collect spares every program that a verb uses from now on.
-func (k *keep) look() {
+// beginCollection begins a collection: collect spares every program that a verb uses from now on.
+func (k *programStore) beginCollection() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.seen)
 }
 
 // collect removes programs that are not needed. The caller determined `needed` after look.
-func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
+func (k *programStore) collect(needed map[string]bool) (removed []string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	entries, err := os.ReadDir(k.dir)
@@ -93,11 +93,11 @@ func (k *keep) collect(needed map[string]bool) (removed []string, err error) {
 }
 
 type staged struct {
-	keep *keep
+	keep *programStore
 	file *os.File
 }
 
-func (k *keep) stage(source io.Reader) (*staged, error) {
+func (k *programStore) stage(source io.Reader) (*staged, error) {
 	file, err := os.CreateTemp(k.dir, "tmp-")
 	if err != nil {
 		return nil, err

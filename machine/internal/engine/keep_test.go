@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func keepWith(t *testing.T, names ...string) *keep {
+func keepWith(t *testing.T, names ...string) *programStore {
 	t.Helper()
 	k, err := openKeep(t.TempDir(), "program")
 	if err != nil {
@@ -27,7 +27,7 @@ func keepWith(t *testing.T, names ...string) *keep {
 	return k
 }
 
-func (k *keep) expect(t *testing.T, names ...string) {
+func (k *programStore) expect(t *testing.T, names ...string) {
 	t.Helper()
 	have, err := k.names()
 	if err != nil {
@@ -48,18 +48,18 @@ func TestOnlyWhatNobodyNeedsAndNobodyHasInHandIsCollected(t *testing.T) {
 		t.Fatal("what is not kept is found")
 	}
 	needed := map[string]bool{"current": true, "named": true}
-	k.look()
+	k.beginCollection()
 	if removed, err := k.collect(needed); err != nil || !slices.Equal(removed, []string{"unneeded"}) {
 		t.Fatalf("removed %v, %v", removed, err)
 	}
-	k.look()
+	k.beginCollection()
 	release()
 	release() // a second release has no effect
 	if _, err := k.collect(needed); err != nil {
 		t.Fatal(err)
 	}
 	k.expect(t, "current", "held", "named") // released after the look began: its user may have been missed by the look
-	k.look()
+	k.beginCollection()
 	if _, err := k.collect(needed); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestACopyThatWasCutShortIsNoProgramAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.expect(t, "whole")
-	k.look()
+	k.beginCollection()
 	if removed, err := k.collect(map[string]bool{"whole": true}); err != nil || len(removed) != 1 {
 		t.Fatalf("removed %v, %v", removed, err)
 	}

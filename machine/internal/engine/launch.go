@@ -22,9 +22,9 @@ import (
 // answerTime bounds the wait for an agent's first answer. A new sandbox takes 70-105 ms, eight at once on two cores a second.
 const answerTime = 30 * time.Second
 
-// StartSlot starts a warm sandbox of the current build.
-func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindSlot, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
+// StartWarm starts a warm sandbox of the current build.
+func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
+	return e.launch(ctx, KindWarm, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
 			return err
 		}
@@ -32,27 +32,27 @@ func (e *Engine) StartSlot(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateShell creates a blank sandbox for a restore of a checkpoint of the build. It has the size of the future machine, and the wanted
+// CreateBlank creates a blank sandbox for a restore of a checkpoint of the build. It has the size of the future machine, and the wanted
 // address if that is free.
-func (e *Engine) CreateShell(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
+func (e *Engine) CreateBlank(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
+	return e.launch(ctx, KindBlank, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
-// CreateShellAhead creates a blank sandbox of the current build for the pool, and lets it allocate what a restore needs.
-func (e *Engine) CreateShellAhead(ctx context.Context, size Size) (*Sandbox, error) {
-	return e.launch(ctx, KindShell, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
+// CreateBlankForPool creates a blank sandbox of the current build for the pool, and lets it allocate what a restore needs.
+func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, error) {
+	return e.launch(ctx, KindBlank, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
 			return err
 		}
-		return e.takeAhead(ctx, s)
+		return e.prepareRestore(ctx, s)
 	})
 }
 
-// StartShell turns a blank sandbox of the current build into a warm one, which saves the longer half of a start. After an error it is
+// StartBlank turns a blank sandbox of the current build into a warm one, which saves the longer half of a start. After an error it is
 // unusable.
-func (e *Engine) StartShell(ctx context.Context, s *Sandbox) error {
+func (e *Engine) StartBlank(ctx context.Context, s *Sandbox) error {
 	// Written first: it can no longer be restored into, and the next hostd removes a sandbox that is not ready.
-	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindSlot, false }); err != nil {
+	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindWarm, false }); err != nil {
 		return err
 	}
 	if err := e.begin(ctx, s); err != nil {
@@ -76,7 +76,7 @@ func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
 		return err
 	}
-	if _, err := e.ask(ctx, s, commandTime, "containerManager.StartRoot", e.containerID(s.Slot)); err != nil {
+	if _, err := e.callSandbox(ctx, s, commandTime, "containerManager.StartRoot", e.containerID(s.Slot)); err != nil {
 		return fmt.Errorf("%w: %s", err, e.lastWords(s, filepath.Join(s.Dir, "runsc.log")))
 	}
 	if err := e.noteRunning(s); err != nil {
@@ -155,7 +155,7 @@ func (e *Engine) layOut(s *Sandbox) error {
 	if err := bindReadOnly(s.tree(), s.root()); err != nil {
 		return err
 	}
-	if err := mountEmpty(filepath.Join(s.Dir, "volumes"), makePlaces); err != nil {
+	if err := mountEmpty(filepath.Join(s.Dir, "volumes"), makeMountSlots); err != nil {
 		return err
 	}
 	return errors.Join(shareSelf(filepath.Join(s.root(), "claim")), shareSelf(filepath.Join(s.Dir, "layers")))
@@ -180,7 +180,7 @@ func (e *Engine) track(s *Sandbox) error {
 	if s.done, err = process.watch(); err != nil {
 		return err
 	}
-	return errors.Join(e.offer(s), s.Update(func(r *Record) { r.Sandbox = process }))
+	return errors.Join(e.setOOMScore(s), s.Update(func(r *Record) { r.Sandbox = process }))
 }
 
 // Resize sets the limits of a machine; the guest's view of its memory does not change.

@@ -53,8 +53,8 @@ func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
 	return os.NewFile(uintptr(tree), "disk"), nil
 }
 
-// TellDisk sets the disk size that the guest sees. Without it the guest sees the size of the whole pool.
-func (e *Engine) TellDisk(s *Sandbox, bytes int64) error {
+// SetGuestDiskSize sets the disk size that the guest sees. Without it the guest sees the size of the whole pool.
+func (e *Engine) SetGuestDiskSize(s *Sandbox, bytes int64) error {
 	path := filepath.Join(s.tree(), "inc", "disk_bytes")
 	if err := os.WriteFile(path+".tmp", strconv.AppendInt(nil, bytes, 10), 0o600); err != nil {
 		return err
@@ -83,13 +83,13 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, 
 // ErrFixedMemory is returned for an engine not built by machine/runsc: its sandboxes cannot change their memory.
 var ErrFixedMemory = errors.New("the engine cannot tell a sandbox of other memory")
 
-// TellMemory changes the memory size that a waiting sandbox's guest sees. The record changes first: hostd removes waiting sandboxes whose
+// SetGuestMemory changes the memory size that a waiting sandbox's guest sees. The record changes first: hostd removes waiting sandboxes whose
 // recorded size is not the configured one.
-func (e *Engine) TellMemory(ctx context.Context, s *Sandbox, size Size) error {
+func (e *Engine) SetGuestMemory(ctx context.Context, s *Sandbox, size Size) error {
 	if err := s.Update(func(r *Record) { r.Size.MemoryMiB = size.MemoryMiB }); err != nil {
 		return err
 	}
-	_, err := e.ask(ctx, s, answerBound, "containerManager.SetTotalMemory", size.memoryBytes())
+	_, err := e.callSandbox(ctx, s, answerBound, "containerManager.SetTotalMemory", size.memoryBytes())
 	if isUnknownMethod(err) {
 		return errors.Join(ErrFixedMemory, err)
 	}

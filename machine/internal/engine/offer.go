@@ -12,9 +12,9 @@ import (
 // machineScore is the oom_score_adj of a sandbox: if the computer runs out of memory, machines end first.
 const machineScore = "500"
 
-// offer removes the OOM protection that a sandbox inherited from hostd. At its creation the sandbox is two processes, the parents of all
+// setOOMScore removes the OOM protection that a sandbox inherited from hostd. At its creation the sandbox is two processes, the parents of all
 // later ones.
-func (e *Engine) offer(s *Sandbox) error {
+func (e *Engine) setOOMScore(s *Sandbox) error {
 	members, err := e.groups.Get(s.Slot).Procs()
 	for _, pid := range members {
 		failed := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(machineScore), 0)

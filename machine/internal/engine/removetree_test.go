@@ -49,7 +49,7 @@ func TestAMountThatTheListMissedIsNotWalkedInto(t *testing.T) {
 	file := slotWithDisk(t, filepath.Join(real, "slots", "abc123"))
 	e, err := OpenToRemove(context.Background(), Config{DataDir: link, RunDir: t.TempDir()}, groups, nil, slog.Default())
 	must(t, err)
-	if err := e.RemoveStray(context.Background(), "abc123"); !errors.Is(err, unix.EBUSY) {
+	if err := e.RemoveOrphan(context.Background(), "abc123"); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("a slot that is in use was removed: %v", err)
 	}
 	if _, err := os.Lstat(file); err != nil {

@@ -57,7 +57,7 @@ func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 		return err
 	}
 	defer link.Socket.Close()
-	_, err = e.ask(ctx, s, answerBound, "containerManager.SetNetworkArgs", networkOf(link), link.Socket)
+	_, err = e.callSandbox(ctx, s, answerBound, "containerManager.SetNetworkArgs", networkOf(link), link.Socket)
 	return err
 }
 
@@ -112,16 +112,16 @@ func OpenImage(image string) ([]*os.File, error) {
 // as running.
 func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
-	_, err := e.ask(ctx, s, commandTime, "containerManager.Restore", options, files...)
+	_, err := e.callSandbox(ctx, s, commandTime, "containerManager.Restore", options, files...)
 	return err
 }
 
 // spareSpaces is the number of guest processes that a blank sandbox prepares for: agent, one or two programs, and the first command.
 const spareSpaces = 4
 
-// takeAhead lets a blank sandbox allocate ahead what a restore needs. An engine not built by machine/runsc cannot, and skips it.
-func (e *Engine) takeAhead(ctx context.Context, s *Sandbox) error {
-	_, err := e.ask(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
+// prepareRestore lets a blank sandbox allocate ahead what a restore needs. An engine not built by machine/runsc cannot, and skips it.
+func (e *Engine) prepareRestore(ctx context.Context, s *Sandbox) error {
+	_, err := e.callSandbox(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
 	if isUnknownMethod(err) {
 		return nil
 	}

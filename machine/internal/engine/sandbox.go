@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	KindSlot    = "slot"    // warm: runs the agent, waits for a claim
-	KindShell   = "shell"   // blank: created, not started, waits for a restore
+	KindWarm    = "slot"    // warm: runs the agent, waits for a claim
+	KindBlank   = "shell"   // blank: created, not started, waits for a restore
 	KindMachine = "machine" // belongs to a workspace
 )
 

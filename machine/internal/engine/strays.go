@@ -30,9 +30,9 @@ func (e *Engine) Has(slot string) bool {
 	return e.held[slot]
 }
 
-// Strays returns slots with a trace that this process does not own. A slot is owned from before its first trace until its last is gone.
+// Orphans returns slots with a trace that this process does not own. A slot is owned from before its first trace until its last is gone.
 // So a slot that is found first and not owned afterwards is an orphan.
-func (e *Engine) Strays() ([]string, error) {
+func (e *Engine) Orphans() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {
 		return nil, err
@@ -48,6 +48,6 @@ func (e *Engine) Strays() ([]string, error) {
 	return strays, nil
 }
 
-func (e *Engine) RemoveStray(ctx context.Context, slot string) error {
+func (e *Engine) RemoveOrphan(ctx context.Context, slot string) error {
 	return e.Remove(ctx, &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)})
 }

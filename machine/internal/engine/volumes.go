@@ -19,7 +19,7 @@ import (
 // Each mount slot for a volume is a directory of the slot's read-only /volumes that always exists. A mount on it appears in the sandbox.
 // A restored guest finds its mounts from it again, even if the volume is gone.
 
-func makePlaces(dir string) error {
+func makeMountSlots(dir string) error {
 	for place := range wire.VolumePlaces {
 		if err := os.Mkdir(filepath.Join(dir, strconv.Itoa(place)), 0o755); err != nil {
 			return err
@@ -34,7 +34,7 @@ func makePlaces(dir string) error {
 	return os.WriteFile(filepath.Join(gone, "file"), nil, 0o644)
 }
 
-func (s *Sandbox) place(place int) string {
+func (s *Sandbox) mountSlotPath(place int) string {
 	return filepath.Join(s.Dir, "volumes", strconv.Itoa(place))
 }
 
@@ -44,7 +44,7 @@ func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) erro
 	if volume.ReadOnly {
 		attributes |= unix.MOUNT_ATTR_RDONLY
 	}
-	return bindWith(source, s.place(volume.Place), attributes)
+	return bindWith(source, s.mountSlotPath(volume.Place), attributes)
 }
 
 // ErrInUse means that a guest process holds the volume or a file in it.
@@ -55,14 +55,14 @@ const volumeTries = 50
 
 // UnmountVolume unmounts a mount slot. An empty slot is no error. On ErrInUse the volume stays mounted.
 func (e *Engine) UnmountVolume(s *Sandbox, place int) error {
-	return unmountVolume(s.place(place), volumeTries)
+	return unmountVolume(s.mountSlotPath(place), volumeTries)
 }
 
 // DetachVolume unmounts a mount slot even if it is in use. Open files stay open.
 func (e *Engine) DetachVolume(s *Sandbox, place int) error {
-	err := unmountVolume(s.place(place), 1)
+	err := unmountVolume(s.mountSlotPath(place), 1)
 	if errors.Is(err, ErrInUse) {
-		return unix.Unmount(s.place(place), unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+		return unix.Unmount(s.mountSlotPath(place), unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 	}
 	return err
 }
@@ -105,6 +105,6 @@ func (s *Sandbox) CanHaveVolumes() bool { return s.Record().AgentProtocol() >= w
 
 // HasVolume reports whether a mount slot is in use.
 func (e *Engine) HasVolume(s *Sandbox, place int) bool {
-	points, err := MountsBelow(s.place(place))
+	points, err := MountsBelow(s.mountSlotPath(place))
 	return err == nil && len(points) > 0
 }

@@ -24,7 +24,7 @@ func (h *Host) adopt(ctx context.Context) error {
 		return err
 	}
 	for _, left := range gone {
-		if err := h.bury(left); err != nil {
+		if err := h.clearUnfinished(left); err != nil {
 			h.log.Error("the disk of an unfinished attempt is not removed", "slot", left.Record.Slot, "error", err)
 		}
 	}
@@ -32,7 +32,7 @@ func (h *Host) adopt(ctx context.Context) error {
 	for _, s := range alive {
 		if s.Record().Kind != engine.KindMachine {
 			h.stock.noteStart(s.Record().Fitted)
-			h.keepWaiting(s)
+			h.returnToPool(s)
 			continue
 		}
 		h.stock.noteStart(s.Record().Claim.Layers)
@@ -51,9 +51,9 @@ func (h *Host) adopt(ctx context.Context) error {
 	return nil
 }
 
-// keepWaiting returns a warm sandbox to the pool. It removes one of a refused engine or of another size: such a sandbox would count as
+// returnToPool returns a warm sandbox to the pool. It removes one of a refused engine or of another size: such a sandbox would count as
 // ready but never fit a request.
-func (h *Host) keepWaiting(s *engine.Sandbox) {
+func (h *Host) returnToPool(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {
 		h.log.Info("removing a slot of an engine that is refused", "slot", s.Slot)
@@ -68,9 +68,9 @@ func (h *Host) keepWaiting(s *engine.Sandbox) {
 	h.stock.remove(s)
 }
 
-// bury deletes the disk of an unfinished attempt, or reports the death of a machine that had run. A sandbox that could not be removed may
+// clearUnfinished deletes the disk of an unfinished attempt, or reports the death of a machine that had run. A sandbox that could not be removed may
 // still use its disk; the next verb of its workspace removes it.
-func (h *Host) bury(left engine.Leftover) error {
+func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	claim := left.Record.Claim
 	if claim == nil {
 		return nil
@@ -114,7 +114,7 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 // dropSpares removes spare disks that belong to no warm sandbox, left by an earlier hostd that died while it made or assigned them.
 func (h *Host) dropSpares(ctx context.Context) error {
 	spares, err := h.pool.ListSpares()
-	fitted := h.stock.fitted()
+	fitted := h.stock.prepared()
 	for _, spare := range spares {
 		if !slices.ContainsFunc(fitted, func(s *engine.Sandbox) bool { return s.Slot == spare }) {
 			err = errors.Join(err, h.pool.DeleteSpare(ctx, spare))

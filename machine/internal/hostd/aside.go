@@ -19,9 +19,9 @@ import (
 
 const asideEnds = 10 * time.Second
 
-// runAside runs a program that reads files of a guest, in a cgroup next to the machines' cgroups. The cgroup has its own limits and a
+// runInCgroup runs a program that reads files of a guest, in a cgroup next to the machines' cgroups. The cgroup has its own limits and a
 // small CPU weight, and is the first OOM victim. The program ends with hostd.
-func (h *Host) runAside(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
+func (h *Host) runInCgroup(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
 	group, err := h.groups.Create(name+"-"+strings.ToLower(rand.Text()[:12]), limits)
 	if err != nil {
 		return err

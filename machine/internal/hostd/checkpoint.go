@@ -54,7 +54,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	}
 	m, err := h.capture(ctx, s, owner, r)
 	if err != nil {
-		err = errors.Join(err, h.letRun(s), h.removeCheckpoint(owner, r.CheckpointID))
+		err = errors.Join(err, h.resumeAfterFailure(s), h.removeCheckpoint(owner, r.CheckpointID))
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be written", err)
 	}
 	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")
@@ -140,11 +140,11 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	}
 	// This check follows the flush: unwritten data does not count as used yet.
 	if r.ThenBlank {
-		if err := h.roomForBlank(r.Owner(), record.Claim.DiskGiB); err != nil {
+		if err := h.checkBlankCapacity(r.Owner(), record.Claim.DiskGiB); err != nil {
 			return "", err
 		}
 	}
-	return dir, h.roomFor(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
+	return dir, h.checkCheckpointSpace(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
 }
 
 // flush writes out a disk's dirty data, so that the snapshot during the pause has little to write. A temporary snapshot does this; a sync
@@ -157,8 +157,8 @@ func (h *Host) flush(disk, owner, dir string) error {
 	return h.pool.DeleteSubvolume(thrown)
 }
 
-// roomFor refuses before anything is paused. A suspend may use the pool's reserve; a copy may not.
-func (h *Host) roomFor(s *engine.Sandbox, isCopy, diskOnly bool) error {
+// checkCheckpointSpace refuses before anything is paused. A suspend may use the pool's reserve; a copy may not.
+func (h *Host) checkCheckpointSpace(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	}
 	for _, name := range parts {
 		// The sandbox that wrote the file may live on and belong to a guest (decision 78).
-		if err := pool.SettleFile(filepath.Join(dir, name)); err != nil {
+		if err := pool.SealFile(filepath.Join(dir, name)); err != nil {
 			return m, err
 		}
 	}
@@ -266,8 +266,8 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	return m, h.writeManifest(dir, m)
 }
 
-// letRun unpauses the guest after a failure, even if the caller's deadline has passed. A machine that died needs nothing.
-func (h *Host) letRun(s *engine.Sandbox) error {
+// resumeAfterFailure unpauses the guest after a failure, even if the caller's deadline has passed. A machine that died needs nothing.
+func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	if s.Ended() {
 		return nil
 	}

@@ -15,16 +15,16 @@ const (
 	placeTries = 4
 )
 
-// readerPlace is a reader's data for the eviction decision.
-type readerPlace struct {
+// readerPermit is a reader's data for the eviction decision.
+type readerPermit struct {
 	workspace, tenant string
 	beside            bool
 	starts            bool // still starting, so it cannot be ended
 	used              time.Time
 }
 
-// placeReader reserves a permit for a reader that is about to start. If none is free, it evicts another reader.
-func (h *Host) placeReader(open *openReader) error {
+// acquirePermit reserves a permit for a reader that is about to start. If none is free, it evicts another reader.
+func (h *Host) acquirePermit(open *openReader) error {
 	for range placeTries {
 		victim, placed := h.reads.reserve(open, time.Now())
 		if placed {
@@ -47,11 +47,11 @@ func (h *Host) placeReader(open *openReader) error {
 func (d *diskReads) reserve(open *openReader, now time.Time) (victim *openReader, placed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	places := []readerPlace{}
+	places := []readerPermit{}
 	for _, reader := range d.readers {
 		places = append(places, reader.place())
 	}
-	workspace, full := givesWay(places, open.place(), now)
+	workspace, full := readerToEvict(places, open.place(), now)
 	if full {
 		return d.readers[workspace], false
 	}
@@ -59,15 +59,15 @@ func (d *diskReads) reserve(open *openReader, now time.Time) (victim *openReader
 	return nil, true
 }
 
-func (o *openReader) place() readerPlace {
-	return readerPlace{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
+func (o *openReader) place() readerPermit {
+	return readerPermit{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
 }
 
-// givesWay returns the workspace whose reader is evicted if no permit is free; "" means none. It picks the longest-unused reader among
+// readerToEvict returns the workspace whose reader is evicted if no permit is free; "" means none. It picks the longest-unused reader among
 // those of tenants with more readers than the newcomer's would have, and idle ones.
-func givesWay(places []readerPlace, newcomer readerPlace, now time.Time) (workspace string, full bool) {
+func readerToEvict(places []readerPermit, newcomer readerPermit, now time.Time) (workspace string, full bool) {
 	if newcomer.beside {
-		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPlace) bool { return !p.beside })
+		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPermit) bool { return !p.beside })
 		if len(besides) >= besidesMax {
 			places, full = besides, true
 		}
@@ -79,7 +79,7 @@ func givesWay(places []readerPlace, newcomer readerPlace, now time.Time) (worksp
 	for _, place := range places {
 		of[place.tenant]++
 	}
-	var longest *readerPlace
+	var longest *readerPermit
 	for i, place := range places {
 		greedy, idle := of[place.tenant] > of[newcomer.tenant]+1, now.Sub(place.used) >= diskReaderHeld
 		if !place.starts && (greedy || idle) && (longest == nil || place.used.Before(longest.used)) {

@@ -8,10 +8,10 @@ import (
 
 func TestAReaderGivesWayByItsTenantsShareAndItsIdleness(t *testing.T) {
 	now := time.Now()
-	places := func(tenants int, idle time.Duration) (list []readerPlace) {
+	places := func(tenants int, idle time.Duration) (list []readerPermit) {
 		for i := range diskReadersMax {
 			used := now.Add(-idle - time.Duration(i)*time.Millisecond) // the last one is unused for longest
-			list = append(list, readerPlace{workspace: fmt.Sprint(i), tenant: fmt.Sprint("tenant ", i%tenants), beside: i < besidesMax, used: used})
+			list = append(list, readerPermit{workspace: fmt.Sprint(i), tenant: fmt.Sprint("tenant ", i%tenants), beside: i < besidesMax, used: used})
 		}
 		return list
 	}
@@ -19,22 +19,22 @@ func TestAReaderGivesWayByItsTenantsShareAndItsIdleness(t *testing.T) {
 	starting[15].starts = true
 	for _, one := range []struct {
 		what      string
-		places    []readerPlace
-		newcomer  readerPlace
+		places    []readerPermit
+		newcomer  readerPermit
 		workspace string
 		full      bool
 	}{
-		{"there is a place", places(1, 0)[1:], readerPlace{tenant: "new"}, "", false},
-		{"one tenant has all, in use", places(1, 0), readerPlace{tenant: "new"}, "15", true},
-		{"two tenants have half each, in use: the first asks for more", places(2, 0), readerPlace{tenant: "tenant 0"}, "", true},
-		{"two tenants have half each, in use: a third one comes", places(2, 0), readerPlace{tenant: "new"}, "15", true},
-		{"each has one, in use", places(diskReadersMax, 0), readerPlace{tenant: "new"}, "", true},
-		{"each has one, unused", places(diskReadersMax, time.Minute), readerPlace{tenant: "new"}, "15", true},
-		{"the longest unused starts", starting, readerPlace{tenant: "new"}, "14", true},
-		{"beside a machine, one of those gives way", places(1, 0), readerPlace{tenant: "new", beside: true}, "7", true},
-		{"beside a machine, those are all there may be", places(1, 0)[:besidesMax], readerPlace{tenant: "new", beside: true}, "7", true},
+		{"there is a place", places(1, 0)[1:], readerPermit{tenant: "new"}, "", false},
+		{"one tenant has all, in use", places(1, 0), readerPermit{tenant: "new"}, "15", true},
+		{"two tenants have half each, in use: the first asks for more", places(2, 0), readerPermit{tenant: "tenant 0"}, "", true},
+		{"two tenants have half each, in use: a third one comes", places(2, 0), readerPermit{tenant: "new"}, "15", true},
+		{"each has one, in use", places(diskReadersMax, 0), readerPermit{tenant: "new"}, "", true},
+		{"each has one, unused", places(diskReadersMax, time.Minute), readerPermit{tenant: "new"}, "15", true},
+		{"the longest unused starts", starting, readerPermit{tenant: "new"}, "14", true},
+		{"beside a machine, one of those gives way", places(1, 0), readerPermit{tenant: "new", beside: true}, "7", true},
+		{"beside a machine, those are all there may be", places(1, 0)[:besidesMax], readerPermit{tenant: "new", beside: true}, "7", true},
 	} {
-		if workspace, full := givesWay(one.places, one.newcomer, now); workspace != one.workspace || full != one.full {
+		if workspace, full := readerToEvict(one.places, one.newcomer, now); workspace != one.workspace || full != one.full {
 			t.Errorf("%s: %q, %v", one.what, workspace, full)
 		}
 	}

@@ -52,7 +52,7 @@ func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskR
 	if r.MachineEpoch != 0 {
 		return h.readRunning(ctx, r)
 	}
-	return h.readSleeping(ctx, r)
+	return h.readHibernated(ctx, r)
 }
 
 func (h *Host) openDiskReads() error {
@@ -61,13 +61,13 @@ func (h *Host) openDiskReads() error {
 	return err
 }
 
-func (h *Host) readSleeping(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
+func (h *Host) readHibernated(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	if h.machine(r.WorkspaceID) != nil {
 		return wire.DiskReader{}, refuse("already_running", "The workspace has a machine")
 	}
 	return h.handOutReader(ctx, r, "", func() (diskread.Disk, error) {
-		lower, err := h.sleepingDisk(r)
-		return h.reads.starter.Sleeping(lower), err
+		lower, err := h.hibernatedDisk(r)
+		return h.reads.starter.Hibernated(lower), err
 	})
 }
 
@@ -129,8 +129,8 @@ func sameSource(a, b wire.DiskReadRequest) bool {
 	return a.CheckpointID == b.CheckpointID && (a.CheckpointID != "" || slices.Equal(a.Layers, b.Layers))
 }
 
-// sleepingDisk returns the directories of the disk, topmost first, and checks that it is the disk that was captured.
-func (h *Host) sleepingDisk(r wire.DiskReadRequest) ([]string, error) {
+// hibernatedDisk returns the directories of the disk, topmost first, and checks that it is the disk that was captured.
+func (h *Host) hibernatedDisk(r wire.DiskReadRequest) ([]string, error) {
 	if r.CheckpointID == "" {
 		lower, err := h.mountLayers(r.Layers)
 		return append([]string{h.reads.starter.Empty()}, lower...), err
@@ -150,7 +150,7 @@ func (h *Host) sleepingDisk(r wire.DiskReadRequest) ([]string, error) {
 
 func (h *Host) startReader(ctx context.Context, open *openReader, disk diskread.Disk) (*openReader, error) {
 	workspace := open.source.WorkspaceID
-	if err := h.placeReader(open); err != nil {
+	if err := h.acquirePermit(open); err != nil {
 		return nil, err
 	}
 	reader, err := h.reads.starter.Start(ctx, h.engine.Agent(), disk)
@@ -195,7 +195,7 @@ func (h *Host) endDiskReader(workspace string) error {
 	return reader.end()
 }
 
-func (h *Host) endReaderBeside(workspace, disk string) error {
+func (h *Host) endMachineReader(workspace, disk string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]
 	h.reads.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// police puts an egress policy in force for a sandbox, first in the kernel's rules, then in resolver and secret proxy. A nil policy is
+// applyEgress puts an egress policy in force for a sandbox, first in the kernel's rules, then in resolver and secret proxy. A nil policy is
 // the default.
-func (h *Host) police(ctx context.Context, s *engine.Sandbox, policy *wire.EgressPolicy) error {
+func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.EgressPolicy) error {
 	wanted := egress.Default()
 	if policy != nil {
 		wanted = *policy
@@ -55,7 +55,7 @@ func (h *Host) setEgress(ctx context.Context, r wire.SetEgressRequest) (wire.Egr
 		return wire.EgressRevision{}, err
 	}
 	defer release()
-	err = h.police(ctx, s, &r.Egress)
+	err = h.applyEgress(ctx, s, &r.Egress)
 	if errors.Is(err, network.ErrUnknown) || s.Ended() {
 		return wire.EgressRevision{}, refuse("not_running", "The workspace has no machine of this epoch here")
 	}

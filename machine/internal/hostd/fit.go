@@ -45,9 +45,9 @@ func (r recentStarts) favorite() (best []string) {
 	return best
 }
 
-func isFitted(s *engine.Sandbox) bool { return len(s.Record().Fitted) > 0 }
+func hasPreparedDisk(s *engine.Sandbox) bool { return len(s.Record().Fitted) > 0 }
 
-func (k *stock) noteStart(digests []string) {
+func (k *warmPool) noteStart(digests []string) {
 	if len(digests) == 0 {
 		return
 	}
@@ -57,22 +57,22 @@ func (k *stock) noteStart(digests []string) {
 	k.poke()
 }
 
-func (k *stock) takeFitted(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
+func (k *warmPool) takePrepared(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	if len(digests) == 0 {
 		return nil
 	}
-	return k.takeWaiting(ctx, size, digests)
+	return k.takeMatching(ctx, size, digests)
 }
 
-// unfitted returns a warm sandbox that should get a disk. If there are several, one stays without a disk, for other templates and
+// nextToPrepare returns a warm sandbox that should get a disk. If there are several, one stays without a disk, for other templates and
 // non-blank disks.
-func (k *stock) unfitted() *engine.Sandbox {
+func (k *warmPool) nextToPrepare() *engine.Sandbox {
 	if k.recent.favorite() == nil {
 		return nil
 	}
 	var plain []*engine.Sandbox
 	for _, s := range k.slots {
-		if !isFitted(s) {
+		if !hasPreparedDisk(s) {
 			plain = append(plain, s)
 		}
 	}
@@ -86,10 +86,10 @@ func (k *stock) unfitted() *engine.Sandbox {
 	return nil
 }
 
-// unwanted returns a warm sandbox whose layers are not in the recent starts, or nil.
-func (k *stock) unwanted() *engine.Sandbox {
+// outdated returns a warm sandbox whose layers are not in the recent starts, or nil.
+func (k *warmPool) outdated() *engine.Sandbox {
 	i := slices.IndexFunc(k.slots, func(s *engine.Sandbox) bool {
-		return isFitted(s) && len(k.recent) == recentMax && k.recent.count(s.Record().Fitted) == 0
+		return hasPreparedDisk(s) && len(k.recent) == recentMax && k.recent.count(s.Record().Fitted) == 0
 	})
 	if i < 0 {
 		return nil
@@ -99,7 +99,7 @@ func (k *stock) unwanted() *engine.Sandbox {
 
 // fit gives a warm sandbox the disk that the next start will most likely need. On failure it forgets the layers; the next start with them
 // shows the error or triggers another try.
-func (k *stock) fit(ctx context.Context) error {
+func (k *warmPool) fit(ctx context.Context) error {
 	s, digests := k.takeUnfitted()
 	if s == nil {
 		return nil
@@ -113,22 +113,22 @@ func (k *stock) fit(ctx context.Context) error {
 	if err != nil && touched {
 		k.remove(s)
 	} else {
-		k.putBack(s)
+		k.returnWarm(s)
 	}
 	return err
 }
 
-func (k *stock) takeUnfitted() (*engine.Sandbox, []string) {
+func (k *warmPool) takeUnfitted() (*engine.Sandbox, []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.unfitted()
+	s := k.nextToPrepare()
 	k.slots = without(k.slots, s)
 	return s, k.recent.favorite()
 }
 
-func (k *stock) dropUnwanted() {
+func (k *warmPool) dropUnwanted() {
 	k.mu.Lock()
-	s := k.unwanted()
+	s := k.outdated()
 	k.slots = without(k.slots, s)
 	k.mu.Unlock()
 	if s != nil {
@@ -136,11 +136,11 @@ func (k *stock) dropUnwanted() {
 	}
 }
 
-func (k *stock) fitted() (slots []*engine.Sandbox) {
+func (k *warmPool) prepared() (slots []*engine.Sandbox) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.slots {
-		if isFitted(s) {
+		if hasPreparedDisk(s) {
 			slots = append(slots, s)
 		}
 	}

@@ -45,7 +45,7 @@ func (d *daemon) waitingRecords() (records []engine.Record) {
 	d.t.Helper()
 	for _, slot := range d.waitingSlots() {
 		record, err := d.recordOf(slot)
-		if err == nil && record.Kind == engine.KindSlot && record.Ready {
+		if err == nil && record.Kind == engine.KindWarm && record.Ready {
 			records = append(records, record)
 		}
 	}

@@ -42,7 +42,7 @@ func (h *Host) copyTree(ctx context.Context, from *os.File, to string) error {
 	command.ExtraFiles = []*os.File{from}
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
-	if err := h.runAside("copy", copyLimits, command, func() error { return nil }); err != nil {
+	if err := h.runInCgroup("copy", copyLimits, command, func() error { return nil }); err != nil {
 		return fmt.Errorf("copying the template: %w: %.500s", err, output.String())
 	}
 	return nil

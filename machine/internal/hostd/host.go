@@ -36,21 +36,21 @@ type Host struct {
 	engine     *engine.Engine
 	jobs       *jobs
 	owner      *installation
-	listed     listed
+	listed     manifestCache
 	events     *events
 	points     failpoints
 	key        []byte
 	hostBootID string
 	processor  processor
-	stock      stock
+	stock      warmPool
 	warm       warmImages
 	sweeper    sweeper
 	reads      diskReads
 	resolver   resolverState
-	names      *names
+	names      *resolverLink
 	secrets    *secretLinks
 	policing   policing
-	rooms      rooms
+	rooms      diskCapacity
 	volumes    volumes
 	balancing  sync.Mutex
 
@@ -135,7 +135,7 @@ func (h *Host) openParts(ctx context.Context) error {
 		h.names.forget(machine)
 		h.secrets.forget(machine)
 	})
-	h.router.ReleaseInTurn(h.policing.turn)
+	h.router.ReleaseInTurn(h.policing.lock)
 	if h.engine, err = engine.Open(ctx, engineConfig(c), h.groups, h.router, h.key, h.log); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}

@@ -36,7 +36,7 @@ func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, e
 	}
 	inventory.Slots, inventory.Shells = h.stock.counts()
 	inventory.Resolver = h.resolver.read()
-	inventory.FittedSlots = len(h.stock.fitted())
+	inventory.FittedSlots = len(h.stock.prepared())
 	inventory.Capacity, err = h.capacity()
 	return inventory, err
 }
@@ -67,7 +67,7 @@ func (h *Host) allFiles(ctx context.Context) ([]wire.SubjectFiles, error) {
 	return all, nil
 }
 
-func (h *Host) workspaceFiles(look *look, workspace string) (wire.SubjectFiles, error) {
+func (h *Host) workspaceFiles(look *cachePass, workspace string) (wire.SubjectFiles, error) {
 	files := wire.SubjectFiles{Subject: wire.SubjectOf(workspace), Fence: h.jobs.fenceOf(workspace), Checkpoints: []wire.CheckpointInfo{}}
 	var err error
 	if files.Disks, err = h.pool.ListDisks(workspace); err != nil {

@@ -20,11 +20,11 @@ type jobs struct {
 	fences     *fences
 	mu         sync.Mutex
 	highest    int64 // highest fencing token of all workspaces
-	workspaces map[string]*turns
+	workspaces map[string]*workspaceQueue
 	running    ongoing.Group
 }
 
-type turns struct {
+type workspaceQueue struct {
 	fence int64
 	turn  chan struct{} // holds one token while a job runs
 	users int           // holder and waiters of the queue
@@ -53,7 +53,7 @@ type call struct {
 }
 
 func newJobs(fences *fences) (*jobs, error) {
-	j := &jobs{fences: fences, workspaces: map[string]*turns{}}
+	j := &jobs{fences: fences, workspaces: map[string]*workspaceQueue{}}
 	known, err := fences.list()
 	for _, workspace := range known {
 		fence, wrong := fences.read(workspace)
@@ -113,7 +113,7 @@ func (j *jobs) startOrJoin(c call) (*job, error) {
 }
 
 // raise refuses a token below the highest and stores a higher one, on disk before in memory. The caller holds the lock.
-func (j *jobs) raise(workspace string, fence int64) (*turns, error) {
+func (j *jobs) raise(workspace string, fence int64) (*workspaceQueue, error) {
 	own, err := j.turnsOf(workspace)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (j *jobs) raise(workspace string, fence int64) (*turns, error) {
 	return own, nil
 }
 
-func (t *turns) forgetDone() {
+func (t *workspaceQueue) forgetDone() {
 	for key, known := range t.known {
 		if isDone(known.done) {
 			delete(t.known, key)
@@ -140,7 +140,7 @@ func (t *turns) forgetDone() {
 	}
 }
 
-func (j *jobs) turnsOf(workspace string) (*turns, error) {
+func (j *jobs) turnsOf(workspace string) (*workspaceQueue, error) {
 	if own, ok := j.workspaces[workspace]; ok {
 		return own, nil
 	}
@@ -148,7 +148,7 @@ func (j *jobs) turnsOf(workspace string) (*turns, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := &turns{fence: fence, turn: make(chan struct{}, 1), known: map[jobKey]*job{}}
+	own := &workspaceQueue{fence: fence, turn: make(chan struct{}, 1), known: map[jobKey]*job{}}
 	j.workspaces[workspace] = own
 	return own, nil
 }
@@ -198,7 +198,7 @@ func (j *jobs) acquire(ctx context.Context, workspace string) (func(), error) {
 	}
 }
 
-func (j *jobs) join(workspace string) (*turns, error) {
+func (j *jobs) join(workspace string) (*workspaceQueue, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	own, err := j.turnsOf(workspace)
@@ -208,7 +208,7 @@ func (j *jobs) join(workspace string) (*turns, error) {
 	return own, err
 }
 
-func (j *jobs) leave(own *turns) {
+func (j *jobs) leave(own *workspaceQueue) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	own.users--
@@ -225,7 +225,7 @@ func (j *jobs) fenceOf(workspace string) int64 {
 	return own.fence
 }
 
-func (j *jobs) drop(own *turns, key jobKey) {
+func (j *jobs) drop(own *workspaceQueue, key jobKey) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(own.known, key)

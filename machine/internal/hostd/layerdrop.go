@@ -132,7 +132,7 @@ func (h *Host) eachManifest(do func(manifest)) error {
 }
 
 // forgetLayers removes warm sandboxes whose layers were dropped: no machine can start on them.
-func (k *stock) forgetLayers(digests []string) {
+func (k *warmPool) forgetLayers(digests []string) {
 	gone := func(layers []string) bool {
 		return slices.ContainsFunc(layers, func(digest string) bool { return slices.Contains(digests, digest) })
 	}

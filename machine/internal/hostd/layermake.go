@@ -60,7 +60,7 @@ func imageLimits(memoryBytes int64) cgroup.Limits {
 }
 
 func (h *Host) runImage(command *exec.Cmd, memoryBytes int64) error {
-	return h.runAside("image", imageLimits(memoryBytes), command, func() error { return nil })
+	return h.runInCgroup("image", imageLimits(memoryBytes), command, func() error { return nil })
 }
 
 // diskForLayer returns a disk that nothing writes to, and the layers below it.

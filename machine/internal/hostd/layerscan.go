@@ -59,7 +59,7 @@ func (h *Host) scanAside(ctx context.Context, from *os.File, setup layerscan.Set
 	command.Stdin, command.Stdout, command.Stderr, command.ExtraFiles = input, answer, os.Stderr, []*os.File{from}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWIPC,
 		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: layerscan.Capabilities}
-	err = h.runAside("scan", scanLimits, command, func() error {
+	err = h.runInCgroup("scan", scanLimits, command, func() error {
 		_, err := send.Write(append(line, '\n'))
 		return err
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// listed caches manifests with a valid seal for inventories. A manifest is never rewritten in place, so the entry is valid while inode,
+// manifestCache caches manifests with a valid seal for inventories. A manifest is never rewritten in place, so the entry is valid while inode,
 // size and change time match. A restore always reads the file.
-type listed struct {
+type manifestCache struct {
 	mu    sync.Mutex
 	known map[string]listedManifest
 }
@@ -23,27 +23,27 @@ type listedManifest struct {
 	saw     manifest
 }
 
-// look is the cache of one inventory. Its end drops entries that it did not find.
-type look struct {
-	of    *listed
+// cachePass is the cache of one inventory. Its end drops entries that it did not find.
+type cachePass struct {
+	of    *manifestCache
 	known map[string]listedManifest
 	found map[string]listedManifest
 }
 
-func (l *listed) look() *look {
+func (l *manifestCache) look() *cachePass {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &look{of: l, known: l.known, found: make(map[string]listedManifest, len(l.known))}
+	return &cachePass{of: l, known: l.known, found: make(map[string]listedManifest, len(l.known))}
 }
 
 // end also runs after an interrupted look; dropped entries are only read once more.
-func (k *look) end() {
+func (k *cachePass) end() {
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()
 	k.of.known = k.found
 }
 
-func (k *look) checkpoint(h *Host, workspace, id string) (wire.CheckpointInfo, error) {
+func (k *cachePass) checkpoint(h *Host, workspace, id string) (wire.CheckpointInfo, error) {
 	path := filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName)
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil {

@@ -141,7 +141,7 @@ func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	left := h.dead[workspace]
 	h.mu.Unlock()
 	for _, s := range left {
-		err := h.endReaderBeside(workspace, s.Record().Claim.Disk)
+		err := h.endMachineReader(workspace, s.Record().Claim.Disk)
 		if err := errors.Join(err, h.engine.Remove(ctx, s)); err != nil {
 			return err
 		}

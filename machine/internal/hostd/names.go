@@ -33,8 +33,8 @@ const (
 	deniedNameBytes = 300
 )
 
-// names is hostd's side of the resolver link: policies and grants go out, denials come in.
-type names struct {
+// resolverLink is hostd's side of the resolver link: policies and grants go out, denials come in.
+type resolverLink struct {
 	mu    sync.Mutex
 	link  *nameLink
 	alone chan struct{} // closed when no resolver of an earlier hostd can answer
@@ -51,11 +51,11 @@ type deniedName struct {
 	first, last time.Time
 }
 
-func newNames() *names {
-	return &names{alone: make(chan struct{}), denied: map[netip.Addr]map[string]*deniedName{}, isLetOut: func(netip.Addr) bool { return true }}
+func newNames() *resolverLink {
+	return &resolverLink{alone: make(chan struct{}), denied: map[netip.Addr]map[string]*deniedName{}, isLetOut: func(netip.Addr) bool { return true }}
 }
 
-func (n *names) beAlone() { n.once.Do(func() { close(n.alone) }) }
+func (n *resolverLink) noOlderResolver() { n.once.Do(func() { close(n.alone) }) }
 
 type nameLink struct {
 	conn net.Conn
@@ -70,14 +70,14 @@ type nameLink struct {
 
 // begin makes a link the target of policy changes. The lock is held while `snapshot` builds the set-up, so each change is in the set-up
 // or is sent.
-func (n *names) begin(link *nameLink, snapshot func() error) error {
+func (n *resolverLink) begin(link *nameLink, snapshot func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.link = link
 	return snapshot()
 }
 
-func (n *names) over(link *nameLink) {
+func (n *resolverLink) over(link *nameLink) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.link == link {
@@ -89,7 +89,7 @@ func (n *names) over(link *nameLink) {
 
 // tell returns when no resolver answers the machine under an earlier policy. A nil policy allows all names. The router has the policy
 // already, so a resolver that starts now has it too.
-func (n *names) tell(ctx context.Context, machine netip.Addr, policy *wire.EgressPolicy) error {
+func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wire.EgressPolicy) error {
 	ctx, cancel := context.WithTimeout(ctx, resolverAlone)
 	defer cancel()
 	select {
@@ -156,7 +156,7 @@ func (l *nameLink) write(message resolver.FromHost) error {
 
 // forget drops a removed machine. It need not wait for the resolver: no other owner gets the address while the resolver may still use the
 // old state.
-func (n *names) forget(machine netip.Addr) {
+func (n *resolverLink) forget(machine netip.Addr) {
 	n.mu.Lock()
 	link := n.link
 	delete(n.denied, machine)
@@ -209,7 +209,7 @@ func (h *Host) grant(g resolver.Grant) bool {
 	return err == nil
 }
 
-func (n *names) deny(one resolver.Denied, now time.Time) {
+func (n *resolverLink) deny(one resolver.Denied, now time.Time) {
 	name := strings.TrimSuffix(one.Name, ".")
 	if len(name) > deniedNameBytes {
 		name = name[:deniedNameBytes]
@@ -240,7 +240,7 @@ func oldest(of map[string]*deniedName) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(of)), func(a, b string) int { return cmp.Or(of[a].last.Compare(of[b].last), cmp.Compare(a, b)) })
 }
 
-func (n *names) refusedTo(machine netip.Addr, now time.Time) (list []wire.EgressDenial) {
+func (n *resolverLink) refusedTo(machine netip.Addr, now time.Time) (list []wire.EgressDenial) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, known := range n.denied[machine] {

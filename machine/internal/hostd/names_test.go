@@ -18,7 +18,7 @@ import (
 
 var someMachine = netip.MustParseAddr("10.200.0.10")
 
-func linked(t *testing.T, n *names) (link *nameLink, theirs net.Conn, ended chan struct{}) {
+func linked(t *testing.T, n *resolverLink) (link *nameLink, theirs net.Conn, ended chan struct{}) {
 	t.Helper()
 	ours, file, err := linkPair()
 	must(t, err)
@@ -48,7 +48,7 @@ func denyAll() *wire.EgressPolicy {
 
 func TestAPolicyWaitsUntilTheResolverSaysThatItTookIt(t *testing.T) {
 	h := &Host{names: newNames()}
-	h.names.beAlone()
+	h.names.noOlderResolver()
 	link, theirs, _ := linked(t, h.names)
 	go h.listenToResolver(link)
 	told := make(chan error, 1)
@@ -73,13 +73,13 @@ func TestAPolicyWaitsForTheResolverOfAnEarlierHostdToBeGone(t *testing.T) {
 	if err := n.tell(ctx, someMachine, denyAll()); err == nil {
 		t.Error("an older resolver may answer still, and it was called in force")
 	}
-	n.beAlone()
+	n.noOlderResolver()
 	must(t, n.tell(t.Context(), someMachine, denyAll())) // no resolver runs: the next one starts with the policy
 }
 
 func TestAResolverThatTakesNoPolicyIsEndedAndThePolicyHoldsThen(t *testing.T) {
 	n := newNames()
-	n.beAlone()
+	n.noOlderResolver()
 	link, theirs, ended := linked(t, n)
 	told := make(chan error, 1)
 	go func() { told <- n.tell(t.Context(), someMachine, denyAll()) }()

@@ -9,10 +9,10 @@ import (
 // machine at that address.
 type policing struct {
 	mu    sync.Mutex
-	turns map[string]*policingTurn
+	turns map[string]*policyLock
 }
 
-type policingTurn struct {
+type policyLock struct {
 	token chan struct{}
 	users int
 }
@@ -20,11 +20,11 @@ type policingTurn struct {
 func (p *policing) acquire(ctx context.Context, slot string) (release func(), err error) {
 	p.mu.Lock()
 	if p.turns == nil {
-		p.turns = map[string]*policingTurn{}
+		p.turns = map[string]*policyLock{}
 	}
 	turn := p.turns[slot]
 	if turn == nil {
-		turn = &policingTurn{token: make(chan struct{}, 1)}
+		turn = &policyLock{token: make(chan struct{}, 1)}
 		p.turns[slot] = turn
 	}
 	turn.users++
@@ -45,8 +45,8 @@ func (p *policing) acquire(ctx context.Context, slot string) (release func(), er
 	}
 }
 
-// turn waits without a limit: every holder releases the lock.
-func (p *policing) turn(slot string) (end func()) {
+// lock waits without a limit: every holder releases the lock.
+func (p *policing) lock(slot string) (end func()) {
 	end, _ = p.acquire(context.Background(), slot)
 	return end
 }

@@ -53,7 +53,7 @@ func (s *resolverState) ended() {
 // started its own. Without it guests have no DNS but run on. Their queries wait in the sockets, which hostd owns.
 func (h *Host) keepResolver(ctx context.Context) {
 	var sockets *network.NameSockets
-	h.keepRunning(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
+	h.superviseChild(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
 	if sockets != nil {
 		sockets.Close()
 	}
@@ -77,7 +77,7 @@ func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) e
 	if err := h.groups.Resolver().EndOthers(process.Process.Pid); err != nil {
 		h.log.Error("an older resolver may still answer", "error", err)
 	} else {
-		h.names.beAlone()
+		h.names.noOlderResolver()
 	}
 	watched, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -124,7 +124,7 @@ func untilSilent(ctx context.Context, pause time.Duration, ask func() error) err
 }
 
 func (h *Host) startResolver(sockets network.NameSockets) (*exec.Cmd, *nameLink, error) {
-	wanted := servant{
+	wanted := childProcess{
 		name:    "resolver",
 		command: resolver.Command,
 		trace:   "single",

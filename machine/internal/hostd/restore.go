@@ -91,7 +91,7 @@ func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	if err := h.points.at("restore.disk"); err != nil {
 		return err
 	}
-	if err := h.assemble(r.Owner(), r.Resources.DiskGiB); err != nil {
+	if err := h.raiseLimitForAssembly(r.Owner(), r.Resources.DiskGiB); err != nil {
 		return err
 	}
 	path := h.pool.DiskPath(r.Owner(), disk)
@@ -109,7 +109,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	}
 	size := sizeOf(r.Resources)
 	wanted := network.Wish{Address: m.addressFor(r), Owner: r.Owner()}
-	s, err := h.stock.takeShell(ctx, size, m.build(), wanted)
+	s, err := h.stock.takeBlank(ctx, size, m.build(), wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +122,13 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	if err := cmp.Or(h.engine.GiveAddress(ctx, s, wanted), h.points.at("restore.mount")); err != nil {
 		return s, err
 	}
-	if err := errors.Join(h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
+	if err := errors.Join(h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)), h.engine.SetGuestDiskSize(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
 	if err := h.giveVolumes(s, r.Volumes); err != nil {
 		return s, err
 	}
-	if err := h.police(ctx, s, r.Egress); err != nil {
+	if err := h.applyEgress(ctx, s, r.Egress); err != nil {
 		return s, err
 	}
 	if err := h.points.at("restore.incarnation"); err != nil {
@@ -174,7 +174,7 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	if err := h.points.at("restore.commit"); err != nil {
 		return err
 	}
-	if err := errors.Join(h.handOver(s), h.allow(r.Owner(), s.Record().Claim.Disk, r.Resources.DiskGiB, m.DiskBytes)); err != nil {
+	if err := errors.Join(h.handOver(s), h.setGuestLimit(r.Owner(), s.Record().Claim.Disk, r.Resources.DiskGiB, m.DiskBytes)); err != nil {
 		return err
 	}
 	if err := noteRefused(s, answer.RefusedVolumes); err != nil {

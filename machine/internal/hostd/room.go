@@ -11,15 +11,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// rooms adjusts the quota limits of running machines' disks, so that deleted files free capacity even if a checkpoint or fork still
+// diskCapacity adjusts the quota limits of running machines' disks, so that deleted files free capacity even if a checkpoint or fork still
 // refers to them. The kernel does not report deletes and rejects writes at the limit by itself. So a poller measures disks that are near
 // their limit or have changed much.
-type rooms struct {
+type diskCapacity struct {
 	mu   sync.Mutex // held while a limit is set; the poller checks under it that the machine is still the listed one
-	seen map[*engine.Sandbox]*lastLook
+	seen map[*engine.Sandbox]*measurement
 }
 
-type lastLook struct {
+type measurement struct {
 	used int64     // bytes used, as counted then
 	next time.Time // no measurement before this time
 	late time.Time // near the limit, the next measurement is due by this time
@@ -33,24 +33,24 @@ const (
 	blankRoomMin = 64 << 20 // a machine on a blank disk with less cannot work
 )
 
-func (h *Host) keepRooms(ctx context.Context) {
+func (h *Host) pollDiskCapacity(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait(ctx, nil, lookTime)
-		h.lookAtRooms(ctx)
+		h.measureDueDisks(ctx)
 	}
 }
 
-func (h *Host) lookAtRooms(ctx context.Context) {
+func (h *Host) measureDueDisks(ctx context.Context) {
 	now := time.Now()
-	seen := map[*engine.Sandbox]*lastLook{}
+	seen := map[*engine.Sandbox]*measurement{}
 	var due []*engine.Sandbox
 	for _, s := range h.livingMachines() {
 		look := h.rooms.seen[s]
 		if look == nil {
-			look = &lastLook{used: -1}
+			look = &measurement{used: -1}
 		}
 		seen[s] = look
-		if h.isRoomDue(s, look, now) {
+		if h.isMeasurementDue(s, look, now) {
 			due = append(due, s)
 		}
 	}
@@ -70,8 +70,8 @@ func (h *Host) lookAtRooms(ctx context.Context) {
 	}
 }
 
-// isRoomDue is cheap. It skips machines that are paused or frozen: they change nothing.
-func (h *Host) isRoomDue(s *engine.Sandbox, look *lastLook, now time.Time) bool {
+// isMeasurementDue is cheap. It skips machines that are paused or frozen: they change nothing.
+func (h *Host) isMeasurementDue(s *engine.Sandbox, look *measurement, now time.Time) bool {
 	claim := s.Record().Claim
 	if claim.State != engine.Running || now.Before(look.next) {
 		return false
@@ -79,7 +79,7 @@ func (h *Host) isRoomDue(s *engine.Sandbox, look *lastLook, now time.Time) bool 
 	if frozen, err := h.groups.Get(s.Slot).Frozen(); err != nil || frozen {
 		return false
 	}
-	room, err := h.pool.RoomOf(claim.Owner)
+	room, err := h.pool.CapacityOf(claim.Owner)
 	if err != nil {
 		return false
 	}
@@ -97,7 +97,7 @@ func (h *Host) isRoomDue(s *engine.Sandbox, look *lastLook, now time.Time) bool 
 	return used-look.used > quota/16 || look.used-used > quota/16
 }
 
-func (h *Host) lookAt(s *engine.Sandbox, look *lastLook) {
+func (h *Host) lookAt(s *engine.Sandbox, look *measurement) {
 	claim := s.Record().Claim
 	began := time.Now()
 	room, err := h.measureRoom(claim.Owner, h.pool.DiskPath(claim.Owner, claim.Disk), claim.DiskGiB)
@@ -113,49 +113,49 @@ func (h *Host) lookAt(s *engine.Sandbox, look *lastLook) {
 	look.late = now.Add(lookTimeLate)
 }
 
-func (h *Host) setRoomOf(s *engine.Sandbox, room pool.Room) error {
+func (h *Host) setRoomOf(s *engine.Sandbox, room pool.DiskCapacity) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()
 	workspace := s.Record().Claim.Owner
 	if h.machine(workspace) != s {
 		return nil // another machine may be in the making
 	}
-	return h.pool.SetRoom(workspace, room)
+	return h.pool.SetCapacity(workspace, room)
 }
 
-func (h *Host) measureRoom(workspace, disk string, diskGiB int) (pool.Room, error) {
+func (h *Host) measureRoom(workspace, disk string, diskGiB int) (pool.DiskCapacity, error) {
 	bytes, err := h.pool.ReferencedBytes(disk)
 	if err != nil {
-		return pool.Room{}, err
+		return pool.DiskCapacity{}, err
 	}
-	return h.pool.RoomFor(workspace, diskGiB, bytes)
+	return h.pool.CapacityFor(workspace, diskGiB, bytes)
 }
 
-// assemble raises the limit for the data that the service writes while it makes a machine.
-func (h *Host) assemble(workspace string, diskGiB int) error {
+// raiseLimitForAssembly raises the limit for the data that the service writes while it makes a machine.
+func (h *Host) raiseLimitForAssembly(workspace string, diskGiB int) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()
 	return h.pool.AssembleWorkspace(workspace, diskGiB)
 }
 
-// allow sets the limit under which the guest runs. Unknown (nil) bytes are measured.
-func (h *Host) allow(workspace, disk string, diskGiB int, bytes *int64) error {
-	var room pool.Room
+// setGuestLimit sets the limit under which the guest runs. Unknown (nil) bytes are measured.
+func (h *Host) setGuestLimit(workspace, disk string, diskGiB int, bytes *int64) error {
+	var room pool.DiskCapacity
 	var err error
 	if bytes != nil {
-		room, err = h.pool.RoomFor(workspace, diskGiB, *bytes)
+		room, err = h.pool.CapacityFor(workspace, diskGiB, *bytes)
 	} else {
 		room, err = h.measureRoom(workspace, h.pool.DiskPath(workspace, disk), diskGiB)
 	}
 	if err != nil {
 		return err
 	}
-	return h.pool.SetRoom(workspace, room)
+	return h.pool.SetCapacity(workspace, room)
 }
 
-// roomForBlank refuses a blank disk if the checkpoints of the workspace leave it too little capacity.
-func (h *Host) roomForBlank(workspace string, diskGiB int) error {
-	room, err := h.pool.RoomFor(workspace, diskGiB, 0)
+// checkBlankCapacity refuses a blank disk if the checkpoints of the workspace leave it too little capacity.
+func (h *Host) checkBlankCapacity(workspace string, diskGiB int) error {
+	room, err := h.pool.CapacityFor(workspace, diskGiB, 0)
 	if err != nil {
 		return err
 	}

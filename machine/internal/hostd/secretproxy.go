@@ -26,7 +26,7 @@ func (h *Host) keepSecretProxy(ctx context.Context) {
 		return
 	}
 	var sockets *proxySockets
-	h.keepRunning(ctx, "the proxy that puts secrets in", func() error { return h.runSecretProxy(ctx, &sockets) })
+	h.superviseChild(ctx, "the proxy that puts secrets in", func() error { return h.runSecretProxy(ctx, &sockets) })
 	if sockets != nil {
 		sockets.requests.Close()
 		sockets.answers.Close()
@@ -102,7 +102,7 @@ func (h *Host) startSecretProxy(sockets proxySockets) (*exec.Cmd, *secretLink, e
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted := servant{
+	wanted := childProcess{
 		name:    "secrets",
 		command: secretproxy.Command,
 		trace:   "none", // a stack trace may show a secret

@@ -21,9 +21,9 @@ const (
 	servantReady    = time.Minute
 )
 
-// servant is an unprivileged child process of hostd. It runs this same binary as a user that owns nothing, for work that root must not
+// childProcess is an unprivileged child process of hostd. It runs this same binary as a user that owns nothing, for work that root must not
 // do, and it outlives hostd.
-type servant struct {
+type childProcess struct {
 	name     string
 	command  string
 	trace    string // GOTRACEBACK
@@ -35,8 +35,8 @@ type servant struct {
 	where    func(start func() error) error
 }
 
-// keepRunning calls run again whenever it returns, until the context ends.
-func (h *Host) keepRunning(ctx context.Context, what string, run func() error) {
+// superviseChild calls run again whenever it returns, until the context ends.
+func (h *Host) superviseChild(ctx context.Context, what string, run func() error) {
 	pause := servantPauseMin
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -55,7 +55,7 @@ func (h *Host) keepRunning(ctx context.Context, what string, run func() error) {
 
 // start returns when the process serves. Once the process is in its cgroup, start calls `begin` with the connection and a kill function.
 // `begin` returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
-func (s servant) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
+func (s childProcess) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s servant) start(instance string, begin func(conn net.Conn, end func()) ([
 	return process, nil
 }
 
-func (s servant) tell(setup []byte, send, receive *os.File) error {
+func (s childProcess) tell(setup []byte, send, receive *os.File) error {
 	if err := send.SetWriteDeadline(time.Now().Add(servantReady)); err != nil {
 		return err
 	}

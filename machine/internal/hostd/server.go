@@ -46,17 +46,17 @@ func (h *Host) Handler() http.Handler {
 
 	mux.Handle("POST /subjects/quarantine", verb(h, "quarantine", checkQuarantine, h.quarantine))
 
-	mux.Handle("POST /installation", asked(h, checkInstallation, h.claimPool))
-	mux.Handle("POST /machines/measure", asked(h, checkMeasure, h.measureMachines))
-	mux.Handle("POST /machines/egress_denials", asked(h, checkDenials, h.egressDenials))
-	mux.Handle("POST /layers/list", asked(h, checkLayerList, h.listLayer))
-	mux.Handle("POST /layers/keep", asked(h, checkLayersKept, h.keepLayers))
+	mux.Handle("POST /installation", query(h, checkInstallation, h.claimPool))
+	mux.Handle("POST /machines/measure", query(h, checkMeasure, h.measureMachines))
+	mux.Handle("POST /machines/egress_denials", query(h, checkDenials, h.egressDenials))
+	mux.Handle("POST /layers/list", query(h, checkLayerList, h.listLayer))
+	mux.Handle("POST /layers/keep", query(h, checkLayersKept, h.keepLayers))
 	mux.Handle("POST /layers/drop", unfenced(h, checkLayersDrop, h.dropLayers))
 	mux.Handle("GET /layers", view(h, h.layersHere))
-	mux.Handle("POST /disks/read", asked(h, checkDiskRead, h.readDisk))
-	mux.Handle("POST /disks/measure", asked(h, checkMeasure, h.measureDisks))
+	mux.Handle("POST /disks/read", query(h, checkDiskRead, h.readDisk))
+	mux.Handle("POST /disks/measure", query(h, checkMeasure, h.measureDisks))
 
-	mux.Handle("POST /volumes/measure", asked(h, checkVolumeMeasure, h.measureVolumes))
+	mux.Handle("POST /volumes/measure", query(h, checkVolumeMeasure, h.measureVolumes))
 	mux.HandleFunc("GET /inventory", h.getInventory)
 	mux.Handle("GET /stats", view(h, h.stats))
 	mux.Handle("GET /leftovers", view(h, h.leftovers))
@@ -139,7 +139,7 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 
 // unfenced serves a change of objects without a subject. Only the installation that owns the pool may call it.
 func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
-	inner := asked(h, check, do)
+	inner := query(h, check, do)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.owner.admits(r.Header.Get(wire.InstallationHeader)); err != nil {
 			h.refuse(w, r, err)
@@ -149,8 +149,8 @@ func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R
 	})
 }
 
-// asked serves a query with a body: it changes nothing that a fencing token guards.
-func asked[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
+// query serves a query with a body: it changes nothing that a fencing token guards.
+func query[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
 		err := readBody(w, r, &body)
@@ -229,8 +229,8 @@ func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	go h.keepSecretProxy(background)
 	go h.router.KeepHostRules(background)
 	go h.router.KeepRules(background)
-	go h.sweepStrays(ctx)
-	go h.keepRooms(ctx)
+	go h.sweepOrphans(ctx)
+	go h.pollDiskCapacity(ctx)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)

@@ -74,7 +74,7 @@ func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, 
 	if err := h.pool.Admit(); err != nil {
 		return nil, err
 	}
-	return h.stock.takeFitted(ctx, sizeOf(r.Resources), r.Layers), nil
+	return h.stock.takePrepared(ctx, sizeOf(r.Resources), r.Layers), nil
 }
 
 // claimSlot makes the machine from a prepared sandbox, or from any warm sandbox and a disk. It also returns the sandbox with an error, if
@@ -87,7 +87,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	mount := func() error { return h.pool.TakeSpare(s.Slot, r.Owner(), disk, r.Resources.DiskGiB) }
 	if s == nil {
 		var err error
-		if s, err = h.stock.takeSlot(ctx, size); err != nil {
+		if s, err = h.stock.takeWarm(ctx, size); err != nil {
 			return nil, err
 		}
 		mount = func() error { return h.mountDisk(s, lower, h.pool.DiskPath(r.Owner(), disk)) }
@@ -98,13 +98,13 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	if err := cmp.Or(err, h.engine.Resize(s, size), h.points.at("start.mount")); err != nil {
 		return s, err
 	}
-	if err := errors.Join(mount(), h.engine.TellDisk(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
+	if err := errors.Join(mount(), h.engine.SetGuestDiskSize(s, int64(r.Resources.DiskGiB)<<30)); err != nil {
 		return s, err
 	}
 	if err := h.giveVolumes(s, r.Volumes); err != nil {
 		return s, err
 	}
-	if err := h.police(ctx, s, r.Egress); err != nil {
+	if err := h.applyEgress(ctx, s, r.Egress); err != nil {
 		return s, err
 	}
 	if err := h.points.at("start.claim"); err != nil {
@@ -123,12 +123,12 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 		return s, err
 	}
 	if !fitted { // a prepared disk already has its limit
-		if err := h.allow(r.Owner(), disk, r.Resources.DiskGiB, r.knownBytes()); err != nil {
+		if err := h.setGuestLimit(r.Owner(), disk, r.Resources.DiskGiB, r.knownBytes()); err != nil {
 			return s, err
 		}
 	}
 	if r.Connect {
-		if err := h.letOut(s); err != nil {
+		if err := h.allowPackets(s); err != nil {
 			return s, err
 		}
 	}
@@ -184,7 +184,7 @@ func (h *Host) mountLayers(digests []string) ([]string, error) {
 }
 
 func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
-	if err := h.assemble(r.Owner(), r.Resources.DiskGiB); err != nil {
+	if err := h.raiseLimitForAssembly(r.Owner(), r.Resources.DiskGiB); err != nil {
 		return err
 	}
 	path := h.pool.DiskPath(r.Owner(), disk)
@@ -202,7 +202,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 		return h.diskFromLayer(*r.FromLayer, r.Owner(), path)
 	}
 	if r.FromDisk == "" {
-		if err := h.roomForBlank(r.Owner(), r.Resources.DiskGiB); err != nil {
+		if err := h.checkBlankCapacity(r.Owner(), r.Resources.DiskGiB); err != nil {
 			return err
 		}
 		if err := h.pool.CreateDisk(r.Owner(), disk); err != nil || !r.FullCopy {

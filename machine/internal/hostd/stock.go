@@ -13,9 +13,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// stock holds the warm pool: warm sandboxes for starts, some with a disk, and blank sandboxes for restores. It is filled in the
+// warmPool holds the warm pool: warm sandboxes for starts, some with a disk, and blank sandboxes for restores. It is filled in the
 // background, one at a time, and only while no verb runs, so that it does not slow down calls.
-type stock struct {
+type warmPool struct {
 	host   *Host
 	mu     sync.Mutex
 	slots  []*engine.Sandbox
@@ -36,52 +36,52 @@ const (
 	cpusVisible  = 2                // minimum: with fewer CPUs programs leave out their locks
 )
 
-func (k *stock) init(h *Host) {
+func (k *warmPool) init(h *Host) {
 	k.host = h
 	k.wake = make(chan struct{}, 1)
 }
 
 // began and ended count running verbs, which delay the filling.
-func (k *stock) began() {
+func (k *warmPool) began() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.verbs++
 }
 
-func (k *stock) ended() {
+func (k *warmPool) ended() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.verbs--
 	k.poke()
 }
 
-func (k *stock) poke() {
+func (k *warmPool) poke() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
 	}
 }
 
-// takeSlot returns a warm sandbox of a fitting size without a disk. If there is none, it starts one, which is slower.
-func (k *stock) takeSlot(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
-	if s := k.takeWaiting(ctx, size, nil); s != nil {
+// takeWarm returns a warm sandbox of a fitting size without a disk. If there is none, it starts one, which is slower.
+func (k *warmPool) takeWarm(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
+	if s := k.takeMatching(ctx, size, nil); s != nil {
 		return s, nil
 	}
-	if s := k.startShell(ctx, size); s != nil {
+	if s := k.startBlank(ctx, size); s != nil {
 		return s, nil
 	}
-	return k.host.engine.StartSlot(ctx, size)
+	return k.host.engine.StartWarm(ctx, size)
 }
 
-// takeWaiting returns a warm sandbox that has a disk over the layers, or without a disk if digests is nil; nil if there is none.
-func (k *stock) takeWaiting(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
+// takeMatching returns a warm sandbox that has a disk over the layers, or without a disk if digests is nil; nil if there is none.
+func (k *warmPool) takeMatching(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
 		return slices.Equal(s.Record().Fitted, digests) && seesAsMany(s, size)
 	})
 }
 
-// startShell turns a blank sandbox into a warm one. A restore that comes before it is replaced has to wait as long.
-func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbox {
+// startBlank turns a blank sandbox into a warm one. A restore that comes before it is replaced has to wait as long.
+func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.Sandbox {
 	current := func(s *engine.Sandbox) bool {
 		return s.Record().Build() == k.host.engine.Current() && seesAsMany(s, size)
 	}
@@ -89,7 +89,7 @@ func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbo
 	if s == nil {
 		return nil
 	}
-	if err := k.host.engine.StartShell(ctx, s); err != nil {
+	if err := k.host.engine.StartBlank(ctx, s); err != nil {
 		k.host.log.Warn("a shell could not be started", "slot", s.Slot, "error", err)
 		go k.remove(s)
 		return nil
@@ -97,9 +97,9 @@ func (k *stock) startShell(ctx context.Context, size engine.Size) *engine.Sandbo
 	return s
 }
 
-// takeShell returns a blank sandbox of the build, preferably with the wanted address. Those in the pool are of the current build. The
+// takeBlank returns a blank sandbox of the build, preferably with the wanted address. Those in the pool are of the current build. The
 // guest's CPU count comes from the checkpoint.
-func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
+func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
 	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.Address.String() }
 	for _, wants := range []func(*engine.Sandbox) bool{there, fits} {
@@ -107,11 +107,11 @@ func (k *stock) takeShell(ctx context.Context, size engine.Size, build engine.Bu
 			return s, nil
 		}
 	}
-	return k.host.engine.CreateShell(ctx, size, build, wanted)
+	return k.host.engine.CreateBlank(ctx, size, build, wanted)
 }
 
 // takeSized prefers a sandbox of exactly this memory size. It changes the memory of another one if the engine can.
-func (k *stock) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
+func (k *warmPool) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
 	exact := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB && fits(s) }
 	if s := k.take(from, exact); s != nil || k.fixed.Load() {
 		return s
@@ -120,7 +120,7 @@ func (k *stock) takeSized(ctx context.Context, from *[]*engine.Sandbox, size eng
 	if s == nil {
 		return nil
 	}
-	err := k.host.engine.TellMemory(ctx, s, size)
+	err := k.host.engine.SetGuestMemory(ctx, s, size)
 	if err == nil {
 		return s
 	}
@@ -130,7 +130,7 @@ func (k *stock) takeSized(ctx context.Context, from *[]*engine.Sandbox, size eng
 	return nil
 }
 
-func (k *stock) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *engine.Sandbox {
+func (k *warmPool) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *engine.Sandbox {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, s := range *from {
@@ -143,9 +143,9 @@ func (k *stock) take(from *[]*engine.Sandbox, fits func(*engine.Sandbox) bool) *
 	return nil
 }
 
-func (k *stock) put(s *engine.Sandbox) {
+func (k *warmPool) put(s *engine.Sandbox) {
 	k.mu.Lock()
-	if s.Record().Kind == engine.KindShell {
+	if s.Record().Kind == engine.KindBlank {
 		k.shells = append(k.shells, s)
 	} else {
 		k.slots = append(k.slots, s)
@@ -157,7 +157,7 @@ func (k *stock) put(s *engine.Sandbox) {
 	}()
 }
 
-func (k *stock) putBack(s *engine.Sandbox) {
+func (k *warmPool) returnWarm(s *engine.Sandbox) {
 	k.mu.Lock()
 	k.slots = append(k.slots, s)
 	k.mu.Unlock()
@@ -166,7 +166,7 @@ func (k *stock) putBack(s *engine.Sandbox) {
 	}
 }
 
-func (k *stock) lost(s *engine.Sandbox) {
+func (k *warmPool) lost(s *engine.Sandbox) {
 	k.mu.Lock()
 	waiting := slices.Contains(k.slots, s) || slices.Contains(k.shells, s)
 	k.slots, k.shells = without(k.slots, s), without(k.shells, s)
@@ -179,7 +179,7 @@ func (k *stock) lost(s *engine.Sandbox) {
 }
 
 // remove deletes an unclaimed sandbox. On failure it is left to the orphan sweep.
-func (k *stock) remove(s *engine.Sandbox) {
+func (k *warmPool) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
 	err := k.host.engine.Remove(ctx, s)
@@ -192,7 +192,7 @@ func (k *stock) remove(s *engine.Sandbox) {
 	}
 }
 
-func (k *stock) counts() (slots, shells int) {
+func (k *warmPool) counts() (slots, shells int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.slots), len(k.shells)
@@ -204,14 +204,14 @@ const (
 	toDrop = "drop"
 )
 
-func (k *stock) fill(ctx context.Context) {
+func (k *warmPool) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		kind := k.missing()
 		if kind == "" {
 			wait(ctx, k.wake, time.Hour)
 			continue
 		}
-		if k.holdBack(ctx, kind) {
+		if k.awaitQuiet(ctx, kind) {
 			continue
 		}
 		if err := k.add(ctx, kind); err != nil && ctx.Err() == nil {
@@ -221,11 +221,11 @@ func (k *stock) fill(ctx context.Context) {
 	}
 }
 
-// holdBack waits for a quiet moment and returns true if a verb came in between. If a kind has run out, it waits only for running verbs,
+// awaitQuiet waits for a quiet moment and returns true if a verb came in between. If a kind has run out, it waits only for running verbs,
 // and at most patienceTime: the next start would take as long.
-func (k *stock) holdBack(ctx context.Context, kind string) bool {
+func (k *warmPool) awaitQuiet(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()
-	out := slots == 0 && kind == engine.KindSlot || shells == 0 && kind == engine.KindShell
+	out := slots == 0 && kind == engine.KindWarm || shells == 0 && kind == engine.KindBlank
 	if !k.busy() {
 		k.busySince = time.Time{}
 		if out {
@@ -244,7 +244,7 @@ func (k *stock) holdBack(ctx context.Context, kind string) bool {
 	return true
 }
 
-func (k *stock) add(ctx context.Context, kind string) error {
+func (k *warmPool) add(ctx context.Context, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, slotLife)
 	defer cancel()
 	switch kind {
@@ -256,9 +256,9 @@ func (k *stock) add(ctx context.Context, kind string) error {
 	}
 	config := k.host.config.Slots
 	size := engine.Size{CPUMillis: config.CPUMillis, MemoryMiB: config.MemoryMiB}
-	start := func() (*engine.Sandbox, error) { return k.host.engine.StartSlot(ctx, size) }
-	if kind == engine.KindShell {
-		start = func() (*engine.Sandbox, error) { return k.host.engine.CreateShellAhead(ctx, size) }
+	start := func() (*engine.Sandbox, error) { return k.host.engine.StartWarm(ctx, size) }
+	if kind == engine.KindBlank {
+		start = func() (*engine.Sandbox, error) { return k.host.engine.CreateBlankForPool(ctx, size) }
 	}
 	s, err := start()
 	if err == nil {
@@ -269,7 +269,7 @@ func (k *stock) add(ctx context.Context, kind string) error {
 
 // missing returns the next task. Warm and blank sandboxes alternate, so that neither kind waits for all of the other. While neither has
 // run out, disks are prepared first, because that is shortest.
-func (k *stock) missing() string {
+func (k *warmPool) missing() string {
 	if k.host.refusesEngine(k.host.engine.Version()) {
 		return "" // a refused engine's sandboxes could not be used
 	}
@@ -278,20 +278,20 @@ func (k *stock) missing() string {
 	wantSlots, wantShells := k.host.config.Slots.Count-len(k.slots), k.host.config.Shells.Count-len(k.shells)
 	out := len(k.slots) == 0 && wantSlots > 0 || len(k.shells) == 0 && wantShells > 0
 	switch {
-	case !out && k.unwanted() != nil:
+	case !out && k.outdated() != nil:
 		return toDrop
-	case !out && k.unfitted() != nil:
+	case !out && k.nextToPrepare() != nil:
 		return toFit
 	case wantSlots <= 0 && wantShells <= 0:
 		return ""
 	case wantShells > wantSlots || wantSlots <= 0:
-		return engine.KindShell
+		return engine.KindBlank
 	default:
-		return engine.KindSlot
+		return engine.KindWarm
 	}
 }
 
-func (k *stock) busy() bool {
+func (k *warmPool) busy() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.verbs > 0

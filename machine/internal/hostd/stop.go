@@ -76,13 +76,13 @@ func (h *Host) connect(_ context.Context, r wire.Fenced) (struct{}, error) {
 	if err != nil {
 		return struct{}{}, err
 	}
-	if err := h.letOut(s); err != nil {
+	if err := h.allowPackets(s); err != nil {
 		return struct{}{}, err
 	}
 	return struct{}{}, s.Update(func(record *engine.Record) { record.Claim.Connected = true })
 }
 
-func (h *Host) letOut(s *engine.Sandbox) error {
+func (h *Host) allowPackets(s *engine.Sandbox) error {
 	if err := h.points.at("connect.network"); err != nil {
 		return err
 	}

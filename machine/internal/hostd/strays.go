@@ -24,19 +24,19 @@ type sweeper struct {
 // collectSweeps is the number of sweeps between two collections, which read every manifest.
 const collectSweeps = 10
 
-type stray struct {
+type orphan struct {
 	name   string
 	remove func(context.Context) error
 }
 
-func (h *Host) strays() ([]stray, error) {
-	slots, err := h.engine.Strays()
+func (h *Host) orphans() ([]orphan, error) {
+	slots, err := h.engine.Orphans()
 	if err != nil {
 		return nil, err
 	}
-	var found []stray
+	var found []orphan
 	for _, slot := range slots {
-		found = append(found, stray{"slot " + slot, func(ctx context.Context) error { return h.engine.RemoveStray(ctx, slot) }})
+		found = append(found, orphan{"slot " + slot, func(ctx context.Context) error { return h.engine.RemoveOrphan(ctx, slot) }})
 	}
 	spares, err := h.straySpares()
 	if err != nil {
@@ -48,7 +48,7 @@ func (h *Host) strays() ([]stray, error) {
 		return nil, err
 	}
 	for _, link := range links {
-		found = append(found, stray{link.Name, func(context.Context) error { return link.Remove() }})
+		found = append(found, orphan{link.Name, func(context.Context) error { return link.Remove() }})
 	}
 	loops, err := loopdev.Below(h.config.DataDir)
 	if err != nil {
@@ -56,18 +56,18 @@ func (h *Host) strays() ([]stray, error) {
 	}
 	for number, file := range loops {
 		if !h.ownsLoop(file) {
-			found = append(found, stray{fmt.Sprintf("loop device %d of %s", number, file), func(context.Context) error { return loopdev.Detach(number) }})
+			found = append(found, orphan{fmt.Sprintf("loop device %d of %s", number, file), func(context.Context) error { return loopdev.Detach(number) }})
 		}
 	}
 	sort.Slice(found, func(i, j int) bool { return found[i].name < found[j].name })
 	return found, nil
 }
 
-func (h *Host) straySpares() (found []stray, err error) {
+func (h *Host) straySpares() (found []orphan, err error) {
 	names, err := h.pool.ListSpares()
 	for _, name := range names {
 		if !h.engine.Has(name) {
-			found = append(found, stray{"spare disk " + name, func(ctx context.Context) error { return h.pool.DeleteSpare(ctx, name) }})
+			found = append(found, orphan{"spare disk " + name, func(ctx context.Context) error { return h.pool.DeleteSpare(ctx, name) }})
 		}
 	}
 	return found, err
@@ -81,7 +81,7 @@ func (h *Host) ownsLoop(file string) bool {
 }
 
 func (h *Host) leftovers(context.Context) (wire.Leftovers, error) {
-	found, err := h.strays()
+	found, err := h.orphans()
 	answer := wire.Leftovers{Found: []string{}}
 	for _, one := range found {
 		answer.Found = append(answer.Found, one.name)
@@ -92,7 +92,7 @@ func (h *Host) leftovers(context.Context) (wire.Leftovers, error) {
 	return answer, err
 }
 
-func (h *Host) sweepStrays(ctx context.Context) {
+func (h *Host) sweepOrphans(ctx context.Context) {
 	for sweep := 1; ctx.Err() == nil; sweep++ {
 		wait(ctx, nil, time.Duration(h.config.SweepSeconds)*time.Second)
 		if ctx.Err() != nil {
@@ -111,7 +111,7 @@ func (h *Host) sweepStrays(ctx context.Context) {
 func (h *Host) sweepOnce(ctx context.Context) {
 	h.boundMemory()
 	h.balance()
-	found, err := h.strays()
+	found, err := h.orphans()
 	if err != nil {
 		h.log.Error("strays cannot be looked for", "error", err)
 		return
@@ -130,7 +130,7 @@ func (h *Host) sweepOnce(ctx context.Context) {
 	h.sweeper.seen = seen
 }
 
-func (h *Host) removeStray(ctx context.Context, one stray) error {
+func (h *Host) removeStray(ctx context.Context, one orphan) error {
 	ctx, cancel := context.WithTimeout(ctx, verbTime)
 	defer cancel()
 	if err := one.remove(ctx); err != nil {

@@ -105,7 +105,7 @@ func (h *Host) handleApplyTree() http.Handler {
 func (h *Host) applyTree(r wire.TreeApplyRequest, body *bufio.Reader) error {
 	owner := r.Owner()
 	// Old and new blocks both count until btrfs commits: reserve twice the size.
-	if err := h.assemble(owner, 2*r.DiskGiB); err != nil {
+	if err := h.raiseLimitForAssembly(owner, 2*r.DiskGiB); err != nil {
 		return err
 	}
 	disk := h.pool.DiskPath(owner, treeDisk)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// behind is the write-behind for durability: callers do not wait. One commit runs at a time and covers all earlier requests.
-type behind struct {
+// writeBehind is the write-writeBehind for durability: callers do not wait. One commit runs at a time and covers all earlier requests.
+type writeBehind struct {
 	commit func() error
 	delay  time.Duration
 
@@ -20,8 +20,8 @@ type behind struct {
 // commitDelay lets callers proceed first: a commit takes 2-9 ms and delays other writes to the drive. It also bounds the commit rate.
 const commitDelay = 200 * time.Millisecond
 
-// soon requests a commit and returns at once.
-func (b *behind) soon() {
+// requestCommit requests a commit and returns at once.
+func (b *writeBehind) requestCommit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wanted = true
@@ -31,7 +31,7 @@ func (b *behind) soon() {
 	}
 }
 
-func (b *behind) run() {
+func (b *writeBehind) run() {
 	for b.isWanted() {
 		time.Sleep(b.delay)
 		b.begin()
@@ -41,7 +41,7 @@ func (b *behind) run() {
 	}
 }
 
-func (b *behind) isWanted() bool {
+func (b *writeBehind) isWanted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.wanted {
@@ -51,13 +51,13 @@ func (b *behind) isWanted() bool {
 	return b.wanted
 }
 
-func (b *behind) begin() {
+func (b *writeBehind) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wanted = false
 }
 
-func (b *behind) wait() {
+func (b *writeBehind) wait() {
 	b.mu.Lock()
 	idle := b.idle
 	b.mu.Unlock()

@@ -36,17 +36,17 @@ func TestABlankDiskOutlivesAPowerCutOnceItIsDurable(t *testing.T) {
 func TestThoseWhoAskDuringACommitShareTheNextAndNobodyWaits(t *testing.T) {
 	var commits atomic.Int64
 	began, leave := make(chan struct{}), make(chan struct{})
-	b := behind{commit: func() error {
+	b := writeBehind{commit: func() error {
 		if commits.Add(1) == 1 {
 			close(began)
 			<-leave
 		}
 		return nil
 	}}
-	b.soon()
+	b.requestCommit()
 	<-began
 	for range 8 {
-		b.soon()
+		b.requestCommit()
 	}
 	close(leave)
 	b.wait()
@@ -54,7 +54,7 @@ func TestThoseWhoAskDuringACommitShareTheNextAndNobodyWaits(t *testing.T) {
 		t.Errorf("%d commits for one request before and eight during the first", count)
 	}
 	b.wait()
-	b.soon()
+	b.requestCommit()
 	b.wait()
 	if count := commits.Load(); count != 3 {
 		t.Errorf("%d commits after one more request", count)

@@ -52,7 +52,7 @@ func (p *Pool) DeleteWorkspace(workspace string) error {
 // remove moves a folder to the trash in one durable step, and then deletes its files.
 func (p *Pool) remove(dir string) error {
 	name := strings.ToLower(rand.Text())
-	p.take(name)
+	p.startDeletion(name)
 	defer p.letGo(name)
 	grave := filepath.Join(p.trash(), name)
 	err := os.Rename(dir, grave)
@@ -65,7 +65,7 @@ func (p *Pool) remove(dir string) error {
 	if err := errors.Join(SyncDir(p.trash()), SyncDir(filepath.Dir(dir))); err != nil {
 		return err
 	}
-	return p.bury(context.Background(), grave)
+	return p.deleteFromTrash(context.Background(), grave)
 }
 
 // EmptyTrash finishes interrupted deletions and removes unused quota groups. It does not touch running deletions, and one failure does
@@ -79,15 +79,15 @@ func (p *Pool) EmptyTrash(ctx context.Context) error {
 }
 
 func (p *Pool) finish(ctx context.Context, grave string) error {
-	if !p.take(grave) {
+	if !p.startDeletion(grave) {
 		return nil
 	}
 	defer p.letGo(grave)
-	return p.bury(ctx, filepath.Join(p.trash(), grave))
+	return p.deleteFromTrash(ctx, filepath.Join(p.trash(), grave))
 }
 
-// take reserves a deletion for the caller; false if another goroutine has it.
-func (p *Pool) take(grave string) bool {
+// startDeletion reserves a deletion for the caller; false if another goroutine has it.
+func (p *Pool) startDeletion(grave string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taken[grave] {
@@ -103,7 +103,7 @@ func (p *Pool) letGo(grave string) {
 	delete(p.taken, grave)
 }
 
-func (p *Pool) bury(ctx context.Context, grave string) error {
+func (p *Pool) deleteFromTrash(ctx context.Context, grave string) error {
 	group, groupErr := readGroupID(grave)
 	if err := p.removeTree(ctx, grave); err != nil {
 		return err

@@ -33,7 +33,7 @@ func TestADeletionThatCannotBeFinishedDoesNotKeepTheOthersAndIsFinishedLater(t *
 func TestWhatSomebodyIsDeletingIsLeftToHim(t *testing.T) {
 	p, _ := openTestPool(t)
 	must(t, os.Mkdir(filepath.Join(p.trash(), "grave"), 0o700))
-	p.take("grave")
+	p.startDeletion("grave")
 	must(t, p.EmptyTrash(context.Background()))
 	if _, err := os.Stat(filepath.Join(p.trash(), "grave")); err != nil {
 		t.Errorf("what is being deleted: %v", err)

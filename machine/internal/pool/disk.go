@@ -28,7 +28,7 @@ func (p *Pool) CreateDisk(workspace, name string) error {
 	if err := p.createDisk(p.WorkspaceDir(workspace), name); err != nil {
 		return fmt.Errorf("create disk %s of %s: %w", name, workspace, err)
 	}
-	p.behind.soon()
+	p.behind.requestCommit()
 	return nil
 }
 

@@ -34,7 +34,7 @@ type Pool struct {
 	root   *os.File
 	fsid   string
 	simple bool // simple quotas; classic qgroups otherwise
-	behind behind
+	behind writeBehind
 
 	mu    sync.Mutex
 	taken map[string]bool // names in the trash that a goroutine is deleting

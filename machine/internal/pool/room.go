@@ -58,50 +58,50 @@ func (p *Pool) ensureWorkspace(workspace string) (dir string, group uint64, err 
 	return dir, group, err
 }
 
-// Room is a workspace's use and limit in bytes. Used is as of the kernel's last commit; Limit may be lower.
-type Room struct{ Used, Limit int64 }
+// DiskCapacity is a workspace's use and limit in bytes. Used is as of the kernel's last commit; Limit may be lower.
+type DiskCapacity struct{ Used, Limit int64 }
 
-func (r Room) Left() int64 { return max(r.Limit-r.Used, 0) }
+func (r DiskCapacity) Left() int64 { return max(r.Limit-r.Used, 0) }
 
-// RoomFor computes the Room of a workspace whose disk refers to diskBytes (ReferencedBytes). It does not set the limit.
-func (p *Pool) RoomFor(workspace string, quotaGiB int, diskBytes int64) (Room, error) {
+// CapacityFor computes the Room of a workspace whose disk refers to diskBytes (ReferencedBytes). It does not set the limit.
+func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (DiskCapacity, error) {
 	quota, err := limitOf(quotaGiB)
 	if err != nil {
-		return Room{}, err
+		return DiskCapacity{}, err
 	}
 	used, err := p.DiskBytes(workspace)
 	if err != nil {
-		return Room{}, err
+		return DiskCapacity{}, err
 	}
-	room := Room{Used: used, Limit: used + max(int64(quota)-diskBytes, 0)}
+	room := DiskCapacity{Used: used, Limit: used + max(int64(quota)-diskBytes, 0)}
 	if used-diskBytes <= keptMax*int64(quota) {
 		return room, nil
 	}
 	// Data held only by forks, or being deleted, does not count against the workspace.
 	own, err := p.heldBytes(workspace)
 	if err != nil {
-		return Room{}, err
+		return DiskCapacity{}, err
 	}
 	room.Limit = min(room.Limit, (1+keptMax)*int64(quota)+max(used-own, 0))
 	return room, nil
 }
 
-// SetRoom sets room.Limit as the kernel's limit.
-func (p *Pool) SetRoom(workspace string, room Room) error {
+// SetCapacity sets room.Limit as the kernel's limit.
+func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
 	}
 	return p.setLimit(p.WorkspaceDir(workspace), uint64(max(room.Limit, 1)))
 }
 
-// RoomOf returns the kernel's current use and limit.
-func (p *Pool) RoomOf(workspace string) (Room, error) {
+// CapacityOf returns the kernel's current use and limit.
+func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 	used, err := p.DiskBytes(workspace)
 	if err != nil {
-		return Room{}, err
+		return DiskCapacity{}, err
 	}
 	group, err := p.groupID(workspace)
-	return Room{Used: used, Limit: p.limited(group)}, err
+	return DiskCapacity{Used: used, Limit: p.limited(group)}, err
 }
 
 // limited is 0 if the kernel has no limit or does not report it.

@@ -11,10 +11,10 @@ import (
 
 const gib = 1 << 30
 
-func roomFor(t *testing.T, p *Pool, workspace, disk string) Room {
+func roomFor(t *testing.T, p *Pool, workspace, disk string) DiskCapacity {
 	t.Helper()
 	_, refers := settled(t, p, workspace, disk)
-	return must1(p.RoomFor(workspace, 1, refers))(t)
+	return must1(p.CapacityFor(workspace, 1, refers))(t)
 }
 
 func about(got, want int64) bool { return got > want-mib && got < want+mib }
@@ -34,16 +34,16 @@ func TestFilesThatOnlyACheckpointHoldsTakeNoRoomOfTheDisk(t *testing.T) {
 	if !about(room.Left(), gib) || !about(room.Limit, gib+64*mib) {
 		t.Fatalf("after the delete: %+v", room)
 	}
-	must(t, p.SetRoom(ws, room))
-	if kernel := must1(p.RoomOf(ws))(t); kernel != room {
+	must(t, p.SetCapacity(ws, room))
+	if kernel := must1(p.CapacityOf(ws))(t); kernel != room {
 		t.Errorf("the kernel has %+v, not %+v", kernel, room)
 	}
 	must(t, p.EnsureWorkspace(ws, 1))
-	if kernel := must1(p.RoomOf(ws))(t); kernel != room {
+	if kernel := must1(p.CapacityOf(ws))(t); kernel != room {
 		t.Errorf("EnsureWorkspace left %+v", kernel)
 	}
 	// Exactly the remaining capacity can be written.
-	must(t, p.SetRoom(ws, Room{Limit: room.Used + 16*mib}))
+	must(t, p.SetCapacity(ws, DiskCapacity{Limit: room.Used + 16*mib}))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/new"), 12*mib))
 	if err := fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/more"), 8*mib); !errors.Is(err, unix.EDQUOT) {
 		t.Errorf("20 of 16 MiB: %v", err)
@@ -98,7 +98,7 @@ func TestAMachineIsMadeWhateverIsUsed(t *testing.T) {
 	must(t, p.CreateDisk(ws, "d0"))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/big"), 32*mib))
 	used, _ := settled(t, p, ws, "d0")
-	must(t, p.SetRoom(ws, Room{Limit: used - 8*mib}))
+	must(t, p.SetCapacity(ws, DiskCapacity{Limit: used - 8*mib}))
 	if err := p.CreateDisk(ws, "d1"); !errors.Is(err, unix.EDQUOT) {
 		t.Fatalf("a disk on top of a full one: %v", err)
 	}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SettleFile makes sure that no earlier descriptor or mapping can change the file at a path. If another process may still write to it, a
+// SealFile makes sure that no earlier descriptor or mapping can change the file at a path. If another process may still write to it, a
 // copy that shares its blocks replaces it. No process may open it for writing during the call.
-func SettleFile(path string) error {
+func SealFile(path string) error {
 	writable, err := hasWriter(path)
 	if err != nil || !writable {
 		return err

@@ -16,7 +16,7 @@ func TestASettledFileIsNobodysToWrite(t *testing.T) {
 	must(t, writer.Truncate(1<<20))
 	mapping := must1(unix.Mmap(int(writer.Fd()), 0, 4096, unix.PROT_WRITE, unix.MAP_SHARED))(t)
 	before := must1(os.ReadFile(path))(t)
-	must(t, SettleFile(path))
+	must(t, SealFile(path))
 	must1(writer.WriteAt([]byte("something else!"), 0))(t)
 	mapping[100] = 'x'
 	must(t, unix.Munmap(mapping))
@@ -30,7 +30,7 @@ func TestASettledFileIsNobodysToWrite(t *testing.T) {
 		return stat.Ino
 	}
 	settled := inode()
-	must(t, SettleFile(path))
+	must(t, SealFile(path))
 	if inode() != settled {
 		t.Fatal("a file that nobody writes was copied")
 	}

@@ -30,7 +30,7 @@ func (p *Pool) CreateSpare(name string) error {
 	if err := p.createDisk(dir, spareDisk); err != nil {
 		return fmt.Errorf("create a spare disk: %w", err)
 	}
-	p.behind.soon()
+	p.behind.requestCommit()
 	return nil
 }
 
@@ -59,7 +59,7 @@ func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, p.WorkspaceDir(workspace), unix.RENAME_NOREPLACE); err != nil {
 		return fmt.Errorf("make a spare workspace %s: %w", workspace, err)
 	}
-	p.behind.soon()
+	p.behind.requestCommit()
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
 	}
-	if err := p.bury(ctx, p.spareDir(name)); !errors.Is(err, os.ErrNotExist) {
+	if err := p.deleteFromTrash(ctx, p.spareDir(name)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil

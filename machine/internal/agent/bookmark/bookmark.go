@@ -13,8 +13,8 @@ import (
 // cursorMax is in bytes: the cursor of a 4,096-byte path fits.
 const cursorMax = 6000
 
-// Place is the position of a walk: a path below its start, in raw bytes, and a number whose meaning the walk defines.
-type Place struct {
+// Position is the position of a walk: a path below its start, in raw bytes, and a number whose meaning the walk defines.
+type Position struct {
 	Path   string
 	Number int
 }
@@ -22,7 +22,7 @@ type Place struct {
 var encoding = base64.RawURLEncoding
 
 // Cursor encodes the position; nil if the path is too long.
-func (p Place) Cursor() *string {
+func (p Position) Cursor() *string {
 	text := encoding.EncodeToString([]byte(strconv.Itoa(p.Number) + ":" + p.Path))
 	if len(text) > cursorMax {
 		return nil
@@ -31,20 +31,20 @@ func (p Place) Cursor() *string {
 }
 
 // Parse decodes a cursor; "" is the start of the walk.
-func Parse(cursor string) (Place, error) {
+func Parse(cursor string) (Position, error) {
 	if cursor == "" {
-		return Place{}, nil
+		return Position{}, nil
 	}
 	b, err := encoding.DecodeString(cursor)
 	number, path, ok := strings.Cut(string(b), ":")
 	n, err2 := strconv.Atoi(number)
 	if err != nil || err2 != nil || !ok || n < 0 || len(cursor) > cursorMax {
-		return Place{}, fail.BadRequest("invalid_cursor", "The cursor does not belong to this request")
+		return Position{}, fail.BadRequest("invalid_cursor", "The cursor does not belong to this request")
 	}
-	return Place{Path: path, Number: n}, nil
+	return Position{Path: path, Number: n}, nil
 }
 
-func (p Place) Steps() []string {
+func (p Position) Steps() []string {
 	if p.Path == "" {
 		return nil
 	}

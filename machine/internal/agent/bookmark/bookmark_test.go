@@ -6,7 +6,7 @@ import (
 )
 
 func TestACursorSaysItsPlaceAgain(t *testing.T) {
-	for _, p := range []Place{{}, {"a", 0}, {"a/b\xff:c/é", 17}, {strings.Repeat("x/", 2048), 1 << 30}} {
+	for _, p := range []Position{{}, {"a", 0}, {"a/b\xff:c/é", 17}, {strings.Repeat("x/", 2048), 1 << 30}} {
 		cursor := p.Cursor()
 		if cursor == nil || strings.Trim(*cursor, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			t.Fatal(p, cursor)
@@ -15,7 +15,7 @@ func TestACursorSaysItsPlaceAgain(t *testing.T) {
 			t.Fatal(got, err)
 		}
 	}
-	if cursor := (Place{Path: strings.Repeat("x", 6000)}).Cursor(); cursor != nil {
+	if cursor := (Position{Path: strings.Repeat("x", 6000)}).Cursor(); cursor != nil {
 		t.Fatal("a cursor that is too long")
 	}
 }

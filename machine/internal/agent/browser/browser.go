@@ -71,7 +71,7 @@ func (b *Browser) show(ctx context.Context, user string, req wire.BrowserRequest
 	if err != nil {
 		return nil, explain(err)
 	}
-	defer b.leave(r)
+	defer b.release(r)
 	defer p.close()
 	if err = p.visit(ctx, req); err != nil {
 		return nil, explain(err)
@@ -115,7 +115,7 @@ func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 // page opens a tab. A browser that died or hung, perhaps during a suspend, is replaced once: nothing has been visited yet.
 func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest) (*page, *running, error) {
 	for attempt := 0; ; attempt++ {
-		r, err := b.enter(user, req.Env)
+		r, err := b.acquire(user, req.Env)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -128,15 +128,15 @@ func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest
 		if ctx.Err() == nil {
 			b.discard(r, err)
 		}
-		b.leave(r)
+		b.release(r)
 		if attempt > 0 || ctx.Err() != nil {
 			return nil, nil, err
 		}
 	}
 }
 
-// enter counts a page in the running browser, or starts a new browser.
-func (b *Browser) enter(user string, env map[string]string) (*running, error) {
+// acquire counts a page in the running browser, or starts a new browser.
+func (b *Browser) acquire(user string, env map[string]string) (*running, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.current; r != nil && r.alive() && r.pages < pagesMax {
@@ -151,7 +151,7 @@ func (b *Browser) enter(user string, env map[string]string) (*running, error) {
 		return nil, err
 	}
 	r.pages, r.open = 1, 1
-	r.idle = time.AfterFunc(idleMax, func() { b.rest(r) })
+	r.idle = time.AfterFunc(idleMax, func() { b.stopIdle(r) })
 	r.idle.Stop()
 	b.current = r
 	return r, nil
@@ -170,7 +170,7 @@ func (b *Browser) retire() {
 	}
 }
 
-func (b *Browser) leave(r *running) {
+func (b *Browser) release(r *running) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.open--
@@ -187,8 +187,8 @@ func (b *Browser) leave(r *running) {
 	}
 }
 
-// rest stops an idle browser to release its memory.
-func (b *Browser) rest(r *running) {
+// stopIdle stops an idle browser to release its memory.
+func (b *Browser) stopIdle(r *running) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.current == r && r.open == 0 {

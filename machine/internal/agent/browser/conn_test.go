@@ -84,24 +84,24 @@ func TestTheNewestDocumentIsTheOneThatIsWaitedFor(t *testing.T) {
 	p := &page{frame: "f", changed: make(chan struct{}, 1)}
 	event := func(frame, loader, name string) {
 		b, _ := json.Marshal(map[string]string{"frameId": frame, "loaderId": loader, "name": name})
-		p.take("Page.lifecycleEvent", b)
+		p.handleEvent("Page.lifecycleEvent", b)
 	}
 	event("f", "blank", "load")
 	event("other", "asked", "load")
-	if p.arrived("asked", "load") {
+	if p.isLoaded("asked", "load") {
 		t.Fatal("a frame inside is not the page")
 	}
 	event("f", "asked", "init")
 	event("f", "asked", "load")
-	if !p.arrived("asked", "load") || p.arrived("asked", "networkIdle") {
+	if !p.isLoaded("asked", "load") || p.isLoaded("asked", "networkIdle") {
 		t.Fatal("the page has loaded")
 	}
 	event("f", "next", "init")
-	if p.arrived("asked", "load") {
+	if p.isLoaded("asked", "load") {
 		t.Fatal("the page has led on to another")
 	}
 	event("f", "next", "load")
-	if !p.arrived("asked", "load") {
+	if !p.isLoaded("asked", "load") {
 		t.Fatal("the other has loaded")
 	}
 	for i := range 1000 { // a page that redirects forever
@@ -145,7 +145,7 @@ func FuzzMessages(f *testing.F) {
 		p := &page{conn: c, frame: "f", session: "s", changed: make(chan struct{}, 1)}
 		c.listen("s", func(method string, params json.RawMessage) {
 			if method != "Page.javascriptDialogOpening" { // the reply is a write to the browser
-				p.take(method, params)
+				p.handleEvent(method, params)
 			}
 		})
 		c.calls[1] = make(chan message, 1)

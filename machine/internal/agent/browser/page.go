@@ -65,7 +65,7 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 		return nil, err
 	}
 	p.session, p.frame = made.SessionID, made.TargetID
-	c.listen(p.session, p.take)
+	c.listen(p.session, p.handleEvent)
 	return p, p.prepare()
 }
 
@@ -106,8 +106,8 @@ func (p *page) close() {
 	_, _, _ = p.conn.send("", "Target.disposeBrowserContext", values{"browserContextId": p.context})
 }
 
-// take handles one event. It dismisses dialogs, which would block the page.
-func (p *page) take(method string, params json.RawMessage) {
+// handleEvent handles one event. It dismisses dialogs, which would block the page.
+func (p *page) handleEvent(method string, params json.RawMessage) {
 	switch method {
 	case "Page.lifecycleEvent":
 		var e struct {
@@ -168,7 +168,7 @@ func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	}
 	for {
 		p.mu.Lock()
-		done, crashed := p.arrived(navigated.LoaderID, lifecycle[req.WaitUntil]), p.crashed
+		done, crashed := p.isLoaded(navigated.LoaderID, lifecycle[req.WaitUntil]), p.crashed
 		p.mu.Unlock()
 		if crashed {
 			return fail.Conflict("browser_failed", "The page crashed, or was ended for want of memory")
@@ -186,8 +186,8 @@ func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	}
 }
 
-// arrived checks the newest document: the requested one may have redirected.
-func (p *page) arrived(loaderID, name string) bool {
+// isLoaded checks the newest document: the requested one may have redirected.
+func (p *page) isLoaded(loaderID, name string) bool {
 	first := slices.IndexFunc(p.loaders, func(l loader) bool { return l.id == loaderID })
 	return first >= 0 && slices.Contains(p.loaders[len(p.loaders)-1].names, name)
 }

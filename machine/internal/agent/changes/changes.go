@@ -91,13 +91,13 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 		result.NextCursor, err = &next, nil
 	}
 	if err == nil && w.bare > 0 && w.bare < req.OnDiskFrom {
-		result.Changes, err = filled(at.Merged, result.Changes)
+		result.Changes, err = fillFacts(at.Merged, result.Changes)
 	}
 	return result, err
 }
 
-// filled adds the facts that the walk left out, and drops files that no longer exist.
-func filled(merged string, changes []wire.Change) ([]wire.Change, error) {
+// fillFacts adds the facts that the walk left out, and drops files that no longer exist.
+func fillFacts(merged string, changes []wire.Change) ([]wire.Change, error) {
 	root, err := guestroot.OpenDir(merged)
 	if err != nil {
 		return nil, err

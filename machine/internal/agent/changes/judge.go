@@ -10,16 +10,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 )
 
-// alike compares what stat shows. An entry outside the upper layer that is alike counts as the template's own. Inode
+// sameStat compares what stat shows. An entry outside the upper layer that is sameStat counts as the template's own. Inode
 // numbers would be exact, but the engine invents those that a guest sees.
-func alike(a, b *side) bool {
+func sameStat(a, b *side) bool {
 	return sameOwner(a, b) && a.Mtim == b.Mtim && a.Rdev == b.Rdev && (a.kind() == unix.S_IFDIR || a.Size == b.Size)
 }
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// judge compares two entries of one type; "" means no change. A directory's mtime changes with each entry, so it is ignored.
-func (w *walk) judge(now, before *side) string {
+// compareEntries compares two entries of one type; "" means no change. A directory's mtime changes with each entry, so it is ignored.
+func (w *walk) compareEntries(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:
 		if sameOwner(now, before) {

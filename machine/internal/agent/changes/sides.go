@@ -29,8 +29,8 @@ func (s *side) open() *os.File {
 
 func (s *side) kind() uint32 { return s.Mode & unix.S_IFMT }
 
-// look returns nil if the name does not exist.
-func look(dir *os.File, name string) *side {
+// lstat returns nil if the name does not exist.
+func lstat(dir *os.File, name string) *side {
 	s := &side{dir: dir, name: name}
 	if unix.Fstatat(int(dir.Fd()), name, &s.Stat_t, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return nil
@@ -45,7 +45,7 @@ const (
 	lookers    = 4
 )
 
-type sides struct {
+type sidePrefetcher struct {
 	w     *walk
 	dir   *os.File
 	path  string
@@ -53,10 +53,12 @@ type sides struct {
 	ahead []*side // prefetched sides that end before begun; nil: missing or not on this page
 }
 
-func (w *walk) sides(dir *os.File, path string) *sides { return &sides{w: w, dir: dir, path: path} }
+func (w *walk) sides(dir *os.File, path string) *sidePrefetcher {
+	return &sidePrefetcher{w: w, dir: dir, path: path}
+}
 
 // at returns the side of list[i], nil if it is missing or cannot be on this page. Callers ask in ascending order.
-func (s *sides) at(list []string, i int) *side {
+func (s *sidePrefetcher) at(list []string, i int) *side {
 	if i >= s.begun {
 		end := min(i+aheadNames, len(list))
 		s.ahead, s.begun = s.look(list[i:end]), end
@@ -64,14 +66,14 @@ func (s *sides) at(list []string, i int) *side {
 	return s.ahead[len(s.ahead)-(s.begun-i)]
 }
 
-func (s *sides) look(list []string) []*side {
+func (s *sidePrefetcher) look(list []string) []*side {
 	found := make([]*side, len(list))
 	var all sync.WaitGroup
 	for first := range min(lookers, len(list)) {
 		all.Go(func() {
 			for i := first; i < len(list); i += lookers {
 				if s.w.concerns(s.path+"/"+list[i], list[i]) {
-					found[i] = look(s.dir, list[i])
+					found[i] = lstat(s.dir, list[i])
 				}
 			}
 		})
@@ -88,9 +90,9 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// named builds a side from the directory entry alone, or returns nil if the entry needs an lstat. A summary needs only
+// sideFromDirent builds a side from the directory entry alone, or returns nil if the entry needs an lstat. A summary needs only
 // the type. A page can leave regular files and links to the disk reader, if their path is UTF-8.
-func (w *walk) named(dir *os.File, it dirents.Item, path string) *side {
+func (w *walk) sideFromDirent(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {
 	case unix.DT_UNKNOWN:

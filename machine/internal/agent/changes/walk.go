@@ -76,15 +76,15 @@ func (w *walk) compared(merged, template *os.File, path string, depth int) error
 		if !go_on {
 			continue
 		}
-		if err := w.pair(now.at(list, i), before.at(list, i), child, inUpper[name], depth); err != nil {
+		if err := w.compareName(now.at(list, i), before.at(list, i), child, inUpper[name], depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pair compares one name; now or before is nil if the name is missing in that view.
-func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) error {
+// compareName compares one name; now or before is nil if the name is missing in that view.
+func (w *walk) compareName(now, before *side, path string, inUpper bool, depth int) error {
 	switch {
 	case now == nil && before == nil:
 		return nil // vanished since it was listed
@@ -93,13 +93,13 @@ func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) err
 	case now == nil:
 		return w.emit(deleted, before, path, false)
 	case before == nil:
-		return w.all(added, now, path, depth)
+		return w.emitTree(added, now, path, depth)
 	case now.kind() != before.kind():
-		return w.all(replaced, now, path, depth)
-	case !inUpper && alike(now, before):
+		return w.emitTree(replaced, now, path, depth)
+	case !inUpper && sameStat(now, before):
 		return nil
 	}
-	if kind := w.judge(now, before); kind != "" {
+	if kind := w.compareEntries(now, before); kind != "" {
 		if err := w.emit(kind, now, path, true); err != nil {
 			return err
 		}
@@ -120,8 +120,8 @@ func (w *walk) pair(now, before *side, path string, inUpper bool, depth int) err
 	return w.compared(merged, template, path, depth+1)
 }
 
-// all emits a new or replaced entry, and everything below it as added.
-func (w *walk) all(kind string, now *side, path string, depth int) error {
+// emitTree emits a new or replaced entry, and everything below it as added.
+func (w *walk) emitTree(kind string, now *side, path string, depth int) error {
 	if err := w.emit(kind, now, path, true); err != nil {
 		return err
 	}
@@ -140,14 +140,14 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 	items := w.names(dir)
 	var unknown []string
 	for _, it := range items {
-		if w.named(dir, it, path+"/"+it.Name) == nil {
+		if w.sideFromDirent(dir, it, path+"/"+it.Name) == nil {
 			unknown = append(unknown, it.Name)
 		}
 	}
 	sides, n := w.sides(dir, path), -1
 	for _, it := range items {
 		child := path + "/" + it.Name
-		s := w.named(dir, it, child)
+		s := w.sideFromDirent(dir, it, child)
 		if s == nil {
 			n++
 		}
@@ -164,7 +164,7 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 		if s == nil {
 			continue // vanished
 		}
-		if err := w.all(added, s, child, depth+1); err != nil {
+		if err := w.emitTree(added, s, child, depth+1); err != nil {
 			return err
 		}
 	}
@@ -233,7 +233,7 @@ func (w *walk) note(path string) {
 func shown(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		parts[i] = files.Shown(part)
+		parts[i] = files.EscapeName(part)
 	}
 	return strings.Join(parts, "/")
 }

@@ -114,7 +114,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	defer at.close()
 	st, err := at.stat()
 	if err == nil {
-		err = at.leaveMountPoint()
+		err = at.refuseMountPoint()
 	}
 	if err != nil {
 		return Explain(err, path)

@@ -167,7 +167,7 @@ func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool
 	if unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false
 	}
-	shown := Shown(name)
+	shown := EscapeName(name)
 	info := describe(prefix+shown, shown, st)
 	if info.Type == "symlink" {
 		info.Target = readLink(dir, name)
@@ -175,8 +175,8 @@ func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool
 	return info, true
 }
 
-// Shown escapes bytes of a name that are not UTF-8, for JSON.
-func Shown(name string) string {
+// EscapeName escapes bytes of a name that are not UTF-8, for JSON.
+func EscapeName(name string) string {
 	if utf8.ValidString(name) {
 		return name
 	}

@@ -60,7 +60,7 @@ func List(r *guestroot.Root, path string, o ListOptions) (wire.FileList, error) 
 	l.device = uint64(st.Dev)
 	err = l.directory(fd, strings.TrimRight(path, "/")+"/", "", at.Steps(), 1)
 	if errors.Is(err, errFull) {
-		l.list.Truncated, l.list.NextCursor = true, bookmark.Place{Path: l.last}.Cursor()
+		l.list.Truncated, l.list.NextCursor = true, bookmark.Position{Path: l.last}.Cursor()
 		err = nil
 	}
 	return l.list, Explain(err, path)
@@ -124,7 +124,7 @@ func (l *lister) entry(dir int, name, shown, relative string, on bool, rest []st
 	if err != nil {
 		return nil // vanished, or a mount
 	}
-	return l.directory(fd, shown+Shown(name)+"/", relative+name+"/", rest, depth+1)
+	return l.directory(fd, shown+EscapeName(name)+"/", relative+name+"/", rest, depth+1)
 }
 
 func isOver(gone <-chan struct{}) bool {

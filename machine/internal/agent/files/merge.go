@@ -23,14 +23,14 @@ func mergeInto(from, to int, shown string, move bool, depth int) error {
 		return Explain(err, shown)
 	}
 	for _, name := range names {
-		if err := mergeOne(&place{from, name}, &place{to, name}, strings.TrimRight(shown, "/")+"/"+name, move, depth); err != nil {
+		if err := mergeOne(&pathTarget{from, name}, &pathTarget{to, name}, strings.TrimRight(shown, "/")+"/"+name, move, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func mergeOne(from, to *place, shown string, move bool, depth int) error {
+func mergeOne(from, to *pathTarget, shown string, move bool, depth int) error {
 	source, err := from.stat()
 	if err != nil {
 		return Explain(err, shown)
@@ -54,7 +54,7 @@ func mergeOne(from, to *place, shown string, move bool, depth int) error {
 	return Explain(unix.Renameat(from.dir, from.name, to.dir, to.name), shown)
 }
 
-func mergeBelow(from, to *place, shown string, move bool, depth int) error {
+func mergeBelow(from, to *pathTarget, shown string, move bool, depth int) error {
 	source, err := openBelow(from.dir, from.name)
 	if err != nil {
 		return Explain(err, shown)

@@ -27,7 +27,7 @@ func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.F
 	defer from.close()
 	st, err := from.stat()
 	if err == nil {
-		err = from.leaveMountPoint()
+		err = from.refuseMountPoint()
 	}
 	if err != nil {
 		return wire.FileInfo{}, Explain(err, req.From)
@@ -37,12 +37,12 @@ func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.F
 		return wire.FileInfo{}, err
 	}
 	defer to.close()
-	if err = to.leaveMountPoint(); err != nil && req.Overwrite {
+	if err = to.refuseMountPoint(); err != nil && req.Overwrite {
 		return wire.FileInfo{}, Explain(err, req.To)
 	}
 	err = rename(from, to, req.Overwrite)
 	if errors.Is(err, unix.EXDEV) && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		err = (&crossing{from: from, to: to, old: st, gone: gone}).run(req.Overwrite)
+		err = (&crossDeviceMove{from: from, to: to, old: st, gone: gone}).run(req.Overwrite)
 	}
 	if err != nil {
 		return wire.FileInfo{}, Explain(err, req.To)
@@ -52,7 +52,7 @@ func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.F
 	return Stat(r, req.To, false)
 }
 
-func rename(from, to *place, overwrite bool) error {
+func rename(from, to *pathTarget, overwrite bool) error {
 	if overwrite {
 		return unix.Renameat(from.dir, from.name, to.dir, to.name)
 	}
@@ -67,14 +67,14 @@ func rename(from, to *place, overwrite bool) error {
 	return unix.Renameat(from.dir, from.name, to.dir, to.name)
 }
 
-// crossing moves a file or link to another file system. The target appears whole; the source is removed once the target is durable.
-type crossing struct {
-	from, to *place
+// crossDeviceMove moves a file or link to another file system. The target appears whole; the source is removed once the target is durable.
+type crossDeviceMove struct {
+	from, to *pathTarget
 	old      unix.Stat_t
 	gone     <-chan struct{}
 }
 
-func (c *crossing) run(overwrite bool) error {
+func (c *crossDeviceMove) run(overwrite bool) error {
 	if err := c.refused(overwrite); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c *crossing) run(overwrite bool) error {
 	}
 	defer done()
 	if err = c.copy(name); err == nil {
-		err = rename(&place{dir: c.to.dir, name: name}, c.to, overwrite)
+		err = rename(&pathTarget{dir: c.to.dir, name: name}, c.to, overwrite)
 	}
 	if err != nil {
 		if undone := unix.Unlinkat(c.to.dir, name, 0); !isNotExist(undone) {
@@ -96,7 +96,7 @@ func (c *crossing) run(overwrite bool) error {
 }
 
 // refused fails early, before the copy; the rename checks again.
-func (c *crossing) refused(overwrite bool) error {
+func (c *crossDeviceMove) refused(overwrite bool) error {
 	st, err := c.to.stat()
 	switch {
 	case isNotExist(err):
@@ -111,7 +111,7 @@ func (c *crossing) refused(overwrite bool) error {
 	return nil
 }
 
-func (c *crossing) copy(name string) error {
+func (c *crossDeviceMove) copy(name string) error {
 	var err error
 	switch c.old.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -127,7 +127,7 @@ func (c *crossing) copy(name string) error {
 	return unix.UtimesNanoAt(c.to.dir, name, []unix.Timespec{c.old.Atim, c.old.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func (c *crossing) copyLink(name string) error {
+func (c *crossDeviceMove) copyLink(name string) error {
 	var buffer [pathBytesMax]byte
 	n, err := unix.Readlinkat(c.from.dir, c.from.name, buffer[:])
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *crossing) copyLink(name string) error {
 	return unix.Fchownat(c.to.dir, name, int(c.old.Uid), int(c.old.Gid), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func (c *crossing) copyFile(name string) error {
+func (c *crossDeviceMove) copyFile(name string) error {
 	fd, err := unix.Openat(c.from.dir, c.from.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (c *crossing) copyFile(name string) error {
 	}
 	target := os.NewFile(uintptr(fd), name)
 	defer target.Close()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, whileWanted{source, c.gone}, make([]byte, 256<<10)); err != nil {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, cancelableReader{source, c.gone}, make([]byte, 256<<10)); err != nil {
 		return err
 	}
 	if err := unix.Fchown(fd, int(c.old.Uid), int(c.old.Gid)); err != nil {
@@ -170,13 +170,13 @@ func (c *crossing) copyFile(name string) error {
 	return target.Sync()
 }
 
-// whileWanted stops reading when the caller has gone.
-type whileWanted struct {
+// cancelableReader stops reading when the caller has gone.
+type cancelableReader struct {
 	io.Reader
 	gone <-chan struct{}
 }
 
-func (w whileWanted) Read(p []byte) (int, error) {
+func (w cancelableReader) Read(p []byte) (int, error) {
 	select {
 	case <-w.gone:
 		return 0, fail.Conflict("operation_interrupted", "The caller has gone")

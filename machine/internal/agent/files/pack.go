@@ -149,7 +149,7 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 	header.Typeflag, header.Size = tar.TypeReg, st.Size
 	if p.holes && st.Size >= holesBytesMin {
 		if pieces := dataOf(f, st.Size); pieces != nil {
-			return errors.Join(p.sparse(archive, f, header, pieces), stillThere(f, st.Size))
+			return errors.Join(p.sparse(archive, f, header, pieces), checkNotShrunk(f, st.Size))
 		}
 	}
 	if err := archive.WriteHeader(header); err != nil {
@@ -158,8 +158,8 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 	return p.send(archive, f, piece{0, st.Size})
 }
 
-// stillThere fails if the file has shrunk: its lost end would have been read as a hole.
-func stillThere(f *os.File, size int64) error {
+// checkNotShrunk fails if the file has shrunk: its lost end would have been read as a hole.
+func checkNotShrunk(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err

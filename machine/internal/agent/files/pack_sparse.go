@@ -173,7 +173,7 @@ func sizeField(size int64) []byte {
 
 // send copies a range and fails if the file ends before it.
 func (p *Pack) send(w io.Writer, f *os.File, part piece) error {
-	from := whileWanted{io.NewSectionReader(f, part.at, part.size), p.gone}
+	from := cancelableReader{io.NewSectionReader(f, part.at, part.size), p.gone}
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, from, p.buffer)
 	if err == nil && n != part.size {
 		err = becameSmaller()

@@ -42,7 +42,7 @@ func Patch(r *guestroot.Root, req wire.PatchRequest, o PatchOptions) (wire.Patch
 		return wire.PatchResult{}, err
 	}
 	defer at.close()
-	release, err := turns.take(at)
+	release, err := fileLocks.take(at)
 	if err != nil {
 		return wire.PatchResult{}, err
 	}
@@ -75,7 +75,7 @@ func checkPatch(req wire.PatchRequest) error {
 }
 
 type patching struct {
-	at     *place
+	at     *pathTarget
 	req    wire.PatchRequest
 	o      PatchOptions
 	old    *unix.Stat_t
@@ -89,7 +89,7 @@ func (p *patching) run() error {
 		return err
 	}
 	p.old = w.old
-	release, err := p.room()
+	release, err := p.acquireMemory()
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func (p *patching) run() error {
 	return nil
 }
 
-// room waits for the memory that a large edit needs.
-func (p *patching) room() (func(), error) {
+// acquireMemory waits for the memory that a large edit needs.
+func (p *patching) acquireMemory() (func(), error) {
 	if p.old == nil || p.req.Content != nil || p.old.Size <= largePatchBytes {
 		return func() {}, nil
 	}

@@ -145,7 +145,7 @@ func TestOfManyPatchesOfOneRevisionOneWins(t *testing.T) {
 		}
 		revision = winner.Load().Revision
 	}
-	if len(turns.of) != 0 {
+	if len(fileLocks.of) != 0 {
 		t.Fatal("turns are kept")
 	}
 }

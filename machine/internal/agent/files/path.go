@@ -32,23 +32,23 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// place is a name in an open directory; the name need not exist.
-type place struct {
+// pathTarget is a name in an open directory; the name need not exist.
+type pathTarget struct {
 	dir  int
 	name string
 }
 
-func (p *place) close() { unix.Close(p.dir) }
+func (p *pathTarget) close() { unix.Close(p.dir) }
 
-func (p *place) stat() (unix.Stat_t, error) {
+func (p *pathTarget) stat() (unix.Stat_t, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err
 }
 
-// leaveMountPoint returns EBUSY for a mount point. The guest's mounts are in another mount namespace. So the kernel
+// refuseMountPoint returns EBUSY for a mount point. The guest's mounts are in another mount namespace. So the kernel
 // would not refuse to remove or move the directory: it would drop the mount, even the machine's /tmp.
-func (p *place) leaveMountPoint() error {
+func (p *pathTarget) refuseMountPoint() error {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(p.dir, p.name, how)
 	if err == nil {
@@ -71,7 +71,7 @@ func split(path string) (dir, name string) {
 }
 
 // locate opens the directory of the last component. It refuses the root, "." and "..", which cannot be created, moved or deleted.
-func locate(r *guestroot.Root, path string) (*place, error) {
+func locate(r *guestroot.Root, path string) (*pathTarget, error) {
 	dir, name := split(path)
 	if name == "" || name == "." || name == ".." {
 		return nil, fail.Invalid("invalid_path", "The path names no entry of a directory")
@@ -80,11 +80,11 @@ func locate(r *guestroot.Root, path string) (*place, error) {
 	if err != nil {
 		return nil, Explain(err, path)
 	}
-	return &place{dir: fd, name: name}, nil
+	return &pathTarget{dir: fd, name: name}, nil
 }
 
 // locateTarget follows links in the last component too, so that a write through a link changes its target.
-func locateTarget(r *guestroot.Root, path string) (*place, error) {
+func locateTarget(r *guestroot.Root, path string) (*pathTarget, error) {
 	for range linksMax {
 		p, err := locate(r, path)
 		if err != nil {

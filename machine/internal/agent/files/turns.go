@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turns serializes the agent's changes of one file, so that a patch replaces the content that it read. Guest processes do not take part.
-var turns = fileTurns{of: map[fileName]*turn{}}
+// fileLocks serializes the agent's changes of one file, so that a patch replaces the content that it read. Guest processes do not take part.
+var fileLocks = lockTable{of: map[fileName]*fileLock{}}
 
 // fileName identifies a name, whichever path led to it.
 type fileName struct {
@@ -15,18 +15,18 @@ type fileName struct {
 	name     string
 }
 
-type fileTurns struct {
+type lockTable struct {
 	mu sync.Mutex
-	of map[fileName]*turn
+	of map[fileName]*fileLock
 }
 
-type turn struct {
+type fileLock struct {
 	mu    sync.Mutex
 	users int
 }
 
 // take waits for the lock of the name at.
-func (t *fileTurns) take(at *place) (release func(), err error) {
+func (t *lockTable) take(at *pathTarget) (release func(), err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(at.dir, &st); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (t *fileTurns) take(at *place) (release func(), err error) {
 	t.mu.Lock()
 	mine := t.of[key]
 	if mine == nil {
-		mine = &turn{}
+		mine = &fileLock{}
 		t.of[key] = mine
 	}
 	mine.users++

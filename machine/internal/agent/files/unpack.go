@@ -97,11 +97,11 @@ type unpacking struct {
 	options UnpackOptions
 	buffer  []byte
 	result  wire.TarResult
-	dirs    []dressed
+	dirs    []dirMetadata
 }
 
-// dressed is a directory's metadata, applied once all entries are extracted.
-type dressed struct {
+// dirMetadata is a directory's metadata, applied once all entries are extracted.
+type dirMetadata struct {
 	name string
 	mode uint32
 	time time.Time
@@ -111,7 +111,7 @@ func (u *unpacking) all(archive *tar.Reader) error {
 	for {
 		header, err := archive.Next()
 		if err == io.EOF {
-			return u.dress()
+			return u.applyDirMetadata()
 		}
 		if err != nil {
 			return invalidTar(err)
@@ -188,7 +188,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 		if err := u.makeAll(name); err != nil {
 			return err
 		}
-		u.dirs = append(u.dirs, dressed{name, mode, h.ModTime})
+		u.dirs = append(u.dirs, dirMetadata{name, mode, h.ModTime})
 		return nil
 	case tar.TypeReg, tar.TypeGNUSparse:
 		return u.file(archive, name, h, mode)
@@ -201,7 +201,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 }
 
 // parent opens the directory of an entry and creates it if missing. It follows no links.
-func (u *unpacking) parent(name string) (*place, error) {
+func (u *unpacking) parent(name string) (*pathTarget, error) {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
 	if dir != "" {
@@ -213,7 +213,7 @@ func (u *unpacking) parent(name string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &place{dir: fd, name: base}, nil
+	return &pathTarget{dir: fd, name: base}, nil
 }
 
 func (u *unpacking) open(dir string) (int, error) {
@@ -259,8 +259,8 @@ func (u *unpacking) makeAll(dir string) error {
 	return unix.Fchownat(fd, base, u.options.Owner.UID, u.options.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// clearPlace removes an earlier entry of the same name: the last one wins.
-func clearPlace(at *place, name string) error {
+// removeEarlierEntry removes an earlier entry of the same name: the last one wins.
+func removeEarlierEntry(at *pathTarget, name string) error {
 	err := unix.Unlinkat(at.dir, at.name, 0)
 	if err == nil || isNotExist(err) {
 		return nil
@@ -284,7 +284,7 @@ func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode u
 		return err
 	}
 	defer at.close()
-	if err := clearPlace(at, name); err != nil {
+	if err := removeEarlierEntry(at, name); err != nil {
 		return err
 	}
 	fd, err := unix.Openat(at.dir, at.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -309,8 +309,8 @@ func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode u
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// dress sets modes and times, children first: adding an entry changes its parent's time.
-func (u *unpacking) dress() error {
+// applyDirMetadata sets modes and times, children first: adding an entry changes its parent's time.
+func (u *unpacking) applyDirMetadata() error {
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		d := u.dirs[i]
 		fd, err := u.open(d.name)

@@ -22,7 +22,7 @@ func (u *unpacking) symlink(name string, h *tar.Header) error {
 		return err
 	}
 	defer at.close()
-	if err := clearPlace(at, name); err != nil {
+	if err := removeEarlierEntry(at, name); err != nil {
 		return err
 	}
 	if err := unix.Symlinkat(target, at.dir, at.name); err != nil {
@@ -68,7 +68,7 @@ func (u *unpacking) link(name string, h *tar.Header) error {
 		return err
 	}
 	defer unix.Close(from)
-	st, err := (&place{dir: from, name: base}).stat()
+	st, err := (&pathTarget{dir: from, name: base}).stat()
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return refusedEntry(h.Name, "it is a link to what is no file of the tar")
 	}
@@ -80,7 +80,7 @@ func (u *unpacking) link(name string, h *tar.Header) error {
 		return err
 	}
 	defer at.close()
-	if err := clearPlace(at, name); err != nil {
+	if err := removeEarlierEntry(at, name); err != nil {
 		return err
 	}
 	return unix.Linkat(from, base, at.dir, at.name, 0)

@@ -87,7 +87,7 @@ func asFile(r *guestroot.Root, path string) error {
 }
 
 type writing struct {
-	at     *place
+	at     *pathTarget
 	path   string
 	owner  Owner
 	mode   int64        // -1: keep, or the default
@@ -135,7 +135,7 @@ func (w *writing) replace(body io.Reader) (err error) {
 		return err
 	}
 	if !w.locked {
-		release, err := turns.take(w.at)
+		release, err := fileLocks.take(w.at)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (w *writing) replace(body io.Reader) (err error) {
 			return err
 		}
 	}
-	if err := w.dress(fd); err != nil {
+	if err := w.applyMetadata(fd); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -178,7 +178,7 @@ func (w *writing) append(body io.Reader) error {
 	if len(data) > WriteBytesMax {
 		return fail.TooLarge("The body is too large", WriteBytesMax)
 	}
-	release, err := turns.take(w.at)
+	release, err := fileLocks.take(w.at)
 	if err != nil {
 		return err
 	}
@@ -186,10 +186,10 @@ func (w *writing) append(body io.Reader) error {
 	if w.old, err = w.existing(); err != nil {
 		return err
 	}
-	return w.appendInTurn(data)
+	return w.appendLocked(data)
 }
 
-func (w *writing) appendInTurn(data []byte) error {
+func (w *writing) appendLocked(data []byte) error {
 	sum := sha256.Sum256(data)
 	w.result = wire.WriteResult{Path: w.path, BytesWritten: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 	size := int64(0)
@@ -235,7 +235,7 @@ func (w *writing) appendBytes(f *os.File, data []byte) error {
 
 func (w *writing) finishAppend(f *os.File) error {
 	if w.old == nil || w.mode >= 0 {
-		if err := w.dress(int(f.Fd())); err != nil {
+		if err := w.applyMetadata(int(f.Fd())); err != nil {
 			return err
 		}
 	}
@@ -281,8 +281,8 @@ func bodyError(err error) error {
 	return fail.BadRequest("body_incomplete", "The body ended early")
 }
 
-// dress sets owner and mode: those of the replaced file, or the defaults.
-func (w *writing) dress(fd int) error {
+// applyMetadata sets owner and mode: those of the replaced file, or the defaults.
+func (w *writing) applyMetadata(fd int) error {
 	uid, gid, mode := w.owner.UID, w.owner.GID, uint32(0o644)
 	if w.old != nil {
 		uid, gid, mode = int(w.old.Uid), int(w.old.Gid), w.old.Mode&0o7777

@@ -29,12 +29,12 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// After stillAfter polls without a start or a change of memory, the guard polls every stillEvery. Twenty polls a second cost 3 to 8 % of
+// After settledAfter polls without a start or a change of memory, the guard polls every settledInterval. Twenty polls a second cost 3 to 8 % of
 // a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected after at most 512 MiB, for which there is headroom.
 const (
-	stillEvery  = 250 * time.Millisecond
-	stillAfter  = 40
-	stillChange = 1 // thousandths of the configured memory
+	settledInterval = 250 * time.Millisecond
+	settledAfter    = 40
+	settledChange   = 1 // thousandths of the configured memory
 )
 
 // After a kill the memory is released in steps, on a busy host much later than the next poll. So the next kill waits
@@ -100,9 +100,9 @@ func (g *Guard) tell(pid int, reason string) {
 	}
 }
 
-// Stir reports that a process was started: polls become frequent at once.
-func (g *Guard) Stir() {
-	if g.still.Swap(0) >= stillAfter {
+// Wake reports that a process was started: polls become frequent at once.
+func (g *Guard) Wake() {
+	if g.still.Swap(0) >= settledAfter {
 		_, _ = unix.Write(g.stir, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
@@ -113,15 +113,15 @@ func (g *Guard) loop() {
 	runtime.LockOSThread()
 	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor
 	for {
-		pause := unix.NsecToTimespec(g.look().Nanoseconds())
+		pause := unix.NsecToTimespec(g.poll().Nanoseconds())
 		if n, _ := unix.Ppoll(stirred, &pause, nil); n > 0 { // an early wake-up is harmless
 			_, _ = unix.Read(g.stir, make([]byte, 8))
 		}
 	}
 }
 
-// look polls once and returns the time until the next poll.
-func (g *Guard) look() time.Duration {
+// poll polls once and returns the time until the next poll.
+func (g *Guard) poll() time.Duration {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return relaxedEvery
@@ -130,7 +130,7 @@ func (g *Guard) look() time.Duration {
 		g.procs = info.Procs
 		g.still.Store(0)
 	}
-	every := g.lookAtMemory(&info)
+	every := g.checkMemory(&info)
 	if limit := g.tasks.Load(); limit > 0 && int64(info.Procs) > limit+limit/4+tasksSlack {
 		g.tell(0, ProcessLimit)
 		g.guest.EndAll(fmt.Sprintf("%d tasks where %d are allowed", info.Procs, limit))
@@ -138,7 +138,7 @@ func (g *Guard) look() time.Duration {
 	return every
 }
 
-func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
+func (g *Guard) checkMemory(info *unix.Sysinfo_t) time.Duration {
 	unit := max(uint64(info.Unit), 1)
 	total := g.memory.Load()
 	if total <= 0 {
@@ -157,13 +157,13 @@ func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
 	}
 	switch {
 	case share < relaxedBelow:
-		return g.relaxed(max(change, -change)*1000/total >= stillChange)
+		return g.relaxed(max(change, -change)*1000/total >= settledChange)
 	case share < nearAbove && growth == 0:
 		return closeEvery
 	case share < max(killAboveMin, killAbove-growth):
 		return nearEvery
 	default:
-		g.full(used, total, max(endAllAboveMin, endAllAbove-growth))
+		g.handlePressure(used, total, max(endAllAboveMin, endAllAbove-growth))
 		return nearEvery
 	}
 }
@@ -172,15 +172,15 @@ func (g *Guard) lookAtMemory(info *unix.Sysinfo_t) time.Duration {
 func (g *Guard) relaxed(changed bool) time.Duration {
 	if changed {
 		g.still.Store(0)
-	} else if g.still.Add(1) >= stillAfter && g.stir >= 0 {
-		return stillEvery
+	} else if g.still.Add(1) >= settledAfter && g.stir >= 0 {
+		return settledInterval
 	}
 	return relaxedEvery
 }
 
-// full requests a kill of the largest process, or kills all processes if kills did not help. It must not block. Reading the size of a
+// handlePressure requests a kill of the largest process, or kills all processes if kills did not help. It must not block. Reading the size of a
 // process takes a lock that page faults hold, for seconds at worst. File pages do not count here: they are in the host's page cache.
-func (g *Guard) full(used, total, endAll int64) {
+func (g *Guard) handlePressure(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total
 	if used*1000/total >= endAll && (killedAt == 0 || grown > endAllGrowth) {

@@ -35,7 +35,7 @@ func TestTheLargestGoesFirstAndEverythingWhereThatIsTooLate(t *testing.T) {
 			g.SetLimits(told, 0)
 			g.used.Store(int64(c.used[0] * told / 1000))
 			for _, used := range c.used[1:] {
-				g.lookAtMemory(&unix.Sysinfo_t{Totalram: 2 * told, Freeram: 2*told - used*told/1000, Unit: 1})
+				g.checkMemory(&unix.Sysinfo_t{Totalram: 2 * told, Freeram: 2*told - used*told/1000, Unit: 1})
 			}
 			if len(g.victims) != c.largest || guest.endedAll != c.endingAll {
 				t.Fatalf("the largest %d times, everything %d times", len(g.victims), guest.endedAll)
@@ -54,17 +54,17 @@ func TestLooksAreRareWhereNothingHappens(t *testing.T) {
 	g := &Guard{guest: &fakeGuest{}, stir: event}
 	g.SetLimits(told, 0)
 	look := func(used uint64) time.Duration {
-		return g.lookAtMemory(&unix.Sysinfo_t{Totalram: told, Freeram: told - used, Unit: 1})
+		return g.checkMemory(&unix.Sysinfo_t{Totalram: told, Freeram: told - used, Unit: 1})
 	}
 	const used = 100 << 20
 	calm := func() {
 		t.Helper()
-		for i := range stillAfter - 1 {
+		for i := range settledAfter - 1 {
 			if every := look(used + uint64(i%2)<<12); every != relaxedEvery {
 				t.Fatalf("the next look after %d calm ones is in %s", i, every)
 			}
 		}
-		if every := look(used + 4096); every != stillEvery {
+		if every := look(used + 4096); every != settledInterval {
 			t.Fatalf("the next look is in %s", every)
 		}
 	}
@@ -75,11 +75,11 @@ func TestLooksAreRareWhereNothingHappens(t *testing.T) {
 	}
 	look(used)
 	calm()
-	g.Stir()
+	g.Wake()
 	if n, err := unix.Read(event, make([]byte, 8)); n != 8 {
 		t.Fatalf("what was started did not end the wait: %v", err)
 	}
-	g.Stir()
+	g.Wake()
 	if n, _ := unix.Read(event, make([]byte, 8)); n > 0 {
 		t.Fatal("looks are frequent already")
 	}

@@ -14,7 +14,7 @@ func TestTheGuardNeedNotWaitForAnAdoption(t *testing.T) {
 	if err := init.Start(); err != nil {
 		t.Fatal(err)
 	}
-	in := &incumbent{spawner: &spawn.Spawner{Guest: init.Process.Pid}}
+	in := &adoptedSpawner{spawner: &spawn.Spawner{Guest: init.Process.Pid}}
 	g := &Guest{current: in, endable: in}
 	g.mu.Lock() // as during an adoption; never unlocked, so that retire waits
 	if own := g.Own(); !slices.Equal(own, []int{os.Getpid(), init.Process.Pid}) {

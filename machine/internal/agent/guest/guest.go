@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// letGoAfter delays the unmount of /proc until callers no longer wait for the adopted machine.
-const letGoAfter = time.Second
+// procUnmountDelay delays the unmount of /proc until callers no longer wait for the adopted machine.
+const procUnmountDelay = time.Second
 
 // Guest is waiting (a spawner is ready), adopted, or briefly broken. It breaks when the guest kills its own init, which
 // kills all its processes. A new spawner then adopts the same tree again.
@@ -35,16 +35,16 @@ type Guest struct {
 	mu      sync.Mutex
 	stir    func()         // called after each start; may be nil
 	next    *spawn.Spawner // launched, not adopted yet
-	current *incumbent
+	current *adoptedSpawner
 	volumes []wire.Volume // mounted in the guest
 
 	// The guard must not wait for mu, which an adoption holds throughout. endable is current from its adoption until
 	// its processes are killed. Holders of this lock never block.
 	ending  sync.Mutex
-	endable *incumbent
+	endable *adoptedSpawner
 }
 
-type incumbent struct {
+type adoptedSpawner struct {
 	spawner *spawn.Spawner
 	root    *guestroot.Root
 	starts  sync.WaitGroup
@@ -116,7 +116,7 @@ func (g *Guest) Adopt() error {
 	if err := identity.Boot(g.layout.State); err != nil {
 		return err
 	}
-	time.AfterFunc(letGoAfter, procfs.LetGo)
+	time.AfterFunc(procUnmountDelay, procfs.UnmountInitial)
 	return g.adopt()
 }
 
@@ -137,7 +137,7 @@ func (g *Guest) adopt() error {
 		s.Close()
 		return fmt.Errorf("adopting the claim: %w", err)
 	}
-	g.current = &incumbent{spawner: s, root: guestroot.New(fd)}
+	g.current = &adoptedSpawner{spawner: s, root: guestroot.New(fd)}
 	g.ending.Lock()
 	g.endable = g.current
 	g.ending.Unlock()
@@ -185,7 +185,7 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 // nothing runs twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
-		in, err := g.hold()
+		in, err := g.acquire()
 		if err != nil {
 			return spawn.Started{}, err
 		}
@@ -216,7 +216,7 @@ func (g *Guest) stirred() {
 	}
 }
 
-func (g *Guest) hold() (*incumbent, error) {
+func (g *Guest) acquire() (*adoptedSpawner, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.ready(); err != nil {
@@ -246,7 +246,7 @@ func (g *Guest) endLate(pid int) {
 }
 
 // retire ends an incumbent and every process in its namespaces; the next caller adopts the tree again.
-func (g *Guest) retire(in *incumbent) {
+func (g *Guest) retire(in *adoptedSpawner) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.current != in {

@@ -10,7 +10,7 @@ import (
 
 // Signal sends a signal to a process by its pid inside the guest.
 func (g *Guest) Signal(guestPID int, signal syscall.Signal) error {
-	in, err := g.hold()
+	in, err := g.acquire()
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ const (
 	LeaveBusy Unmounting = iota
 	// EndUsers kills the processes that use it.
 	EndUsers
-	// LetGo detaches the volume from its path; open files stay open. The host has already removed the volume.
-	LetGo
+	// Detach detaches the volume from its path; open files stay open. The host has already removed the volume.
+	Detach
 )
 
 // endedTime bounds the wait for killed processes to release the volume.
@@ -38,7 +38,7 @@ func (g *Guest) SetVolumes(wanted []wire.Volume, how Unmounting) (wire.GuestVolu
 	if len(wanted) == 0 && len(g.mounted()) == 0 {
 		return answer, nil
 	}
-	in, err := g.hold()
+	in, err := g.acquire()
 	if err != nil {
 		return answer, err
 	}
@@ -69,7 +69,7 @@ func (g *Guest) mounted() []wire.Volume {
 	return g.volumes
 }
 
-func (g *Guest) mountVolumes(in *incumbent, had, wanted []wire.Volume) (mounted []wire.Volume, refused []wire.RefusedVolume) {
+func (g *Guest) mountVolumes(in *adoptedSpawner, had, wanted []wire.Volume) (mounted []wire.Volume, refused []wire.RefusedVolume) {
 	mounted, refused = slices.Clone(had), []wire.RefusedVolume{}
 	for _, v := range wanted {
 		if slices.Contains(had, v) {
@@ -85,11 +85,11 @@ func (g *Guest) mountVolumes(in *incumbent, had, wanted []wire.Volume) (mounted 
 }
 
 // mountVolume returns the reason of a failure, or "".
-func (g *Guest) mountVolume(in *incumbent, v wire.Volume) (why string) {
+func (g *Guest) mountVolume(in *adoptedSpawner, v wire.Volume) (why string) {
 	directory, err := makeDirectory(in.root, v.MountPath)
 	if err == nil {
 		defer unix.Close(directory)
-		err = g.ran(in.spawner.MountVolume(v.Place, directory))
+		err = g.reapMount(in.spawner.MountVolume(v.Place, directory))
 	}
 	if err == nil {
 		return ""
@@ -105,8 +105,8 @@ func (g *Guest) mountVolume(in *incumbent, v wire.Volume) (why string) {
 	}
 }
 
-// ran hands the mount's process to the reaper and returns its errno.
-func (g *Guest) ran(started spawn.Started, err error) error {
+// reapMount hands the mount's process to the reaper and returns its errno.
+func (g *Guest) reapMount(started spawn.Started, err error) error {
 	var failed *spawn.StartError
 	switch {
 	case err == nil:
@@ -153,8 +153,8 @@ func isLink(parent int, name string) bool {
 
 // unmountVolume reports whether the volume is gone from the guest. If it is not at its path, the guest's root moved or
 // unmounted it: only the host can then tell whether it is in use.
-func (g *Guest) unmountVolume(in *incumbent, v wire.Volume, how Unmounting) bool {
-	if how == LetGo {
+func (g *Guest) unmountVolume(in *adoptedSpawner, v wire.Volume, how Unmounting) bool {
+	if how == Detach {
 		return g.unmountAt(in, v, true) == nil
 	}
 	if !isVolumeAt(in.root, v.MountPath) {
@@ -173,13 +173,13 @@ func (g *Guest) unmountVolume(in *incumbent, v wire.Volume, how Unmounting) bool
 	return g.unmountAt(in, v, true) == nil
 }
 
-func (g *Guest) unmountAt(in *incumbent, v wire.Volume, detach bool) error {
+func (g *Guest) unmountAt(in *adoptedSpawner, v wire.Volume, detach bool) error {
 	parent, err := in.root.OpenPlain(path.Dir(v.MountPath), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(parent)
-	err = g.ran(in.spawner.UnmountVolume(parent, path.Base(v.MountPath), detach))
+	err = g.reapMount(in.spawner.UnmountVolume(parent, path.Base(v.MountPath), detach))
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil // not mounted there
 	}

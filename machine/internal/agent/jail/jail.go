@@ -44,12 +44,12 @@ func EnterDisk(fd int, mountPoint string) error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	return standIn()
+	return mountPlaceholders()
 }
 
-// standIn bind-mounts each directory that a machine covers with a mount, so that the kernel can tell which paths lead
+// mountPlaceholders bind-mounts each directory that a machine covers with a mount, so that the kernel can tell which paths lead
 // there. Links stay: they exist only if no machine has run on the disk yet, and they lead to the disk.
-func standIn() error {
+func mountPlaceholders() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t
 		if err := unix.Lstat(name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {

@@ -29,8 +29,8 @@ const (
 	Ended   = "ended"
 )
 
-// Place is a position in the list: the start time, and a name to order entries of one millisecond.
-type Place struct {
+// Position is a position in the list: the start time, and a name to order entries of one millisecond.
+type Position struct {
 	At   int64 // Unix milliseconds
 	Name string
 }
@@ -38,7 +38,7 @@ type Place struct {
 type Query struct {
 	State string
 	Limit int
-	after *Place
+	after *Position
 }
 
 // Parse reads a request. A cursor is the Place of the last entry of the previous page.
@@ -56,20 +56,20 @@ func Parse(state, cursor string, limit int64) (Query, error) {
 	if err != nil || ms < 0 || hexErr != nil || len(digest) != nameBytes {
 		return Query{}, fail.BadRequest("invalid_cursor", "The cursor is none of this list")
 	}
-	q.after = &Place{At: ms, Name: name}
+	q.after = &Position{At: ms, Name: name}
 	return q, nil
 }
 
-func (q Query) Wants(state string) bool {
+func (q Query) Matches(state string) bool {
 	return q.State == "" || (q.State == Running) == (state == record.Running)
 }
 
 // Page returns one page, newest first. show returns false for an entry that is filtered out or gone. next is the next
 // page's cursor, nil after the last page.
-func Page[R any](q Query, places []Place, show func(Place) (R, bool)) (rows []R, next *string) {
+func Page[R any](q Query, places []Position, show func(Position) (R, bool)) (rows []R, next *string) {
 	rows = []R{}
 	slices.SortFunc(places, newestFirst)
-	var last Place
+	var last Position
 	for _, place := range places {
 		if q.after != nil && newestFirst(place, *q.after) <= 0 {
 			continue
@@ -86,7 +86,7 @@ func Page[R any](q Query, places []Place, show func(Place) (R, bool)) (rows []R,
 	return rows, nil
 }
 
-func newestFirst(a, b Place) int {
+func newestFirst(a, b Position) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Name, a.Name))
 }
 

@@ -41,8 +41,8 @@ type entry struct {
 	at     int64 // position in order
 }
 
-// Memory is the log of one claim of a machine.
-type Memory struct {
+// Log is the log of one claim of a machine.
+type Log struct {
 	path string
 
 	mu      sync.Mutex
@@ -54,29 +54,29 @@ type Memory struct {
 	busy    map[string]chan struct{}
 }
 
-func Open(path string) (*Memory, error) {
-	m := &Memory{path: path, entries: map[string]*entry{}, busy: map[string]chan struct{}{}}
+func Open(path string) (*Log, error) {
+	m := &Log{path: path, entries: map[string]*entry{}, busy: map[string]chan struct{}{}}
 	log, err := openLog(path, m.remember)
 	m.log = log
 	return m, err
 }
 
-// Turn is the lock of a key, held until End.
-type Turn struct {
-	memory *Memory
+// KeyLock is the lock of a key, held until End.
+type KeyLock struct {
+	memory *Log
 	key    string
 	record *Record
 	open   bool // announced under this lock and not settled
 }
 
-// Begin waits for the lock of the key; a closed gone ends the wait.
-func (m *Memory) Begin(key string, gone <-chan struct{}) (*Turn, error) {
+// Lock waits for the lock of the key; a closed gone ends the wait.
+func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 	for {
 		m.mu.Lock()
 		other, taken := m.busy[key]
 		if !taken {
 			m.busy[key] = make(chan struct{})
-			t := &Turn{memory: m, key: key}
+			t := &KeyLock{memory: m, key: key}
 			if e := m.entries[key]; e != nil {
 				known := e.record
 				t.record = &known
@@ -94,10 +94,10 @@ func (m *Memory) Begin(key string, gone <-chan struct{}) (*Turn, error) {
 }
 
 // Known returns the key's earlier record, or nil.
-func (t *Turn) Known() *Record { return t.record }
+func (t *KeyLock) Known() *Record { return t.record }
 
 // Announce durably records a change that is about to take effect, how to check whether it did, and a provisional result.
-func (t *Turn) Announce(request, before, after string, result any) error {
+func (t *KeyLock) Announce(request, before, after string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (t *Turn) Announce(request, before, after string, result any) error {
 	return t.memory.note(Record{Key: t.key, State: announced, Request: request, Before: before, After: after, Result: text}, true)
 }
 
-func (t *Turn) Settle(request string, result any) error {
+func (t *KeyLock) Settle(request string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return err
@@ -116,9 +116,9 @@ func (t *Turn) Settle(request string, result any) error {
 	return t.memory.note(Record{Key: t.key, State: done, Request: request, Result: text}, false)
 }
 
-// End releases the lock. A change that was announced but not settled is recorded as dropped, so callers must settle a
+// Unlock releases the lock. A change that was announced but not settled is recorded as dropped, so callers must settle a
 // change that took effect.
-func (t *Turn) End() {
+func (t *KeyLock) Unlock() {
 	if t.open {
 		// On failure the record stays announced, and the next caller checks.
 		_ = t.memory.note(Record{Key: t.key, State: dropped}, false)
@@ -129,7 +129,7 @@ func (t *Turn) End() {
 	delete(t.memory.busy, t.key)
 }
 
-func (m *Memory) note(r Record, durable bool) error {
+func (m *Log) note(r Record, durable bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	bytes, err := m.log.append(r, durable)
@@ -144,7 +144,7 @@ func (m *Memory) note(r Record, durable bool) error {
 }
 
 // remember needs mu, except in Open.
-func (m *Memory) remember(r Record, bytes int64) {
+func (m *Log) remember(r Record, bytes int64) {
 	if old := m.entries[r.Key]; old != nil {
 		m.bytes -= old.bytes
 		delete(m.entries, r.Key)
@@ -160,7 +160,7 @@ func (m *Memory) remember(r Record, bytes int64) {
 	}
 }
 
-func (m *Memory) forgetOldest() {
+func (m *Log) forgetOldest() {
 	key := m.order[0]
 	if e := m.entries[key]; e != nil && e.at == m.first {
 		m.bytes -= e.bytes
@@ -170,7 +170,7 @@ func (m *Memory) forgetOldest() {
 	m.first++
 }
 
-func (m *Memory) records() (list []Record) {
+func (m *Log) records() (list []Record) {
 	for i, key := range m.order {
 		if e := m.entries[key]; e != nil && e.at == m.first+int64(i) {
 			list = append(list, e.record)

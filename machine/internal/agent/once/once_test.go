@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func open(t *testing.T, path string) *Memory {
+func open(t *testing.T, path string) *Log {
 	t.Helper()
 	m, err := Open(path)
 	if err != nil {
@@ -17,26 +17,26 @@ func open(t *testing.T, path string) *Memory {
 	return m
 }
 
-func begin(t *testing.T, m *Memory, key string) *Turn {
+func begin(t *testing.T, m *Log, key string) *KeyLock {
 	t.Helper()
-	turn, err := m.Begin(key, nil)
+	turn, err := m.Lock(key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return turn
 }
 
-func known(t *testing.T, m *Memory, key string) *Record {
+func known(t *testing.T, m *Log, key string) *Record {
 	t.Helper()
 	turn := begin(t, m, key)
-	defer turn.End()
+	defer turn.Unlock()
 	return turn.Known()
 }
 
-func settle(t *testing.T, m *Memory, key, request, result string) {
+func settle(t *testing.T, m *Log, key, request, result string) {
 	t.Helper()
 	turn := begin(t, m, key)
-	defer turn.End()
+	defer turn.Unlock()
 	if err := turn.Announce(request, "before", "after", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +74,8 @@ func TestAChangeThatFailedLeavesTheKeyFree(t *testing.T) {
 	if err := turn.Announce("request", "", "", nil); err != nil {
 		t.Fatal(err)
 	}
-	turn.End()
-	for _, m := range []*Memory{m, open(t, path)} {
+	turn.Unlock()
+	for _, m := range []*Log{m, open(t, path)} {
 		if got := known(t, m, "key"); got != nil {
 			t.Fatalf("%+v", got)
 		}
@@ -139,18 +139,18 @@ func TestOfTwoUnderOneKeyTheSecondWaits(t *testing.T) {
 	first := begin(t, m, "key")
 	gone := make(chan struct{})
 	close(gone)
-	if _, err := m.Begin("key", gone); err == nil {
+	if _, err := m.Lock("key", gone); err == nil {
 		t.Fatal("it did not wait")
 	}
 	got := make(chan *Record)
 	go func() {
-		turn, _ := m.Begin("key", nil)
+		turn, _ := m.Lock("key", nil)
 		got <- turn.Known()
 	}()
 	if err := first.Settle("request", "answer"); err != nil {
 		t.Fatal(err)
 	}
-	first.End()
+	first.Unlock()
 	if r := <-got; r == nil || !r.Done() {
 		t.Fatalf("%+v", r)
 	}

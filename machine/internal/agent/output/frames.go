@@ -15,8 +15,8 @@ type FrameWriter struct {
 
 func NewFrameWriter(w io.Writer) *FrameWriter { return &FrameWriter{w: w} }
 
-// Room returns the buffer of the next frame's data, so that data is not copied.
-func (f *FrameWriter) Room() []byte {
+// Buffer returns the buffer of the next frame's data, so that data is not copied.
+func (f *FrameWriter) Buffer() []byte {
 	if f.buffer == nil {
 		f.buffer = make([]byte, wire.FrameHeader+wire.FrameDataMax)
 	}

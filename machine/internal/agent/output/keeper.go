@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// Keeper limits the retained output of all commands together. Output of ended commands goes first, oldest first, then
+// Store limits the retained output of all commands together. Output of ended commands goes first, oldest first, then
 // the oldest segments of running ones. If running commands hold more than half, they go first: one that floods must not
 // evict the output of short commands. No disk access happens with mu held.
-type Keeper struct {
+type Store struct {
 	knownMax int
 
 	mu      sync.Mutex
 	limit   int64
 	total   int64
 	running map[*Stream]bool
-	ended   []holding // oldest first
+	ended   []retainedOutput // oldest first
 }
 
-// holding is the retained output of one ended command.
-type holding struct {
+// retainedOutput is the retained output of one ended command.
+type retainedOutput struct {
 	dir     string
 	bytes   int64
 	streams []*Stream // nil: only the files are known, of an earlier boot or of a command beyond knownMax
@@ -38,29 +38,29 @@ func (g garbage) remove() {
 }
 
 // NewKeeper keeps at most knownMax streams of ended commands in memory; older ones are known by their directory.
-func NewKeeper(limit int64, knownMax int) *Keeper {
-	return &Keeper{limit: limit, knownMax: knownMax, running: map[*Stream]bool{}}
+func NewKeeper(limit int64, knownMax int) *Store {
+	return &Store{limit: limit, knownMax: knownMax, running: map[*Stream]bool{}}
 }
 
 // locked runs act with mu held, evicts, and then removes the evicted files.
-func (k *Keeper) locked(act func()) {
+func (k *Store) locked(act func()) {
 	k.mu.Lock()
 	act()
-	gone := k.makeRoom()
+	gone := k.evict()
 	k.mu.Unlock()
 	gone.remove()
 }
 
-func (k *Keeper) SetLimit(bytes int64) { k.locked(func() { k.limit = bytes }) }
+func (k *Store) SetLimit(bytes int64) { k.locked(func() { k.limit = bytes }) }
 
-func (k *Keeper) SegmentBytes() int64 {
+func (k *Store) SegmentBytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return SegmentFor(k.limit)
 }
 
 // Began registers empty streams as running.
-func (k *Keeper) Began(streams ...*Stream) {
+func (k *Store) Began(streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range streams {
@@ -69,13 +69,13 @@ func (k *Keeper) Began(streams ...*Stream) {
 }
 
 // Grew adds the result of an Append to a running stream.
-func (k *Keeper) Grew(bytes int64) { k.locked(func() { k.total += bytes }) }
+func (k *Store) Grew(bytes int64) { k.locked(func() { k.total += bytes }) }
 
 // Ended registers running streams, whose files are in dir, as the command that ended last.
-func (k *Keeper) Ended(dir string, streams ...*Stream) {
+func (k *Store) Ended(dir string, streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	one := holding{dir: dir, streams: streams}
+	one := retainedOutput{dir: dir, streams: streams}
 	for _, s := range streams {
 		delete(k.running, s)
 		one.bytes += s.Retained()
@@ -87,17 +87,17 @@ func (k *Keeper) Ended(dir string, streams ...*Stream) {
 }
 
 // Earlier registers the directories of earlier boots, oldest first. It skips commands that Ended has registered since.
-func (k *Keeper) Earlier(dirs []string) {
-	old := make([]holding, 0, len(dirs))
+func (k *Store) Earlier(dirs []string) {
+	old := make([]retainedOutput, 0, len(dirs))
 	for _, dir := range dirs {
-		old = append(old, holding{dir: dir, bytes: filesBytes(dir)})
+		old = append(old, retainedOutput{dir: dir, bytes: filesBytes(dir)})
 	}
 	k.locked(func() {
 		known := make(map[string]bool, len(k.ended))
 		for _, one := range k.ended {
 			known[one.dir] = true
 		}
-		old = slices.DeleteFunc(old, func(one holding) bool { return known[one.dir] })
+		old = slices.DeleteFunc(old, func(one retainedOutput) bool { return known[one.dir] })
 		for _, one := range old {
 			k.total += one.bytes
 		}
@@ -106,7 +106,7 @@ func (k *Keeper) Earlier(dirs []string) {
 }
 
 // Beyond removes all but the newest count ended commands from the total, and returns their directories for deletion.
-func (k *Keeper) Beyond(count int) (dirs []string) {
+func (k *Store) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.ended) > count {
@@ -117,8 +117,8 @@ func (k *Keeper) Beyond(count int) (dirs []string) {
 	return dirs
 }
 
-// makeRoom evicts until the limit holds; it needs mu.
-func (k *Keeper) makeRoom() (gone garbage) {
+// evict evicts until the limit holds; it needs mu.
+func (k *Store) evict() (gone garbage) {
 	for k.total > k.limit && k.runningBytes() > k.limit/2 && k.trimRunning(&gone) {
 	}
 	for i := 0; i < len(k.ended) && k.total > k.limit; i++ {
@@ -130,7 +130,7 @@ func (k *Keeper) makeRoom() (gone garbage) {
 }
 
 // forget evicts an ended command's output; its record stays.
-func (k *Keeper) forget(one *holding, gone *garbage) {
+func (k *Store) forget(one *retainedOutput, gone *garbage) {
 	k.total -= one.bytes
 	if one.bytes > 0 && one.streams == nil {
 		dir := one.dir
@@ -145,7 +145,7 @@ func (k *Keeper) forget(one *holding, gone *garbage) {
 }
 
 // trimRunning evicts the oldest segment of the running stream that retains most; false if there is none to evict.
-func (k *Keeper) trimRunning(gone *garbage) bool {
+func (k *Store) trimRunning(gone *garbage) bool {
 	var largest *Stream
 	var most int64
 	for s := range k.running {
@@ -166,7 +166,7 @@ func (k *Keeper) trimRunning(gone *garbage) bool {
 	return len(taken) > 0
 }
 
-func (k *Keeper) runningBytes() (total int64) {
+func (k *Store) runningBytes() (total int64) {
 	for s := range k.running {
 		total += s.Retained()
 	}

@@ -150,7 +150,7 @@ func TestAReloadStartsBehindAGap(t *testing.T) {
 func TestAFrameIsHeaderAndData(t *testing.T) {
 	var b bytes.Buffer
 	f := NewFrameWriter(&b)
-	n := copy(f.Room(), "hello")
+	n := copy(f.Buffer(), "hello")
 	if err := f.Send(wire.FrameStderr, 1<<40, n); err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ func (q *Queues) NewQueue(stream *Stream, wrote func(grown int64)) *Queue {
 	return &Queue{queues: q, stream: stream, wrote: wrote}
 }
 
-// Room returns how many bytes may be put.
-func (q *Queue) Room() int {
+// Capacity returns how many bytes may be put.
+func (q *Queue) Capacity() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.room()
@@ -49,8 +49,8 @@ func (q *Queue) room() int {
 	return max(0, most-len(q.waiting))
 }
 
-// OnRoom calls f on another goroutine once bytes may be put. It returns false, without a call, if that is already so.
-func (q *Queue) OnRoom(f func()) bool {
+// OnCapacity calls f on another goroutine once bytes may be put. It returns false, without a call, if that is already so.
+func (q *Queue) OnCapacity(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.room() > 0 {

@@ -27,14 +27,14 @@ func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 		q.Put(p)
 	}
 	put(1) // the disk has it, and takes nothing else
-	for q.Room() == QueueBytesMax {
+	for q.Capacity() == QueueBytesMax {
 		put(1000)
 	}
-	for q.Room() > 0 {
-		put(min(10000, q.Room()))
+	for q.Capacity() > 0 {
+		put(min(10000, q.Capacity()))
 	}
 	roomy := make(chan struct{})
-	if !q.OnRoom(func() { close(roomy) }) {
+	if !q.OnCapacity(func() { close(roomy) }) {
 		t.Fatal("there is room")
 	}
 	if waits := queues.bytes.Load(); waits < QueueBytesMax || waits > 2*QueueBytesMax || len(written) > 0 {
@@ -55,7 +55,7 @@ func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 	for len(written) > 0 {
 		total += <-written
 	}
-	if waits := queues.bytes.Load(); waits != 0 || total != int64(len(want)) || q.Room() != QueueBytesMax {
+	if waits := queues.bytes.Load(); waits != 0 || total != int64(len(want)) || q.Capacity() != QueueBytesMax {
 		t.Fatalf("%d bytes wait, %d of %d are told of", waits, total, len(want))
 	}
 }
@@ -64,7 +64,7 @@ func TestWhereMuchWaitsEveryStreamMayStillHaveAPage(t *testing.T) {
 	var queues Queues
 	q := queues.NewQueue(NewStream(t.TempDir(), "stdout", SegmentBytes), func(int64) {})
 	queues.bytes.Store(queuedBytesMax)
-	if room := q.Room(); room != pageBytes {
+	if room := q.Capacity(); room != pageBytes {
 		t.Fatalf("room for %d", room)
 	}
 }

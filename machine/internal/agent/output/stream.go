@@ -108,7 +108,7 @@ func (s *Stream) Append(p []byte) (grown int64, err error) {
 }
 
 func (s *Stream) write(p []byte) error {
-	if err := s.room(); err != nil {
+	if err := s.ensureSegment(); err != nil {
 		return err
 	}
 	_, err := s.file.Write(p)
@@ -138,8 +138,8 @@ func (s *Stream) hold(p []byte) bool {
 	return true
 }
 
-// room ensures that the last segment can be appended to.
-func (s *Stream) room() error {
+// ensureSegment ensures that the last segment can be appended to.
+func (s *Stream) ensureSegment() error {
 	s.mu.Lock()
 	n, at := len(s.segments), s.end
 	hasRoom := s.open && s.segments[n-1].end-s.segments[n-1].start < s.segmentBytes

@@ -20,8 +20,8 @@ var (
 	ours    bool // mounted by this package
 )
 
-// LetGo unmounts the /proc that the sandbox was created with.
-func LetGo() {
+// UnmountInitial unmounts the /proc that the sandbox was created with.
+func UnmountInitial() {
 	mu.Lock()
 	defer mu.Unlock()
 	if !ours && isMounted() {

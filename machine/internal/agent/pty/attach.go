@@ -68,7 +68,7 @@ type connectionLost struct{ error }
 func sendAvailable(frames *output.FrameWriter, reader *output.Reader) (sent bool, err error) {
 	for {
 		at := reader.Offset()
-		n, err := reader.Read(frames.Room())
+		n, err := reader.Read(frames.Buffer())
 		if err != nil || n == 0 {
 			return sent, err
 		}

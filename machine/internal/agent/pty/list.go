@@ -10,15 +10,15 @@ import (
 func (m *Manager) List(q listing.Query) wire.PtyList {
 	m.index.Do(m.load)
 	all := map[string]wire.PtyRecord{}
-	places := []listing.Place{}
+	places := []listing.Position{}
 	for _, t := range m.all() {
 		name, r := filepath.Base(t.dir), t.Record()
-		if at := listing.At(r.StartedAt, r.EndedAt); at > 0 && q.Wants(r.State) {
+		if at := listing.At(r.StartedAt, r.EndedAt); at > 0 && q.Matches(r.State) {
 			all[name] = r
-			places = append(places, listing.Place{At: at, Name: name})
+			places = append(places, listing.Position{At: at, Name: name})
 		}
 	}
-	rows, next := listing.Page(q, places, func(place listing.Place) (wire.PtyListed, bool) {
+	rows, next := listing.Page(q, places, func(place listing.Position) (wire.PtyListed, bool) {
 		return listed(all[place.Name]), true
 	})
 	return wire.PtyList{Terminals: rows, NextCursor: next}

@@ -30,7 +30,7 @@ type Manager struct {
 	dir          string
 	guest        session.Guest
 	reaper       *reap.Reaper
-	keep         *output.Keeper
+	keep         *output.Store
 	index        sync.Once
 	processesMax uint64
 
@@ -221,7 +221,7 @@ func (m *Manager) spawn(t *Terminal, user guestroot.User, command wire.ExecReque
 		return session.Explain(err, command)
 	}
 	t.started(d, started.PID, started.GuestPID)
-	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { t.leaderLeft(d, status) })
+	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { t.leaderExited(d, status) })
 	go func() {
 		t.run(d, m.keep.Grew)
 		m.ended(t)

@@ -71,8 +71,8 @@ func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.device, t.leader = d, pid
 }
 
-// leaderLeft is called by the reaper; run then reads the remaining output.
-func (t *Terminal) leaderLeft(d *device, status unix.WaitStatus) {
+// leaderExited is called by the reaper; run then reads the remaining output.
+func (t *Terminal) leaderExited(d *device, status unix.WaitStatus) {
 	t.left <- status
 	_ = d.master.SetReadDeadline(time.Now()) // wakes run; fails harmlessly on a closed file
 }

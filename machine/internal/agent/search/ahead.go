@@ -26,7 +26,7 @@ type content struct {
 	ready  chan struct{}
 }
 
-type ahead struct {
+type prefetcher struct {
 	s     *search
 	dir   int
 	items []dirents.Item
@@ -37,7 +37,7 @@ type ahead struct {
 
 // at returns the file of item i and prefetches later ones, up to the next directory. No prefetched file stays open
 // while a subdirectory is searched.
-func (a *ahead) at(i int) *content {
+func (a *prefetcher) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]
 		if it.Kind == unix.DT_DIR || it.Kind == unix.DT_UNKNOWN {
@@ -57,7 +57,7 @@ func (a *ahead) at(i int) *content {
 }
 
 // close waits for unused prefetches and releases them.
-func (a *ahead) close() {
+func (a *prefetcher) close() {
 	for _, c := range a.of {
 		<-c.ready
 		a.s.done(c)

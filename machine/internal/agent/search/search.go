@@ -69,7 +69,7 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 		return s.result, err
 	}
 	s.begin = s.at
-	release, err := place(b.Time, gone)
+	release, err := acquirePermit(b.Time, gone)
 	if err != nil {
 		return s.result, err
 	}
@@ -93,8 +93,8 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 	return s.result, err
 }
 
-// place waits for a permit, at most as long as a search may take.
-func place(wait time.Duration, gone <-chan struct{}) (release func(), err error) {
+// acquirePermit waits for a permit, at most as long as a search may take.
+func acquirePermit(wait time.Duration, gone <-chan struct{}) (release func(), err error) {
 	release = func() { <-atOnce }
 	select {
 	case atOnce <- struct{}{}:
@@ -144,9 +144,9 @@ type search struct {
 	unreal   map[uint64]bool // devices of /proc, /sys and /dev
 	resolve  uint64          // openat2 flags for entering directories
 
-	begin bookmark.Place // cursor of the request: a file or directory, and the number of lines done
-	at    bookmark.Place // current position, in the same form
-	cut   bool           // stopped without a cursor: a directory has more than namesMax names
+	begin bookmark.Position // cursor of the request: a file or directory, and the number of lines done
+	at    bookmark.Position // current position, in the same form
+	cut   bool              // stopped without a cursor: a directory has more than namesMax names
 
 	stop      string
 	entries   int
@@ -233,7 +233,7 @@ func (s *search) directory(fd int, path, relative string, steps []string, depth 
 		passed, _, _ := bookmark.Next(steps, it.Name)
 		return !passed && !files.Hidden(it.Name) && s.names.takes(relative+it.Name, it.Name)
 	}
-	reads := &ahead{s: s, dir: fd, items: items, of: map[int]*content{}, wants: wants}
+	reads := &prefetcher{s: s, dir: fd, items: items, of: map[int]*content{}, wants: wants}
 	defer reads.close()
 	for i, it := range items {
 		passed, on, rest := bookmark.Next(steps, it.Name)
@@ -241,7 +241,7 @@ func (s *search) directory(fd int, path, relative string, steps []string, depth 
 			continue
 		}
 		if s.at = s.begin; !on {
-			s.at = bookmark.Place{Path: relative + it.Name}
+			s.at = bookmark.Position{Path: relative + it.Name}
 		}
 		if err := s.entry(reads, i, path, relative, rest, depth); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (s *search) directory(fd int, path, relative string, steps []string, depth 
 	return nil
 }
 
-func (s *search) entry(reads *ahead, i int, path, relative string, rest []string, depth int) error {
+func (s *search) entry(reads *prefetcher, i int, path, relative string, rest []string, depth int) error {
 	if s.entries++; s.entries > s.bounds.Entries {
 		return s.halt(stopEntries)
 	}
@@ -280,9 +280,9 @@ func (s *search) entry(reads *ahead, i int, path, relative string, rest []string
 			return nil
 		}
 		if len(rest) > 0 {
-			s.at = bookmark.Place{Path: relative + name} // the cursor's directory has become a file
+			s.at = bookmark.Position{Path: relative + name} // the cursor's directory has become a file
 		}
-		return s.file(reads.at(i), path+files.Shown(name))
+		return s.file(reads.at(i), path+files.EscapeName(name))
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func (s *search) child(dir int, name, path, relative string, rest []string, dept
 	if err != nil {
 		return nil
 	}
-	return s.directory(fd, path+files.Shown(name)+"/", relative+name+"/", rest, depth+1)
+	return s.directory(fd, path+files.EscapeName(name)+"/", relative+name+"/", rest, depth+1)
 }
 
 func (s *search) inTime() error {

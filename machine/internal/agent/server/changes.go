@@ -51,5 +51,5 @@ func (m *machine) writtenOver(template string, in wire.Incarnation) map[string]i
 		return nil
 	}
 	defer root.Release()
-	return identity.Written(root, m.paths.ClaimState, in)
+	return identity.ServiceFiles(root, m.paths.ClaimState, in)
 }

@@ -30,7 +30,7 @@ const diskAnswerSecondsMax = 600
 // the code of a running guest. It returns once it has been idle.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
-	use := &use{idle: reads.Idle}
+	use := &activeCalls{idle: reads.Idle}
 	server := &http.Server{
 		Handler:           use.counted(m.diskHandler(reads)),
 		ReadHeaderTimeout: headerSecondsMax * time.Second,
@@ -90,7 +90,7 @@ func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-type use struct {
+type activeCalls struct {
 	idle time.Duration
 
 	mu     sync.Mutex
@@ -98,7 +98,7 @@ type use struct {
 	ended  *time.Timer
 }
 
-func (u *use) counted(next http.Handler) http.Handler {
+func (u *activeCalls) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.add(1)
 		defer u.add(-1)
@@ -106,7 +106,7 @@ func (u *use) counted(next http.Handler) http.Handler {
 	})
 }
 
-func (u *use) add(calls int) {
+func (u *activeCalls) add(calls int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.active += calls
@@ -116,7 +116,7 @@ func (u *use) add(calls int) {
 	}
 }
 
-func (u *use) isIdle() bool {
+func (u *activeCalls) isIdle() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.active == 0

@@ -12,17 +12,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fitted is the prepared state of a sandbox that has a disk but no workspace.
-type fitted struct {
+// preProvisioned is the prepared state of a sandbox that has a disk but no workspace.
+type preProvisioned struct {
 	tree      *identity.Prepared
 	sessions  *session.Manager
 	terminals *pty.Manager
 	processes int // the guest's task limit
 }
 
-// fit adopts a disk before a workspace claims it, and does all that does not depend on the workspace. No guest process
+// preProvision adopts a disk before a workspace claims it, and does all that does not depend on the workspace. No guest process
 // runs. After an error the sandbox must be discarded.
-func (m *machine) fit(slot wire.Incarnation) error {
+func (m *machine) preProvision(slot wire.Incarnation) error {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
 	if m.keys.incarnation().WorkspaceID != "" {
@@ -32,7 +32,7 @@ func (m *machine) fit(slot wire.Incarnation) error {
 		return nil
 	}
 	limits := limitsOf(slot)
-	f := &fitted{processes: limits.Processes}
+	f := &preProvisioned{processes: limits.Processes}
 	var err error
 	if f.tree, err = m.prepareTree(slot); err != nil {
 		return err

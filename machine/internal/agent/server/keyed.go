@@ -30,8 +30,8 @@ func keyOf(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// begin locks a key. The log is opened at first use, so that a claim does not wait.
-func (m *machine) begin(r *http.Request, key string) (*once.Turn, error) {
+// lockKey locks a key. The log is opened at first use, so that a claim does not wait.
+func (m *machine) lockKey(r *http.Request, key string) (*once.KeyLock, error) {
 	m.mu.Lock()
 	if m.writes == nil {
 		writes, err := once.Open(filepath.Join(m.paths.ClaimState, "writes.ndjson"))
@@ -43,7 +43,7 @@ func (m *machine) begin(r *http.Request, key string) (*once.Turn, error) {
 	}
 	writes := m.writes
 	m.mu.Unlock()
-	return writes.Begin(key, r.Context().Done())
+	return writes.Lock(key, r.Context().Done())
 }
 
 func fingerprint(parts ...any) string {
@@ -66,11 +66,11 @@ func interrupted() error {
 
 // writeOnce is a write with a key. The body is part of the request, so a repeat reads its own to the end.
 func (m *machine) writeOnce(r *http.Request, root *guestroot.Root, key, path string, o files.WriteOptions) (result wire.WriteResult, err error) {
-	t, err := m.begin(r, key)
+	t, err := m.lockKey(r, key)
 	if err != nil {
 		return result, err
 	}
-	defer t.End()
+	defer t.Unlock()
 	w := keyedWrite{body: r.Body, root: root, turn: t, path: path, o: o}
 	w.asked = fingerprint("PUT", path, o.Append, o.Mode, o.CreateParents)
 	if known := t.Known(); known != nil {
@@ -82,7 +82,7 @@ func (m *machine) writeOnce(r *http.Request, root *guestroot.Root, key, path str
 type keyedWrite struct {
 	body  io.Reader
 	root  *guestroot.Root
-	turn  *once.Turn
+	turn  *once.KeyLock
 	path  string
 	o     files.WriteOptions
 	asked string
@@ -151,11 +151,11 @@ func digestBody(body io.Reader) (string, error) {
 }
 
 func (m *machine) patchOnce(r *http.Request, root *guestroot.Root, key string, req wire.PatchRequest, owner files.Owner) (result wire.PatchResult, err error) {
-	t, err := m.begin(r, key)
+	t, err := m.lockKey(r, key)
 	if err != nil {
 		return result, err
 	}
-	defer t.End()
+	defer t.Unlock()
 	asked := fingerprint("PATCH", req)
 	if known := t.Known(); known != nil {
 		if known.Request != asked {
@@ -177,7 +177,7 @@ func (m *machine) patchOnce(r *http.Request, root *guestroot.Root, key string, r
 }
 
 // repeatPatch answers a repeated patch. An interrupted one runs again only if the file is unchanged.
-func (m *machine) repeatPatch(root *guestroot.Root, t *once.Turn, path string, known *once.Record) (result wire.PatchResult, answered bool, err error) {
+func (m *machine) repeatPatch(root *guestroot.Root, t *once.KeyLock, path string, known *once.Record) (result wire.PatchResult, answered bool, err error) {
 	if known.Done() {
 		return result, true, json.Unmarshal(known.Result, &result)
 	}

@@ -38,12 +38,12 @@ type machine struct {
 	reaper *reap.Reaper
 	disk   *guestroot.Root // of a hibernated workspace; nothing else is set then
 
-	becoming sync.Mutex // serializes fit, claim and changes of incarnation
-	fitted   *fitted    // nil: the sandbox has no disk, or a workspace has claimed it
+	becoming sync.Mutex      // serializes fit, claim and changes of incarnation
+	fitted   *preProvisioned // nil: the sandbox has no disk, or a workspace has claimed it
 	mu       sync.RWMutex
 	sessions *session.Manager
 	guard    *guard.Guard
-	writes   *once.Memory // nil before the first keyed write
+	writes   *once.Log // nil before the first keyed write
 	// terminals is set together with sessions.
 	terminals *pty.Manager
 	helpers   *helper.Runner
@@ -119,7 +119,7 @@ func (m *machine) open(sessions *session.Manager, terminals *pty.Manager, limits
 	m.sessions, m.terminals = sessions, terminals
 	m.guard = guard.Start(m.guest, limits.MemoryBytes, limits.Processes)
 	m.guard.OnEnd(sessions.Ending)
-	m.guest.OnStart(m.guard.Stir)
+	m.guest.OnStart(m.guard.Wake)
 }
 
 func (m *machine) openSessions(limits wire.GuestLimits) (*session.Manager, error) {
@@ -160,7 +160,7 @@ func (m *machine) become(in wire.Incarnation) {
 	if err := m.identifyAgain(have, in); err != nil {
 		log.Printf("identity: %v", err)
 	}
-	m.setVolumes(in, guest.LetGo)
+	m.setVolumes(in, guest.Detach)
 	limits := limitsOf(in)
 	m.mu.RLock()
 	m.guest.SetTasks(limits.Processes)

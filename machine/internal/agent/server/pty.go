@@ -140,12 +140,12 @@ func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: berth-frames\r\n\r\n"); err != nil {
 		return nil // disconnected
 	}
-	carryPty(t, conn, buffered, offset)
+	relayPty(t, conn, buffered, offset)
 	return nil
 }
 
-// carryPty relays frames until the terminal ends or the peer disconnects.
-func carryPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
+// relayPty relays frames until the terminal ends or the peer disconnects.
+func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	taken := make(chan struct{})

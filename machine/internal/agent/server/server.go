@@ -206,7 +206,7 @@ func (m *machine) postFit(w http.ResponseWriter, r *http.Request) error {
 	if err := parse(w, r, &req); err != nil {
 		return err
 	}
-	if err := m.fit(req.Incarnation); err != nil {
+	if err := m.preProvision(req.Incarnation); err != nil {
 		return err
 	}
 	send(w, http.StatusOK, m.shown(m.keys.incarnation()))

@@ -76,7 +76,7 @@ func (f *Follower) sendAvailable() error {
 				continue
 			}
 			at := r.Offset()
-			n, err := r.Read(f.frames.Room())
+			n, err := r.Read(f.frames.Buffer())
 			if err != nil {
 				return err
 			}

@@ -13,10 +13,10 @@ const (
 	lateBytesMax = 1 << 20
 )
 
-// leave runs after the exit was announced. late means that another process holds the output open, so endLate must follow.
-func (s *Session) leave() (late bool) {
+// startLateOutput runs after the exit was announced. late means that another process holds the output open, so endLate must follow.
+func (s *Session) startLateOutput() (late bool) {
 	for i, t := range s.taps {
-		if t.letGo(s.queues[i]) {
+		if t.startLateOutput(s.queues[i]) {
 			late = true
 		}
 	}
@@ -45,14 +45,14 @@ func (s *Session) close() {
 	s.log.Close()
 }
 
-// bookWhenLeft registers the session as ended once its streams cannot grow.
-func (m *Manager) bookWhenLeft(s *Session, late bool) {
+// registerWhenClosed registers the session as ended once its streams cannot grow.
+func (m *Manager) registerWhenClosed(s *Session, late bool) {
 	if !late {
-		m.book(s)
+		m.registerEnded(s)
 		return
 	}
 	time.AfterFunc(m.late, func() {
 		s.endLate()
-		m.book(s)
+		m.registerEnded(s)
 	})
 }

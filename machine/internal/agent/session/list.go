@@ -9,23 +9,23 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// begins has the start time of each command with a record, by directory. Records of earlier boots are read at the first
+// startTimes has the start time of each command with a record, by directory. Records of earlier boots are read at the first
 // list, so that a claim does not wait.
-type begins struct {
+type startTimes struct {
 	mu sync.Mutex
 	at map[string]int64 // Unix milliseconds; unread: of an earlier boot
 }
 
 const unread = -1
 
-func (b *begins) began(dir string, at int64) {
+func (b *startTimes) began(dir string, at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at[dir] = at
 }
 
 // earlier registers commands of earlier boots as unread.
-func (b *begins) earlier(dirs []string) {
+func (b *startTimes) earlier(dirs []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, dir := range dirs {
@@ -35,13 +35,13 @@ func (b *begins) earlier(dirs []string) {
 	}
 }
 
-func (b *begins) forget(dir string) {
+func (b *startTimes) forget(dir string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.at, dir)
 }
 
-func (b *begins) unread() (dirs []string) {
+func (b *startTimes) unread() (dirs []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for dir, at := range b.at {
@@ -53,24 +53,24 @@ func (b *begins) unread() (dirs []string) {
 }
 
 // places returns the commands with a known start time.
-func (b *begins) places() []listing.Place {
+func (b *startTimes) places() []listing.Position {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	places := make([]listing.Place, 0, len(b.at))
+	places := make([]listing.Position, 0, len(b.at))
 	for dir, at := range b.at {
 		if at != unread {
-			places = append(places, listing.Place{At: at, Name: filepath.Base(dir)})
+			places = append(places, listing.Position{At: at, Name: filepath.Base(dir)})
 		}
 	}
 	return places
 }
 
 func (m *Manager) List(q listing.Query) wire.ExecList {
-	known := m.decided()
+	known := m.startedSessions()
 	places := m.placesFor(q, known)
-	rows, next := listing.Page(q, places, func(place listing.Place) (wire.ExecListed, bool) {
+	rows, next := listing.Page(q, places, func(place listing.Position) (wire.ExecListed, bool) {
 		r, ok := m.recordAt(known, filepath.Join(m.dir, place.Name))
-		if !ok || !q.Wants(r.State) {
+		if !ok || !q.Matches(r.State) {
 			return wire.ExecListed{}, false
 		}
 		return listed(r), true
@@ -79,16 +79,16 @@ func (m *Manager) List(q listing.Query) wire.ExecList {
 }
 
 // placesFor uses memory alone for running commands.
-func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listing.Place {
+func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listing.Position {
 	if q.State != listing.Running {
 		m.learnBegins()
 		return m.begins.places()
 	}
-	var places []listing.Place
+	var places []listing.Position
 	for dir, s := range known {
 		if s.running() {
 			r := s.Record()
-			places = append(places, listing.Place{At: listing.At(r.StartedAt, r.EndedAt), Name: filepath.Base(dir)})
+			places = append(places, listing.Position{At: listing.At(r.StartedAt, r.EndedAt), Name: filepath.Base(dir)})
 		}
 	}
 	return places
@@ -109,8 +109,8 @@ func (m *Manager) learnBegins() {
 	}
 }
 
-// decided returns the sessions in memory that have started, by directory.
-func (m *Manager) decided() map[string]*Session {
+// startedSessions returns the sessions in memory that have started, by directory.
+func (m *Manager) startedSessions() map[string]*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	decided := make(map[string]*Session, len(m.known))

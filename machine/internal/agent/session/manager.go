@@ -45,12 +45,12 @@ type Manager struct {
 	spare        chan *pipes // ready-made pipes of the next command
 	late         time.Duration
 	queues       output.Queues
-	keep         *output.Keeper
+	keep         *output.Store
 	processesMax atomic.Uint64
 	processes    sync.Map // *Session -> pid of its leader, while it runs
 	lastEnded    atomic.Pointer[string]
 	recordsMax   int
-	begins       begins
+	begins       startTimes
 	indexed      chan struct{} // closed when earlier boots' commands are registered
 	learning     sync.Mutex
 
@@ -74,7 +74,7 @@ func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits)
 	}
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, pump: pump, spare: make(chan *pipes, 1), late: lateSeconds * time.Second,
 		known: map[string]*Session{}, keep: output.NewKeeper(outputBytesDefault, cachedMax),
-		recordsMax: sessionMax, begins: begins{at: map[string]int64{}}, indexed: make(chan struct{})}
+		recordsMax: sessionMax, begins: startTimes{at: map[string]int64{}}, indexed: make(chan struct{})}
 	m.SetLimits(limits)
 	go m.index()
 	return m, nil
@@ -172,13 +172,13 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 		late := s.finished(status, buffer[:])
 		buffers.Put(buffer)
 		m.release(s)
-		m.bookWhenLeft(s, late)
+		m.registerWhenClosed(s, late)
 	}()
 	runtime.Gosched()
 }
 
-// book registers a session as the last ended one, and deletes the oldest beyond recordsMax.
-func (m *Manager) book(s *Session) {
+// registerEnded registers a session as the last ended one, and deletes the oldest beyond recordsMax.
+func (m *Manager) registerEnded(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(m.recordsMax) {
 		// The record is deleted last: by it the next boot finds an unfinished deletion.

@@ -10,7 +10,7 @@ import (
 // starts, so that no output waits.
 type pipes struct {
 	stdin, stdout, stderr [2]int // -1: none, or closed
-	taps                  [2]*tap
+	taps                  [2]*pipeReader
 	uid, gid              int // owner of the pipes; -1 before giveTo
 }
 

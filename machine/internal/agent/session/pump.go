@@ -21,12 +21,12 @@ const discardsMax = 2048
 type pump struct {
 	ep     int
 	mu     sync.Mutex
-	taps   map[int32]*tap
+	taps   map[int32]*pipeReader
 	silent int
 }
 
-// tap is the agent's end of one pipe. With a nil queue, before a session and after the kept output, bytes are read and dropped.
-type tap struct {
+// pipeReader is the agent's end of one pipe. With a nil queue, before a session and after the kept output, bytes are read and dropped.
+type pipeReader struct {
 	pump   *pump
 	mu     sync.Mutex
 	fd     int // -1: closed
@@ -44,14 +44,14 @@ func newPump() (*pump, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pump{ep: ep, taps: map[int32]*tap{}}
+	p := &pump{ep: ep, taps: map[int32]*pipeReader{}}
 	go p.loop()
 	return p, nil
 }
 
 // watch takes over fd, the read end of a pipe; on failure it closes fd.
-func (p *pump) watch(fd int) (*tap, error) {
-	t := &tap{pump: p, fd: fd}
+func (p *pump) watch(fd int) (*pipeReader, error) {
+	t := &pipeReader{pump: p, fd: fd}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
@@ -70,7 +70,7 @@ func (p *pump) listen(fd int) error {
 	return unix.EpollCtl(p.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-func (t *tap) deliverTo(queue *output.Queue) {
+func (t *pipeReader) deliverTo(queue *output.Queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue, t.left = queue, math.MaxInt
@@ -98,14 +98,14 @@ func (p *pump) loop() {
 }
 
 // readOnce reads once and stores the bytes. One read per event is fair to other pipes: epoll reports the rest again.
-func (t *tap) readOnce(buffer []byte) {
+func (t *pipeReader) readOnce(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.fd < 0 || t.paused {
 		return // an event from before the pause
 	}
 	if t.queue != nil {
-		buffer = buffer[:min(len(buffer), t.queue.Room(), t.left)]
+		buffer = buffer[:min(len(buffer), t.queue.Capacity(), t.left)]
 	}
 	if len(buffer) == 0 {
 		t.pause()
@@ -121,7 +121,7 @@ func (t *tap) readOnce(buffer []byte) {
 	}
 }
 
-func (t *tap) keep(p []byte) {
+func (t *pipeReader) keep(p []byte) {
 	if t.queue == nil {
 		return
 	}
@@ -135,20 +135,20 @@ func (t *tap) keep(p []byte) {
 }
 
 // pause stops watching until the queue accepts bytes: epoll would report the pipe again and again.
-func (t *tap) pause() {
+func (t *pipeReader) pause() {
 	t.paused = true
-	if unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) != nil || !t.queue.OnRoom(t.goOn) {
+	if unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) != nil || !t.queue.OnCapacity(t.goOn) {
 		t.goOnLocked()
 	}
 }
 
-func (t *tap) goOn() {
+func (t *pipeReader) goOn() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.goOnLocked()
 }
 
-func (t *tap) goOnLocked() {
+func (t *pipeReader) goOnLocked() {
 	if t.fd < 0 || !t.paused || t.still {
 		return
 	}
@@ -160,12 +160,12 @@ func (t *tap) goOnLocked() {
 
 // finish reads what is in the pipe now, and stops reading until letGo: this ends the command's own output. It may wait
 // for the disk, but only for this command's output.
-func (t *tap) finish(buffer []byte) {
+func (t *pipeReader) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	queue := t.queue
 	for total := 0; queue != nil && t.fd >= 0 && total < drainBytesMax; {
-		room := min(len(buffer), queue.Room())
+		room := min(len(buffer), queue.Capacity())
 		if room == 0 {
 			t.mu.Unlock()
 			queue.WaitForRoom()
@@ -191,7 +191,7 @@ func (t *tap) finish(buffer []byte) {
 }
 
 // stop stops reading until letGo.
-func (t *tap) stop() {
+func (t *pipeReader) stop() {
 	t.still = true
 	if !t.paused {
 		t.paused = true
@@ -199,9 +199,9 @@ func (t *tap) stop() {
 	}
 }
 
-// letGo follows finish. If a background process holds the write end, its output is kept for a while and then dropped,
-// since SIGPIPE would surprise its user. letGo returns false if no process holds it or too many such pipes are open.
-func (t *tap) letGo(late *output.Queue) bool {
+// startLateOutput follows finish. If a background process holds the write end, its output is kept for a while and then dropped,
+// since SIGPIPE would surprise its user. startLateOutput returns false if no process holds it or too many such pipes are open.
+func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.still = false
@@ -218,7 +218,7 @@ func (t *tap) letGo(late *output.Queue) bool {
 }
 
 // drop stops keeping output.
-func (t *tap) drop() {
+func (t *pipeReader) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = nil
@@ -226,7 +226,7 @@ func (t *tap) drop() {
 }
 
 // close closes a pipe without a command.
-func (t *tap) close() {
+func (t *pipeReader) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = nil
@@ -245,7 +245,7 @@ func (p *pump) keepSilent() bool {
 	return true
 }
 
-func (t *tap) closeLocked() {
+func (t *pipeReader) closeLocked() {
 	p := t.pump
 	p.mu.Lock()
 	delete(p.taps, int32(t.fd))

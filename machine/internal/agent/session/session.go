@@ -25,7 +25,7 @@ type Session struct {
 
 	stdout, stderr *output.Stream
 	log            *os.File
-	taps           [2]*tap
+	taps           [2]*pipeReader
 	queues         [2]*output.Queue
 	limit          atomic.Pointer[string] // the reason if the guard killed a process of it
 	stdin          *stdin                 // nil unless stdin stays open
@@ -144,7 +144,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	// Wake followers first and yield this thread to them: waking another thread is slow.
 	s.notice.Wake()
 	runtime.Gosched()
-	if late = s.leave(); late {
+	if late = s.startLateOutput(); late {
 		s.note()
 	} else {
 		s.close()

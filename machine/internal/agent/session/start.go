@@ -37,7 +37,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 		s.failedToStart(why)
 		m.lastEnded.Store(record.Stamp(time.Now()))
 		m.release(s)
-		m.book(s)
+		m.registerEnded(s)
 	}
 	return nil
 }
@@ -95,15 +95,15 @@ func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Comma
 		p.abandon()
 		return err
 	}
-	s.give(p, c)
+	s.writeStdin(p, c)
 	s.started(started.PID, started.GuestPID)
 	m.processes.Store(s, started.PID)
 	m.reaper.Watch(started.PID, func(status unix.WaitStatus) { m.leaderLeft(s, started.PID, status) })
 	return nil
 }
 
-// give writes the request's stdin, and keeps stdin open if requested.
-func (s *Session) give(p *pipes, c *checked) {
+// writeStdin writes the request's stdin, and keeps stdin open if requested.
+func (s *Session) writeStdin(p *pipes, c *checked) {
 	if !c.StdinOpen {
 		p.feed(c.stdin)
 		return

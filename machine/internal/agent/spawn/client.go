@@ -35,14 +35,14 @@ type Spawner struct {
 	Guest   int   // pid of the guest's init in the agent's namespace; 0 before Adopt
 	Workers []int // set by Adopt
 	all     []int // the spawner's socket, then one per worker
-	free    chan line
+	free    chan workerConn
 	late    sync.WaitGroup // goroutines that wait for abandoned workers
 	// OnLate, if set, gets the pid of a process that started after its Start had failed. It must kill and reap the process.
 	OnLate func(pid int)
 }
 
-// line is the agent's socket of a worker, and the process name that the worker's unfinished child shares.
-type line struct {
+// workerConn is the agent's socket of a worker, and the process name that the worker's unfinished child shares.
+type workerConn struct {
 	socket int
 	pid    int
 	name   string
@@ -51,7 +51,7 @@ type line struct {
 // Launch starts the spawner process from the agent's binary. The spawner then waits for Prepare.
 func Launch(binary string, layout Layout) (*Spawner, error) {
 	workers := min(max(runtime.NumCPU(), 2), 4)
-	s := &Spawner{free: make(chan line, workers)}
+	s := &Spawner{free: make(chan workerConn, workers)}
 	var theirs []uintptr
 	for range workers + 1 {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -139,7 +139,7 @@ func (s *Spawner) awaitWorkers() (int, error) {
 		} else {
 			rootFD = fds[0]
 		}
-		s.free <- line{fd, int(greeting.pid), workerName(i)}
+		s.free <- workerConn{fd, int(greeting.pid), workerName(i)}
 	}
 	return rootFD, nil
 }
@@ -191,7 +191,7 @@ func (s *Spawner) run(program, rights []byte, meanwhile func()) (Started, error)
 	if len(program) > messageBytesMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
 	}
-	worker, err := s.take()
+	worker, err := s.acquireWorker()
 	if err != nil {
 		return Started{}, err
 	}

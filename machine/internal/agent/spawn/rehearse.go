@@ -12,8 +12,8 @@ import (
 // rehearsed is the number of processes in a warm-up: init, the first command, and a child of that.
 const rehearsed = 3
 
-// rehearseUnlessWanted waits for the agent to close the socket, which it does when it has a guest. Otherwise it warms up.
-func rehearseUnlessWanted(socket, program int) {
+// warmUpIfIdle waits for the agent to close the socket, which it does when it has a guest. Otherwise it warms up.
+func warmUpIfIdle(socket, program int) {
 	if !readable(socket, rehearse.Quiet) {
 		rehearseProcesses(program)
 	}

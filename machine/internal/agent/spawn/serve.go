@@ -56,7 +56,7 @@ func ServeSpawner(args []string) error {
 	if err := forkWorkers(workers, sleeper, inWords(adopting)); err != nil {
 		return err
 	}
-	rehearseUnlessWanted(firstSocketFD, sleeper)
+	warmUpIfIdle(firstSocketFD, sleeper)
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (s *Spawner) receiveSoon(socket int) (reply, []int, error) {
 	}
 }
 
-func (s *Spawner) take() (line, error) {
+func (s *Spawner) acquireWorker() (workerConn, error) {
 	select {
 	case worker := <-s.free:
 		return worker, nil
@@ -59,12 +59,12 @@ func (s *Spawner) take() (line, error) {
 	case worker := <-s.free:
 		return worker, nil
 	case <-late.C:
-		return line{}, &StartError{Stage: StageFork, Errno: syscall.EAGAIN}
+		return workerConn{}, &StartError{Stage: StageFork, Errno: syscall.EAGAIN}
 	}
 }
 
 // await returns the worker's answer, and frees the worker, if need be after a late answer.
-func (s *Spawner) await(worker line) (reply, error) {
+func (s *Spawner) await(worker workerConn) (reply, error) {
 	var killed []int
 	for seconds := 0; ; seconds += lookSeconds {
 		r, err := s.answer(worker.socket)
@@ -84,7 +84,7 @@ func (s *Spawner) await(worker line) (reply, error) {
 }
 
 // awaitLate waits for a worker whose caller has returned, and reports the started process to OnLate.
-func (s *Spawner) awaitLate(worker line) {
+func (s *Spawner) awaitLate(worker workerConn) {
 	for {
 		r, err := s.answer(worker.socket)
 		if errors.Is(err, errSilent) {
@@ -106,7 +106,7 @@ func (s *Spawner) answer(socket int) (reply, error) {
 }
 
 // killUnfinished kills the worker's unfinished child if it is stopped, or anyway. It returns the killed pids.
-func killUnfinished(worker line, anyway bool) (killed []int) {
+func killUnfinished(worker workerConn, anyway bool) (killed []int) {
 	for _, pid := range unfinished(worker, anyway) {
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
@@ -130,7 +130,7 @@ func workerName(number int) string { return "agent-worker-" + strconv.Itoa(numbe
 
 // unfinished lists a worker's children that have not executed a program: all, or only stopped ones. They are children
 // of the agent with the worker's name. A guest's program with that name counts too.
-func unfinished(worker line, all bool) (pids []int) {
+func unfinished(worker workerConn, all bool) (pids []int) {
 	self := strconv.Itoa(os.Getpid())
 	procfs.Visit(func(pid int, read func(file string) ([]byte, error)) {
 		stat, err := read("stat")

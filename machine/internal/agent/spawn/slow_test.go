@@ -14,11 +14,11 @@ func TestAWorkerThatAnswersTooLateIsFreeAgain(t *testing.T) {
 	defer closeAll(pair[:])
 	tune(pair)
 	late := 0
-	s := &Spawner{free: make(chan line, 1), OnLate: func(pid int) { late = pid }}
+	s := &Spawner{free: make(chan workerConn, 1), OnLate: func(pid int) { late = pid }}
 	if _, err := unix.Write(pair[1], bytesOf(&reply{pid: 4711, stage: StageSpawned})); err != nil {
 		t.Fatal(err)
 	}
-	s.awaitLate(line{socket: pair[0], name: workerName(0)})
+	s.awaitLate(workerConn{socket: pair[0], name: workerName(0)})
 	if late != 4711 || len(s.free) != 1 {
 		t.Fatalf("%d is to be ended, %d workers are free", late, len(s.free))
 	}

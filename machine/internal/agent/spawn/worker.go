@@ -85,7 +85,7 @@ func (w *worker) live() {
 	for w.receive() {
 		w.answer = w.fork.start(uintptr(unsafe.Pointer(&w.program[0])))
 		w.send(0)
-		w.letGo()
+		w.closeDescriptors()
 	}
 	exitChild(0)
 }
@@ -145,7 +145,7 @@ func (w *worker) enter() bool {
 	rights.fds[0] = int32(root)
 	sent := w.send(passingBytes(1))
 	syscall.RawSyscall(unix.SYS_CLOSE, root, 0, 0)
-	w.letGo()
+	w.closeDescriptors()
 	return sent
 }
 
@@ -199,7 +199,7 @@ func (w *worker) take() {
 //go:noinline
 //go:norace
 //go:nosplit
-func (w *worker) letGo() {
+func (w *worker) closeDescriptors() {
 	for i := range w.fork.descriptors {
 		if fd := w.fork.descriptors[i]; fd >= 0 {
 			syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)

@@ -60,7 +60,7 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 		_, first, _ := w.events.from(0)
 		return &Reader{manager: m, watch: w, offset: first, missed: true}, nil
 	}
-	if !m.hasPlace() {
+	if !m.hasCapacity() {
 		return nil, fail.RateLimited("resource_limit", "Too many directories are watched")
 	}
 	w, err := begin(rooted, rand.Text(), req.Path, req.Recursive)
@@ -75,8 +75,8 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	return &Reader{manager: m, watch: w, missed: req.ID != ""}, nil
 }
 
-// hasPlace reports whether a watch may begin. At the limit it drops one without readers.
-func (m *Manager) hasPlace() bool {
+// hasCapacity reports whether a watch may begin. At the limit it drops one without readers.
+func (m *Manager) hasCapacity() bool {
 	if len(m.watches) < watchesMax {
 		return true
 	}

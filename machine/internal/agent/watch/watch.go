@@ -114,7 +114,7 @@ func (w *watch) take(said []byte) bool {
 
 func (w *watch) one(descriptor int32, mask uint32, name string) bool {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
-		w.lost()
+		w.handleOverflow()
 		return true
 	}
 	directory, known := w.directories[descriptor]
@@ -176,13 +176,13 @@ func (w *watch) changed(below, change string, isDirectory bool) {
 func (w *watch) tell(below, change string, isDirectory bool) {
 	parts := strings.Split(below, "/")
 	for i, part := range parts {
-		parts[i] = files.Shown(part)
+		parts[i] = files.EscapeName(part)
 	}
 	w.events.add(wire.WatchEvent{Type: wire.WatchChange, Path: w.path + strings.Join(parts, "/"), Change: change, IsDirectory: &isDirectory})
 }
 
-// lost handles a full kernel queue. New directories may be unknown, so it walks the tree again.
-func (w *watch) lost() {
+// handleOverflow handles a full kernel queue. New directories may be unknown, so it walks the tree again.
+func (w *watch) handleOverflow() {
 	w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchEvents})
 	if w.recursive {
 		_ = w.enter("", false)
