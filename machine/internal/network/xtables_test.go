@@ -55,13 +55,13 @@ COMMIT
 `
 )
 
-// beside is a machine on a host with a firewall that `write` makes and `flush` removes.
-type beside struct {
+// firewalledHost is a machine on a host with a firewall that `write` makes and `flush` removes.
+type firewalledHost struct {
 	r *Router
 	a machine
 }
 
-func besideFirewall(t *testing.T, mode string, flush []string, write func()) beside {
+func newFirewalledHost(t *testing.T, mode string, flush []string, write func()) firewalledHost {
 	t.Helper()
 	host, world := hostNamespace(t), testNamespace(t, public)
 	joinWorld(t, host, world)
@@ -73,10 +73,10 @@ func besideFirewall(t *testing.T, mode string, flush []string, write func()) bes
 	r := openTest(t, config)
 	a := attach(t, r, "a")
 	must(t, r.Connect("a"))
-	return beside{r, a}
+	return firewalledHost{r, a}
 }
 
-func (b beside) passes(t *testing.T, want bool) {
+func (b firewalledHost) passes(t *testing.T, want bool) {
 	t.Helper()
 	if !want {
 		refuse(t, "a firewall that drops", b.a.ns, public, 80)
@@ -85,7 +85,7 @@ func (b beside) passes(t *testing.T, want bool) {
 	}
 }
 
-func (b beside) states(t *testing.T) (states []string) {
+func (b firewalledHost) states(t *testing.T) (states []string) {
 	t.Helper()
 	must(t, b.r.lookAtFirewalls())
 	for _, each := range b.r.Firewalls() {
@@ -94,7 +94,7 @@ func (b beside) states(t *testing.T) (states []string) {
 	return states
 }
 
-func (b beside) wants(t *testing.T, states ...string) {
+func (b firewalledHost) wants(t *testing.T, states ...string) {
 	t.Helper()
 	if found := b.states(t); !slices.Equal(found, states) {
 		t.Errorf("firewalls: %q, not %q", found, states)
@@ -122,7 +122,7 @@ func TestMachinesPassTheIptablesOfDockerAndUfwWhateverRewritesThem(t *testing.T)
 		for name, rules := range map[string]string{"docker": dockerRules, "ufw": ufwRules} {
 			t.Run(variant+" "+name, func(t *testing.T) {
 				restore := func() { run(t, rules, program+"-restore") }
-				b := besideFirewall(t, FirewallAuto, flush, restore)
+				b := newFirewalledHost(t, FirewallAuto, flush, restore)
 				b.passes(t, false)
 				b.wants(t, open)
 				b.passes(t, true)
@@ -155,7 +155,7 @@ func TestMachinesPassTheIptablesOfDockerAndUfwWhateverRewritesThem(t *testing.T)
 func TestMachinesPassAHandWrittenFirewallWhateverRewritesIt(t *testing.T) {
 	flush := []string{"nft", "delete table inet filter; delete table ip published"}
 	load := func() { run(t, handWritten+harmless, "nft", "-f", "-") }
-	b := besideFirewall(t, FirewallAuto, flush, load)
+	b := newFirewalledHost(t, FirewallAuto, flush, load)
 	names := []string{"nftables: inet filter, chain forward open", "nftables: inet filter, chain other open"}
 	b.passes(t, false)
 	b.wants(t, names...)
@@ -182,7 +182,7 @@ func TestMachinesPassAHandWrittenFirewallWhateverRewritesIt(t *testing.T) {
 
 func TestATableUnderTheNamesOfIptablesThatIptablesCannotReadIsOpenedNatively(t *testing.T) {
 	flush := []string{"nft", "delete table ip filter"}
-	b := besideFirewall(t, FirewallAuto, flush, func() {
+	b := newFirewalledHost(t, FirewallAuto, flush, func() {
 		run(t, `table ip filter {
 			set known { type ipv4_addr; elements = { 192.0.2.1 }; }
 			chain FORWARD { type filter hook forward priority filter; policy drop; ip saddr @known accept; }
@@ -199,7 +199,7 @@ func TestATableUnderTheNamesOfIptablesThatIptablesCannotReadIsOpenedNatively(t *
 func TestRulesInAFirewallAreKeptWhileTheHostsRulesAre(t *testing.T) {
 	flush := []string{"nft", "delete table inet filter; delete table ip published"}
 	load := func() { run(t, handWritten+harmless, "nft", "-f", "-") }
-	b := besideFirewall(t, FirewallAuto, flush, load)
+	b := newFirewalledHost(t, FirewallAuto, flush, load)
 	ctx, stop := context.WithCancel(context.Background())
 	kept := make(chan struct{})
 	go func() { defer close(kept); b.r.KeepHostRules(ctx) }()
@@ -217,7 +217,7 @@ func TestRulesInAFirewallAreKeptWhileTheHostsRulesAre(t *testing.T) {
 
 func TestByHandNothingOfOthersIsTouchedAndTheRecipeLetsMachinesThrough(t *testing.T) {
 	flush := []string{"sh", "-c", "nft delete table inet filter; iptables-nft -P FORWARD ACCEPT; iptables-nft -F; iptables-nft -X; nft delete table ip filter"}
-	b := besideFirewall(t, FirewallManual, flush, func() {
+	b := newFirewalledHost(t, FirewallManual, flush, func() {
 		run(t, ufwRules, "iptables-nft-restore")
 		run(t, handWritten, "nft", "-f", "-")
 	})
@@ -239,7 +239,7 @@ func TestByHandNothingOfOthersIsTouchedAndTheRecipeLetsMachinesThrough(t *testin
 
 func TestWhatCannotBeOpenedIsSaidAndMachinesAreServed(t *testing.T) {
 	flush := []string{"sh", "-c", "iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F; iptables-legacy -X; iptables-legacy -P INPUT ACCEPT"}
-	b := besideFirewall(t, FirewallAuto, flush, func() { run(t, ufwRules, "iptables-legacy-restore") })
+	b := newFirewalledHost(t, FirewallAuto, flush, func() { run(t, ufwRules, "iptables-legacy-restore") })
 	t.Setenv("PATH", t.TempDir())
 	b.wants(t, "iptables-legacy: chain FORWARD closed "+errNoLegacyProgram.Error())
 }
