@@ -144,7 +144,7 @@ test('a reason that a guest has no say in is dropped, and details cannot smuggle
   assert.equal(await refusalOf(await bench.call('GET', `/exec/${id}`)), '409 conflict')
 })
 
-test('whatever bytes come, and however they are cut, offsets only grow and nothing but AgentTrouble is thrown', () => {
+test('whatever bytes come, and however they are cut, offsets only grow and nothing but AgentFailure is thrown', () => {
   const seed = testSeed()
   const random = generatorOf(seed)
   for (let round = 0; round < 3000; round += 1) {

@@ -32,10 +32,10 @@ const NO_CHANGES: Record<string, string> = {
   'service/core/key-ring/key-ring-store.ts writeCheck': 'that a key which was announced has been made',
   'service/core/people/email-tokens-store.ts insertEmailToken': 'what a mail that somebody asked for carries, made when it is sent',
   'service/api/mail/store.ts giveInvitationToken': 'what a mail that somebody asked for carries, made when it is sent',
-  'service/api/mail/store.ts takeMail': 'who sends a mail at the moment',
+  'service/api/mail/store.ts claimMail': 'who sends a mail at the moment',
   'service/api/mail/store.ts endMail': 'whether a mail was sent',
   'service/api/mail/store.ts forgetMails': 'mails and tokens, when they are over',
-  'service/api/exports/store.ts takeExport': 'who makes an export at the moment',
+  'service/api/exports/store.ts claimExport': 'who makes an export at the moment',
   'service/api/exports/store.ts holdExport': 'who makes an export at the moment',
   'service/api/exports/store.ts insertPart': 'an export that somebody asked for, as it is made',
   'service/api/exports/store.ts endReady': 'an export that somebody asked for, when it is made',
@@ -69,7 +69,7 @@ const NO_CHANGES: Record<string, string> = {
   'service/api/payment/store.ts forgetPayments': 'events and checkouts, when they are old',
   'service/core/changes/store.ts auditText': 'the record itself',
   'service/core/changes/chain-store.ts linkChain': 'the place of a record in its chain',
-  'service/core/changes/chain-store.ts takeChain': 'the place of a record in its chain',
+  'service/core/changes/chain-store.ts lockChain': 'the place of a record in its chain',
   'service/core/changes/chain-store.ts dropOfChain': 'records, when they are old',
 }
 

@@ -40,10 +40,10 @@ export const GROWTH: Record<keyof Database, Growth> = {
   invitations: { by: 'service/api/invitations/store.ts forgetInvitations', when: '400 days after the end' },
   invoices: { for_good: 'one a month, organization and currency: books are kept' },
   layer_directories: { with: 'layer_lists' },
-  layer_lists: { by: 'service/cell/layer-lists/store.ts dropStrangeLists', when: 'a day after no version has the layer' },
+  layer_lists: { by: 'service/cell/layer-lists/store.ts dropUnusedLists', when: 'a day after no version has the layer' },
   machines: { bounded: 'what runs or sleeps on computers' },
   mails: { by: 'service/api/mail/store.ts forgetMails', when: 'some days after they were sent or given up' },
-  memberships: { by: 'service/core/organizations/deletion-store.ts beginEnding', when: 'with the person or the organization' },
+  memberships: { by: 'service/core/organizations/deletion-store.ts beginDeletion', when: 'with the person or the organization' },
   operations: {
     by: 'service/cell/machines/history-store.ts dropOldOperations',
     when: '30 days, but for the newest 100 of a workspace; all with its tombstone',

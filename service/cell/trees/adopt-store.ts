@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import { type Blobs, BlobError, type Digest } from './blobs.ts'
-import { forwardTree } from './adopt-rows.ts'
+import { forwardTree } from './adopt-rows-store.ts'
 import { markStoreAhead } from './store-marks.ts'
 import type { LastRevisions } from './last-revisions.ts'
 import { readTree } from './store.ts'

@@ -51,7 +51,7 @@ export const WORK_KINDS = {
     by: 'cell',
     worker: 'the build',
     deadline_seconds: BUILD_SECONDS,
-    ended_by: 'letEndedCapturesGo: the capture of a build that is over expires',
+    ended_by: 'expireEndedCaptures: the capture of a build that is over expires',
   },
   volume: {
     row: 'volumes: creating or deleting',
