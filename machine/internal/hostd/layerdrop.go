@@ -3,11 +3,14 @@ package hostd
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/engine"
 	"github.com/berth-dev/berth/machine/internal/wire"
@@ -111,7 +114,8 @@ func (h *Host) neededLayers() (map[string]bool, error) {
 	return needed, h.eachManifest(func(m manifest) { need(m.Layers) })
 }
 
-// eachManifest calls do for the manifest of every checkpoint. It skips unreadable ones: they cannot be restored anyway.
+// eachManifest calls do for the manifest of every checkpoint. It skips broken ones: they cannot be restored anyway. Where hostd cannot
+// read one now, it returns the error: a caller that removed what the checkpoint needs would break it.
 func (h *Host) eachManifest(do func(manifest)) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -123,12 +127,22 @@ func (h *Host) eachManifest(do func(manifest)) error {
 			return err
 		}
 		for _, id := range ids {
-			if m, err := h.readManifest(workspace, id); err == nil {
+			m, err := h.readManifest(workspace, id)
+			if isTemporary(err) {
+				return err
+			}
+			if err == nil {
 				do(m)
 			}
 		}
 	}
 	return nil
+}
+
+// isTemporary reports whether a read failed for want of descriptors, memory or time, and not because of the file.
+func isTemporary(err error) bool {
+	return slices.ContainsFunc([]unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR, unix.ETIMEDOUT},
+		func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }
 
 // forgetLayers removes warm sandboxes whose layers were dropped: no machine can start on them.
