@@ -11,10 +11,14 @@ import { declareSdk } from './declarations.ts'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
-/** Bundles the SDK as one module. Its only import is `ws`, for platforms without a WebSocket. @returns its text */
+/**
+ * Bundles the SDK as one module. Its only import is `ws`, for platforms without a WebSocket. It is not minified: Node.js prints the source
+ * line of an error that a program does not catch, and that line would be the whole module. @returns its text
+ */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
   const options: BuildOptions = {
     ...COMMON,
+    minify: false,
     entryPoints: [`sdk/typescript/src/${entry}.ts`],
     platform: 'neutral',
     target: 'es2022',
