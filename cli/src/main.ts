@@ -19,6 +19,8 @@ const GLOBAL = {
   help: { type: 'boolean', short: 'h', says: 'print this' },
   version: { type: 'boolean', says: 'print the version of the command line' },
 } as const satisfies Record<string, Flag>
+/** Of the notices that the SDK tells, those of a wait, which Ctrl-C ends. */
+const IS_WAIT = /^(?:There is no answer|Waiting for )/
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
 // npm runs scripts in the clone's root; resolve paths from the caller's directory instead.
@@ -78,7 +80,10 @@ async function run({ command, words, rest, dashes }: Invocation): Promise<number
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
   // Loaded only when a command runs, so that help and completion stay fast.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
-  const onNotice = (text: string) => void process.stderr.write(`berth: ${escapeLines(text)} (Ctrl-C ends)\n`)
+  const onNotice = (text: string) => {
+    const way_out = IS_WAIT.test(text) ? ' (Ctrl-C ends)' : ''
+    process.stderr.write(`berth: ${escapeLines(text)}${way_out}\n`)
+  }
   const context = contextOf(values, { rest, dashes }, (known) => new Berth({ ...known, fetch: httpFetch, onNotice }))
   if (!context.json) await checkInBackground(() => urlOf(readProfiles()[context.profile], values['url']), VERSION, context.say)
   return (await command.run(context, positionals)) ?? 0

@@ -272,7 +272,7 @@ test('without a service a command fails within seconds, and says where it looked
   const env = { BERTH_URL: 'http://127.0.0.1:9' }
   const { code, stderr } = await cli.berth(['me'], { env })
   assert.equal(code, 1)
-  assert.match(stderr, /There is no answer from http:\/\/127\.0\.0\.1:9; trying again[^]*ECONNREFUSED[^]*connection_failed/)
+  assert.match(stderr, /There is no answer from http:\/\/127\.0\.0\.1:9; trying again \(Ctrl-C ends\)[^]*ECONNREFUSED[^]*connection_failed/)
 })
 
 test('a second Ctrl-C leaves a command that does not end', { timeout: patience(60_000) }, async () => {
