@@ -93,6 +93,11 @@ export const NOT_RUN: readonly { page: string; begins: string; because: string }
     because: 'template-handover.test.ts runs both commands between two installations',
   },
   {
+    page: 'people.md',
+    begins: 'npm run admin -- person create',
+    because: 'the commands of an operator: acceptance/people.test.ts runs them by the service’s own admin',
+  },
+  {
     page: 'usage.md',
     begins: 'npm run admin -- invoice list',
     because: 'an invoice comes after the end of a month; the tests of billing set the clock',
