@@ -51,7 +51,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'templates publish': 'berth templates publish greeter 1',
   'templates build': 'berth templates build greeter ./greeter --publish',
   'templates test': 'berth templates test greeter 1 -- cat /srv/greeting',
-  'templates draft open': 'berth templates draft open greeter --base base',
+  'templates draft open': 'berth templates draft open greeter --base base@1',
   'templates draft show': 'berth templates draft show greeter',
   'templates draft exec': 'berth templates draft exec greeter -- sudo apt-get install -y jq',
   'templates draft capture': 'berth templates draft capture greeter with-jq',
