@@ -272,6 +272,7 @@ test('what is allowed is of its own scope, and a workspace that is not allowed c
   for (const names of [['NARROW'], ['OF_B'], ['NOBODYS'], ['NARROW', 'OF_B']]) {
     const refused = await bind(other, names)
     assert.deepEqual([said(refused), refused.body.error.details.names], ['422 validation_failed secret_not_available', names.sort()])
+    assert.equal(refused.body.error.message, `These secrets are not available: ${names.toSorted().join(', ')}`)
     assert.equal(said(await w.open('t36-new', { secrets: names })), '422 validation_failed secret_not_available')
     assert.equal(said(await w.open('t36-other', { secrets: names })), '422 validation_failed secret_not_available')
   }

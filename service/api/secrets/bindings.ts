@@ -64,7 +64,8 @@ export async function checkBinding(
   const usable = (await secretsNamed(readerOf(tx), user, names)).filter((secret) => mayBeBound(secret, user))
   const missing = names.filter((name) => !usable.some((secret) => secret.name === name))
   if (missing.length > 0) {
-    throw fail('validation_failed', 'secret_not_available', 'These secrets are not available', { details: { names: missing.sort() } })
+    const message = `These secrets are not available: ${missing.toSorted().join(', ')}`
+    throw fail('validation_failed', 'secret_not_available', message, { details: { names: missing.toSorted() } })
   }
   const taken = collision(names, Object.keys(env), textInputs({ inputs }))
   if (taken === null) return
