@@ -12,6 +12,8 @@ import { serviceCommand } from './setup/systemd.mjs'
 await report(() => {
   const argv = process.argv.slice(2)
   const { settings, given, rest } = loadSettings(argv)
+  if (rest.some((word) => /^--data-dir(=|$)/.test(word)))
+    throw new Error('Settings stand before the command: npm run admin -- --data-dir FOLDER NOUN VERB')
   if (rest[0] === 'config' && rest[1] === 'check') return checkConfig(settings, given, rest.includes('--json'))
   const main = join(CLONE, 'service', 'admin', 'main.ts')
   if (rest[0] === 'service') {

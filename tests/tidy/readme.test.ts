@@ -118,3 +118,10 @@ test('no page says that rsync is missing in base, which has it', () => {
   for (const name of readdirSync(path.join(ROOT, 'docs/guides')))
     assert.doesNotMatch(read(`docs/guides/${name}`), /apt-get install[^\n]*rsync/)
 })
+
+test('an operator who puts --data-dir last is told where settings stand', { timeout: patience(30_000) }, () => {
+  const words = ['organization', 'list', '--data-dir', '/nowhere']
+  const { status, stderr } = spawnSync(process.execPath, [path.join(ROOT, 'tools/admin.mjs'), ...words], { encoding: 'utf8' })
+  assert.equal(status, 1)
+  assert.match(stderr, /npm run admin -- --data-dir FOLDER NOUN VERB/)
+})
