@@ -176,12 +176,21 @@ function ask(options: http.RequestOptions): Promise<unknown> {
     const request = http.get({ ...options, agent: false, timeout: ANSWER_MS }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-      response.on('end', () => resolve(response.statusCode === 200 ? withLists(JSON.parse(text)) : null))
+      response.on('end', () => resolve(response.statusCode === 200 ? answerIn(text) : null))
       response.on('error', () => resolve(null))
     })
     request.on('error', () => resolve(null))
     request.on('timeout', () => request.destroy(new Error('No answer')))
   })
+}
+
+/** null: no JSON. A throw in the listener would end the doctor. */
+function answerIn(text: string): unknown {
+  try {
+    return withLists(JSON.parse(text))
+  } catch {
+    return null
+  }
 }
 
 const LISTS = new Set(['engines', 'machines', 'files', 'disks', 'checkpoints', 'found', 'quarantined', 'volumes'])

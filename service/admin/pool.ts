@@ -21,7 +21,7 @@ export async function adoptPool(argv: string[], { database_url, hostd_socket }: 
   try {
     const installation_id = await idOf(db)
     const { status, message } = await tellHostd(hostd_socket, { installation_id, instead_of })
-    if (status !== 200) throw new AdminError(message)
+    if (status !== 200) throw new AdminError(message === '' ? `hostd answered ${status} without a reason` : message)
     const at = { clock: systemClock, ids: createIds(systemClock) }
     await mutate(db, byOperator(at), 'pools.adopt', async () => undefined, subjectOf('pool', installation_id, {}, { instead_of }))
     output.line(`The pool belongs to installation ${installation_id}`)
@@ -51,6 +51,11 @@ function tellHostd(socketPath: string, body: object): Promise<{ status: number; 
   return promise
 }
 
+/** Empty where hostd answers no JSON: a throw in the listener would end the command without a word. */
 function messageOf(text: string): string {
-  return (JSON.parse(text) as { message?: string }).message ?? ''
+  try {
+    return (JSON.parse(text) as { message?: string }).message ?? ''
+  } catch {
+    return ''
+  }
 }

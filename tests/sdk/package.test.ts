@@ -34,7 +34,9 @@ test(`the SDK is one module that imports none at its start, of at most ${GZIPPED
 
 test('an error shows its class and a short source line', async () => {
   const text = await bundleSdk('main')
-  const { CommandError } = (await import(`data:text/javascript,${encodeURIComponent(text)}`)) as typeof import('../../sdk/typescript/src/main.ts')
+  const { CommandError } = (await import(
+    `data:text/javascript,${encodeURIComponent(text)}`
+  )) as typeof import('../../sdk/typescript/src/main.ts')
   assert.equal(CommandError.name, 'CommandError')
   const longest = Math.max(...text.split('\n').map((line) => line.length))
   assert.ok(longest < 500, `${longest} characters`)
