@@ -15,13 +15,13 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const PARSES = 'import ast, sys\nfor file in sys.argv[1:]: ast.parse(open(file).read(), file)'
 const { PATH = '' } = process.env
 
-/** The suites of other projects, and how many of their tests there are. */
+/** Python adapters, with the number of tests in the other project's suite. */
 const ADAPTERS = [
   { name: 'langchain', passes: 86 },
   { name: 'inspect', passes: 44 },
 ]
 
-/** In TypeScript, with tests of ours that use the other project's own doubles of models. */
+/** TypeScript adapters: our own tests with the other project's fake models. */
 const NODE_ADAPTERS = [
   { name: 'ai-sdk', passes: 6 },
   { name: 'computesdk', passes: 9 },
@@ -29,7 +29,7 @@ const NODE_ADAPTERS = [
 ]
 const EXACT = /^\d+\.\d+\.\d+$/
 
-test('what the adapters in TypeScript need is pinned, and their README names it', () => {
+test('the TypeScript adapters pin exact versions of their packages, and each README names them', () => {
   for (const { name } of NODE_ADAPTERS) {
     const folder = path.join(ROOT, 'examples', name)
     const { dependencies, devDependencies } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as Manifest
@@ -45,7 +45,7 @@ interface Manifest {
   devDependencies: Record<string, string>
 }
 
-test('the adapters for Python are programs of Python', { timeout: patience(60_000) }, async () => {
+test('every file of the Python adapters parses as Python', { timeout: patience(60_000) }, async () => {
   const files = ADAPTERS.flatMap(({ name }) => {
     const folder = path.join(ROOT, 'examples', name)
     return readdirSync(folder).flatMap((file) => (file.endsWith('.py') ? [path.join(folder, file)] : []))
@@ -54,7 +54,7 @@ test('the adapters for Python are programs of Python', { timeout: patience(60_00
   await run('python3', ['-c', PARSES, ...files])
 })
 
-// Their packages are hundreds of megabytes.
+// The packages of the adapters are hundreds of megabytes.
 if (isLong) {
   let service: SharedService
   let folder: string
@@ -86,7 +86,7 @@ if (isLong) {
       const copy = path.join(folder, name)
       cpSync(path.join(ROOT, 'examples', name), copy, { recursive: true })
       const env = { PATH, HOME: folder, BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key }
-      await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: copy }) // with what npm needs of the computer's environment
+      await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: copy }) // npm needs the computer's own environment
       await installSdk(path.join(copy, 'node_modules/@berth/sdk'))
       writeFileSync(path.join(copy, 'tsconfig.json'), JSON.stringify({ compilerOptions: TYPES, include: ['*.ts'] }))
       await printed('npx', ['--no-install', 'tsc'], { cwd: copy, env })
@@ -103,14 +103,14 @@ const TYPES = {
   ...{ noEmit: true, strict: true, skipLibCheck: true, allowImportingTsExtensions: true, verbatimModuleSyntax: true },
 }
 
-/** As `npm install ~/berth/sdk/typescript` puts it there. */
+/** Installs the SDK as `npm install ~/berth/sdk/typescript` does. */
 async function installSdk(at: string): Promise<void> {
   mkdirSync(at, { recursive: true })
   cpSync(path.join(ROOT, 'sdk/typescript/package.json'), path.join(at, 'package.json'))
   await buildSdk(path.join(at, 'dist'))
 }
 
-/** What it prints; where it fails, that is the error. */
+/** Returns the output of the program. Its output is also in the error if it fails. */
 async function printed(program: string, args: readonly string[], options: { cwd: string; env: Record<string, string> }): Promise<string> {
   const ran = run(program, args, { ...options, maxBuffer: 64 << 20 })
   const { stdout, stderr } = await ran.catch((error: unknown) => {

@@ -52,7 +52,7 @@ const shell = async (workspace: OpenedWorkspace, script: string) => {
   return stdout.trim()
 }
 
-/** Not a shell: it forgets a signal that comes while its trap runs. */
+/** Not a shell script: a shell loses a signal that arrives while its trap runs. */
 const COUNTER = `import os, signal, time
 count = 0
 def tell(*_):
@@ -70,7 +70,7 @@ while True:
     time.sleep(0.01)
 `
 
-/** A process that counts in memory alone, and tells its count when asked. */
+/** Starts a process that counts in memory alone and writes its count when signalled. */
 async function counter(workspace: OpenedWorkspace): Promise<void> {
   await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: ['python3', '-c', COUNTER] } })
   await shell(workspace, 'until [ -s pid ]; do sleep 0.02; done')
@@ -79,7 +79,7 @@ async function counter(workspace: OpenedWorkspace): Promise<void> {
 const count = async (workspace: OpenedWorkspace) =>
   Number(await shell(workspace, 'rm -f told; kill -USR1 $(cat pid); until [ -s told ]; do sleep 0.02; done; cat told'))
 
-test('a workspace goes on from its fork: memory, processes, files and commands, under its own key, id and name', async () => {
+test('an adopt gives a workspace the memory, processes, files and commands of its fork, and keeps its key, id and name', async () => {
   const workspace = await open('adopts')
   await counter(workspace)
   await shell(workspace, 'echo of the workspace > f')
@@ -92,7 +92,7 @@ test('a workspace goes on from its fork: memory, processes, files and commands, 
   const now = await view(workspace.id)
   assert.deepEqual([now.id, now.key, now.observed_state, now.ceilings], [before.id, 'adopts', 'running', before.ceilings])
   assert.deepEqual([now.ownership_epoch, ownership_epoch], [before.ownership_epoch + 1, before.ownership_epoch + 1])
-  // What was under way in it ends as with a restore; what was under way in the fork goes on.
+  // A command of the workspace ends as after a restore; a command of the fork continues.
   const stale = await client.tool<{ error: { code: string } }>(workspace, '/exec/under-way')
   assert.equal(stale.body.error.code, 'stale_epoch')
   const token = await client.token(workspace.id)
@@ -102,20 +102,20 @@ test('a workspace goes on from its fork: memory, processes, files and commands, 
   assert.equal(await shell(workspace, 'cat f g; hostname'), `of the fork\nnew\n${hostname}`)
   const adopted = await count(workspace)
   assert.ok(adopted > 1_000_000, `${adopted}`)
-  // The fork runs on, and the two share nothing.
+  // The fork keeps running, and the two workspaces share nothing.
   await shell(copy, 'echo later > f; kill -USR2 $(cat pid)')
   assert.ok((await count(copy)) > 2_000_000)
   assert.ok((await count(workspace)) < 2_000_000)
   assert.equal(await shell(workspace, 'cat f'), 'of the fork')
   assert.notEqual(await shell(workspace, 'cat /etc/machine-id'), await shell(copy, 'cat /etc/machine-id'))
-  // And back, with its memory.
+  // A restore of the recovery checkpoint brings back the old content with its memory.
   await operated(workspace.id, 'restore', { checkpoint_id: recovery_checkpoint_id })
   assert.equal(await shell(workspace, 'cat f; ls g 2>/dev/null || echo gone'), 'of the workspace\ngone')
   assert.ok((await count(workspace)) < 1_000_000)
   for (const { id } of [workspace, copy]) await remove(id)
 })
 
-test('an agent keeps the better of its attempts under the same names, time after time', async () => {
+test('a workspace can adopt a fork of the same key again and again', async () => {
   const workspace = await open('attempts')
   await counter(workspace)
   for (let turn = 1; turn <= 2; turn++) {
@@ -135,7 +135,7 @@ test('an agent keeps the better of its attempts under the same names, time after
   await remove(workspace.id)
 })
 
-test('a suspended workspace adopts a suspended fork without either being started, and a fork its source', async () => {
+test('a suspended workspace adopts a suspended fork and both stay suspended; a fork can adopt its source', async () => {
   const workspace = await open('adopts-asleep')
   await counter(workspace)
   const copy = await fork(workspace.id, 'adopts-asleep-fork')

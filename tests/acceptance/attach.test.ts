@@ -49,7 +49,7 @@ test('a killed engine closes attached streams with 4409 workspace_not_running', 
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test("a workspace's token does not attach to another workspace", { timeout: patience(180_000) }, async () => {
+test('a token of one workspace does not attach to another workspace', { timeout: patience(180_000) }, async () => {
   const { workspace, stream } = await sleeping('victim')
   const other = await client.open('attacker')
   assert.deepEqual(await ended(await attached(workspace, 's', '', other.token)), [4403, 'error', 'forbidden'])
@@ -58,7 +58,7 @@ test("a workspace's token does not attach to another workspace", { timeout: pati
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test('no log holds a byte of a token, or of a key, wherever a caller put it', { timeout: patience(180_000) }, async () => {
+test('no log contains a token or a key, wherever a caller puts it', { timeout: patience(180_000) }, async () => {
   const workspace = await client.open('logged')
   await client.tool(workspace, '/exec', { json: { session_id: 's', argv: ['sh', '-c', 'echo ready; exec sleep 1000'] } })
   const at = `${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/s/attach`

@@ -1,4 +1,4 @@
-// Two installations of its own: one is backed up and restored as the other, and both serve at once.
+// Own installations: one is backed up and restored as the other, and both serve at the same time.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -27,7 +27,7 @@ before(async () => {
   folder = await mkdtemp(path.join(TEST_ROOT, 'backup-'))
   await chmod(folder, 0o755) // the database's own user passes through
   restored = path.join(folder, 'data')
-  // By this the runner sweeps what a killed test leaves.
+  // The runner cleans up after a killed test by this file.
   await writeFile(
     path.join(folder, 'owner'),
     JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir: restored }),
@@ -57,7 +57,7 @@ async function read(client: Client, workspace: OpenedWorkspace): Promise<string>
   return (await client.tool(workspace, '/files?path=/home/user/written')).bytes.toString()
 }
 
-test('what was suspended resumes on a second data directory and counts on, what ran starts from its disk, and the first goes on beside it', async () => {
+test('a backup restored to a second data directory resumes suspended workspaces, starts running ones from disk, and the first installation goes on', async () => {
   const client = clientOf(first)
   const [asleep, ran] = [await client.open('asleep', { caps }), await client.open('ran', { caps })]
   for (const one of [asleep, ran]) await write(client, one, 'before')
@@ -86,7 +86,7 @@ test('what was suspended resumes on a second data directory and counts on, what 
     assert.equal(await read(there, await there.open('ran')), 'before')
     await write(there, woken, service.instance)
   }
-  // Neither writes on the other's disks.
+  // Neither installation writes to the disks of the other.
   for (const service of [second, first]) {
     const there = clientOf(service)
     assert.equal(await read(there, await there.open('asleep')), service.instance)

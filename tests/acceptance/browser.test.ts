@@ -1,4 +1,4 @@
-// An installation of its own: its machines send to an internet of the test's own, and a template is published beside it.
+// Own installation: its machines reach a fake internet, and a template is published while it runs.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import path from 'node:path'
@@ -19,7 +19,7 @@ let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
-/** What the workspace's own server shows. */
+/** Pages that the workspace's own server serves. */
 const PAGES: Record<string, string> = {
   'red.html': '<!doctype html><title>Red</title><body style="margin:0;background:#f00">',
   'tall.html': '<!doctype html><body style="margin:0"><div style="height:3000px;background:#00f"></div>',
@@ -64,14 +64,14 @@ const text = async (page: string, more: object = {}) => {
   assert.equal(answer.status, 200, answer.bytes.toString())
   return answer.bytes.toString()
 }
-/** The browser's own process, none of its children. */
+/** Returns the pid of the main browser process, without its children. */
 const browserPid = async (where = workspace) => {
   const { processes } = (await client.tool<{ processes: Process[] }>(where, '/processes')).body
   const found = processes.filter(({ ppid, command }) => ppid === 0 && command.some((word) => word === '--remote-debugging-pipe'))
   return found.map(({ pid }) => pid)
 }
 
-/** Width, height and the colour of the last pixel. */
+/** Returns width, height and the colour of the last pixel. */
 function readPng(bytes: Buffer): { width: number; height: number; last: number[] } {
   assert.equal(bytes.subarray(0, 8).toString('hex'), '89504e470d0a1a0a')
   const data: Buffer[] = []
@@ -81,7 +81,7 @@ function readPng(bytes: Buffer): { width: number; height: number; last: number[]
   return { width, height, last: lastPixel(inflateSync(Buffer.concat(data)), width, height, channels) }
 }
 
-/** Undoes the filters of all rows: each row is told as its difference to what is above and left of it. */
+/** Undoes the PNG row filters: each row holds differences to the bytes above and to the left. */
 function lastPixel(raw: Buffer, width: number, height: number, channels: number): number[] {
   const stride = width * channels
   let above = new Uint8Array(stride)
@@ -121,7 +121,7 @@ test('a screenshot of the full page is as high as the page', async () => {
   assert.deepEqual(readPng(shot.bytes), { width: 200, height: 3000, last: [0, 0, 255] })
 })
 
-test('content is the page after its scripts ran, as HTML or text, and can run nowhere else', async () => {
+test('content is the page after its scripts ran, as inert HTML or text', async () => {
   const html = await show('content', { url: `${SITE}/script.html?300`, wait_ms: 2000, viewport: { width: 333, height: 100 } })
   assert.deepEqual(
     ['content-type', 'content-security-policy', 'x-content-type-options'].map((name) => html.headers[name]),
@@ -132,7 +132,7 @@ test('content is the page after its scripts ran, as HTML or text, and can run no
   assert.deepEqual([plain.bytes.toString(), plain.headers['content-type']], ['before', 'text/plain; charset=utf-8'])
 })
 
-test('every wait condition ends, and a page that leads on is followed', async () => {
+test('every wait condition ends, and redirects are followed', async () => {
   for (const wait_until of ['load', 'domcontentloaded', 'networkidle'])
     assert.equal(await text('script.html?300', { wait_until, wait_ms: 1000 }), 'after 1280')
   const shot = await show('screenshot', { url: `${SITE}/leave.html`, wait_until: 'networkidle', viewport: { width: 64, height: 64 } })
@@ -140,7 +140,7 @@ test('every wait condition ends, and a page that leads on is followed', async ()
   assert.deepEqual(readPng(shot.bytes).last, [255, 0, 0])
 })
 
-test('nothing of a page stays for the next call, on the same warm browser', async () => {
+test('the next call on the same warm browser sees no data of an earlier page', async () => {
   const before = await browserPid()
   assert.equal(before.length, 1)
   assert.equal(await text('cookie.html'), 'had:')
@@ -153,7 +153,7 @@ test('nothing of a page stays for the next call, on the same warm browser', asyn
   assert.deepEqual(await browserPid(), before)
 })
 
-test('dialogs are dismissed, and files of the workspace stay out of the reach of pages', async () => {
+test('dialogs are dismissed, and pages cannot read files of the workspace', async () => {
   assert.equal(await text('dialog.html'), 'went on: false')
   const stayed = await text('file.html', { wait_ms: 500 })
   assert.ok(stayed.startsWith('stays') && !stayed.includes('root:'), stayed)
@@ -181,7 +181,7 @@ test('URLs other than http and https are refused, whatever their spelling', asyn
     assert.deepEqual(refusalOf(await show('screenshot', { url: `${SITE}/`, ...change })), expected, JSON.stringify(change))
 })
 
-test('a page out of reach, one that never ends and a download are refused, and the browser serves on', async () => {
+test('an unreachable page, an endless page and a download are refused, and the browser keeps serving', async () => {
   const nobody = await show('content', { url: 'http://127.0.0.1:9/' })
   assert.deepEqual(
     [refusalOf(nobody), (nobody.body['error'] as { details: { error: string } }).details.error],
@@ -193,14 +193,14 @@ test('a page out of reach, one that never ends and a download are refused, and t
   assert.equal(await text('cookie.html'), 'had:')
 })
 
-test('the browser is under the network policy of the workspace: it reaches the internet and nothing private', async () => {
+test('the browser obeys the network policy of the workspace: it reaches the internet and no private address', async () => {
   const page = await show('content', { url: `http://${INTERNET_ADDRESS}/page`, format: 'text' })
   assert.equal(page.bytes.toString(), 'Hello\nmade by a script')
   const metadata = await show('content', { url: 'http://169.254.169.254/', timeout_ms: 3000 })
   assert.match(refusalOf(metadata).join(), /^(409,conflict,navigation_failed|504,timeout,)$/)
 })
 
-test('a browser that was killed is replaced within the next call', async () => {
+test('a killed browser is replaced within the next call', async () => {
   const [pid] = await browserPid()
   await client.tool(workspace, `/processes/${pid}/signal`, { json: { signal: 'SIGKILL' } })
   assert.equal(await text('cookie.html'), 'had:')
@@ -227,7 +227,7 @@ test('the same browser serves after a suspend, and in a fork', async () => {
   assert.deepEqual(await browserPid(fork), [pid])
 })
 
-test('a template without a browser is guest_feature_unavailable', async () => {
+test('a template without a browser answers guest_feature_unavailable', async () => {
   const base = await client.open('base')
   const { status, body } = await show('screenshot', { url: 'http://127.0.0.1:8000/' }, base)
   assert.deepEqual(
@@ -236,7 +236,7 @@ test('a template without a browser is guest_feature_unavailable', async () => {
   )
 })
 
-test('the process that publishes a template beside the service publishes it once', async () => {
+test('a template that is published while the service runs is published once', async () => {
   const script = path.join(import.meta.dirname, '../../tools/setup/late-templates.mjs')
   const { stdout } = await promisify(execFile)(process.execPath, [script, '["browser"]', '--data-dir', service.data_dir], {
     env: cleanEnvironment(),

@@ -26,7 +26,7 @@ const page = async (query = '') => {
   assert.equal(status, 200, JSON.stringify(body))
   return body
 }
-/** All pages: `kind type path`. */
+/** Lists all pages; each line is `kind type path`. */
 const list = async (prefix: string, limit = 1000) => {
   const lines: string[] = []
   for (let cursor = ''; ;) {
@@ -37,14 +37,14 @@ const list = async (prefix: string, limit = 1000) => {
   }
 }
 
-test('what the service wrote is no change of the workspace until the workspace changes it', async () => {
+test('files that the service wrote are no changes until the workspace changes them', async () => {
   assert.deepEqual(await list(''), [])
   const { summary } = await page('summary=true')
   assert.deepEqual(summary, { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0, truncated: false })
   const forked = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'changes-fork' } })
   assert.equal(forked.state, 'succeeded')
   const fork = await client.open('changes-fork')
-  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.data, []) // of another name, and of another machine-id
+  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.data, []) // a fork has another host name and machine-id
   const script = 'echo 10.0.0.1 elsewhere >> /etc/hosts; chmod 600 /etc/hostname; rm /etc/machine-id'
   await client.run(fork, ['bash', '-ec', script], { user: 'root' })
   const { data } = (await client.tool<Changes>(fork, '/changes')).body
@@ -54,7 +54,7 @@ test('what the service wrote is no change of the workspace until the workspace c
   )
 })
 
-test('every kind of change is seen at once, and again after a suspend and a resume', async () => {
+test('every kind of change is listed at once, and again after suspend and resume', async () => {
   await sh(`
     mkdir -p /opt/t && echo new > /opt/t/new
     chmod 600 /etc/fstab || true
@@ -90,7 +90,7 @@ test('every kind of change is seen at once, and again after a suspend and a resu
   assert.deepEqual(await list('/opt'), ['added directory /opt/t', 'added file /opt/t/other'])
 })
 
-test('the summary counts what the pages list, and hashes are of the contents', async () => {
+test('the summary counts the listed changes, and hashes match the contents', async () => {
   const lines = await list('')
   const { summary, data } = await page('summary=true')
   assert.deepEqual(data, [])
@@ -111,7 +111,7 @@ test('the summary counts what the pages list, and hashes are of the contents', a
   )
 })
 
-test('a cursor of another filter, and a changed one, are 400', async () => {
+test('a cursor of another filter and a modified cursor are 400', async () => {
   const { next_cursor } = await page('limit=1')
   for (const query of [
     `limit=1&hash=true&cursor=${next_cursor}`,
@@ -124,7 +124,7 @@ test('a cursor of another filter, and a changed one, are 400', async () => {
   }
 })
 
-test('ten thousand new files are paged without loss, names that are not UTF-8 among them', async () => {
+test('ten thousand new files are paged without loss, also with names that are not UTF-8', async () => {
   await sh(`mkdir /opt/many && cd /opt/many && seq -f 'f%g' 10000 | xargs touch && touch $'bad\\xff'`)
   const lines = await list('/opt/many', 1000)
   assert.equal(lines.length, 10_002)
@@ -132,7 +132,7 @@ test('ten thousand new files are paged without loss, names that are not UTF-8 am
   assert.ok(lines.includes('added file /opt/many/bad\\xff'))
 })
 
-test('directories that come and go under a listing do not keep a workspace from suspend and resume', async () => {
+test('a workspace suspends and resumes while directories appear and vanish during a listing', async () => {
   await client.tool(workspace, '/exec', {
     json: {
       session_id: 'churn',

@@ -35,7 +35,7 @@ const open = (key: string) => client.open(key, { caps: { memory_mib: 512 } })
 const view = async (id: string) => (await client.api<View>(`/v1/workspaces/${id}`)).body
 const stateOf = async (operation_id: string) => (await client.api<{ state: string }>(`/v1/operations/${operation_id}`)).body.state
 const checkpoints = async (id: string) => (await client.api<{ data: Checkpoint[] }>(path(id, 'checkpoints'))).body.data
-/** The tools of it, at its present epoch. */
+/** Returns the workspace with a token of its current epoch. */
 const now = async (workspace: OpenedWorkspace) => ({ ...workspace, token: await client.token(workspace.id) })
 
 async function operated(id: string, verb: string, json?: object): Promise<Record<string, unknown>> {
@@ -50,7 +50,7 @@ const shell = async (workspace: OpenedWorkspace, script: string) => {
   return stdout.trim()
 }
 
-/** Not a shell: it forgets a signal that comes while its trap runs. */
+/** Not a shell script: a shell loses a signal that arrives while its trap runs. */
 const COUNTER = `import os, signal, time
 count = 0
 def tell(*_):
@@ -64,25 +64,25 @@ while True:
     time.sleep(0.01)
 `
 
-/** A process that counts in memory alone and tells its count when asked. */
+/** Starts a process that counts in memory alone and writes its count when signalled. */
 async function counter(workspace: OpenedWorkspace): Promise<void> {
   await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: ['python3', '-c', COUNTER] } })
   await shell(workspace, 'until [ -s pid ]; do sleep 0.02; done')
 }
 
-/** @returns its pid and its count. */
+/** @returns pid and count of the process */
 const told = async (workspace: OpenedWorkspace) =>
   (await shell(workspace, 'rm -f told; kill -USR1 $(cat pid); until [ -s told ]; do sleep 0.02; done; echo $(cat pid) $(cat told)'))
     .split(' ')
     .map(Number)
 
-test('a snapshot keeps memory, processes and disk of its instant; the workspace runs on and can be put back in place', async () => {
+test('a snapshot keeps memory, processes and disk of one instant; the workspace runs on and can be restored to it', async () => {
   const workspace = await open('snapshots')
   await counter(workspace)
   await shell(workspace, 'echo before > f')
   const [pid, at_snapshot = 0] = await told(workspace)
   const { checkpoint_id } = await operated(workspace.id, 'snapshot', { label: 'before' })
-  // Same epoch, same process, and the token from before still good: nothing was restarted.
+  // Same epoch, same process, and the old token is still valid: nothing was restarted.
   assert.equal((await client.tool(workspace, '/exec/counter')).status, 200)
   await shell(workspace, 'echo after > f; echo new > g')
   const [same, later = 0] = await told(workspace)
@@ -107,7 +107,7 @@ test('a snapshot keeps memory, processes and disk of its instant; the workspace 
   assert.ok(count >= later)
 })
 
-test('a reset wipes every change and its processes, keeps id and version, and can be taken back', async () => {
+test('a reset removes all changes and processes, keeps id and version, and can be undone', async () => {
   const workspace = await open('reset')
   await counter(workspace)
   await shell(workspace, 'echo mine > f; sudo touch /etc/mine; sudo rm /etc/hostname')
@@ -121,7 +121,7 @@ test('a reset wipes every change and its processes, keeps id and version, and ca
   await told(workspace)
 })
 
-test('a suspended workspace is reset, snapshotted and restored without being started', async () => {
+test('reset, snapshot and restore of a suspended workspace do not start it', async () => {
   const workspace = await open('asleep')
   await counter(workspace)
   await shell(workspace, 'echo mine > f')
@@ -139,9 +139,9 @@ test('a suspended workspace is reset, snapshotted and restored without being sta
   await told(workspace)
 })
 
-test('reads are served while a snapshot is captured, changes are told workspace_busy', async () => {
+test('reads are served during the capture of a snapshot, and changes get workspace_busy', async () => {
   const workspace = await open('read-only')
-  // Enough memory for the capture to take a while.
+  // The memory is large enough for the capture to take a while.
   const holder = ['python3', '-c', 'import os, time; kept = os.urandom(200 << 20); open("ready", "w"); time.sleep(600)']
   await client.tool(workspace, '/exec', { json: { argv: holder } })
   await shell(workspace, 'echo kept > f; until [ -e ready ]; do sleep 0.02; done')
@@ -158,7 +158,7 @@ test('reads are served while a snapshot is captured, changes are told workspace_
   assert.equal(await stateOf(body.id), 'succeeded')
 })
 
-/** The first refusal of a change: until the gate has heard of the operation, changes are still let in before it. */
+/** Returns the first refusal of a change. The gateway still admits changes until it learns of the operation. */
 async function refused(workspace: OpenedWorkspace) {
   const deadline_ms = performance.now() + patience(30_000)
   for (let turn = 0; performance.now() < deadline_ms; turn++) {

@@ -39,7 +39,7 @@ async function berth(...words: string[]): Promise<string> {
 const local = (name: string) => path.join(folder, name)
 const ODD = ["it's", 'two\nlines', '-rf', ' space ', 'ü 漢字', '$(id)', 'a"b\\c']
 
-/** A folder with all that folders have. */
+/** Creates a folder with every kind of entry that the tests copy. */
 function makeFolder(at: string): void {
   mkdirSync(path.join(at, 'empty'), { recursive: true })
   mkdirSync(path.join(at, 'below'))
@@ -58,7 +58,7 @@ for (const mode of ['processful', 'file_first'])
       const [key, here, back] = [`sync-${mode}`, local(`from-${mode}`), local(`back-${mode}`)]
       await berth('open', key, '--mode', mode)
       makeFolder(here)
-      if (mode === 'file_first') rmSync(path.join(here, 'out')) // a tree has no link that leads out of it
+      if (mode === 'file_first') rmSync(path.join(here, 'out')) // a tree holds no link to outside
       const count = ODD.length + 5 + (mode === 'file_first' ? 0 : 1)
       assert.match(await berth('sync', here, `${key}:/home/user/p`), new RegExp(`^${count} carried .*, 0 deleted, 0 as before`))
       assert.match(await berth('sync', here, `${key}:/home/user/p`, '--delete'), new RegExp(`^0 carried .*, 0 deleted, ${count} as before`))
@@ -81,17 +81,17 @@ for (const mode of ['processful', 'file_first'])
     },
   )
 
-test('a folder larger than one request goes in several, and where it is copied again only what is missing goes', TIMEOUT, async () => {
+test('a folder larger than one request goes in several requests, and a repeated copy sends only missing files', TIMEOUT, async () => {
   await berth('open', 'several')
   const here = local('several')
   mkdirSync(path.join(here, 'locked'), { recursive: true })
   const filled = (name: string, mib: number) => void writeFileSync(path.join(here, name), Buffer.alloc(mib << 20, 'berth'))
   for (let n = 0; n < 280; n += 1) filled(`small-${n}`, 1)
   filled('large', 40)
-  // Of more than a request takes, and nearly all of it a hole.
+  // More bytes than one request takes, nearly all of them a hole.
   writeFileSync(path.join(here, 'disk'), 'begin')
   truncateSync(path.join(here, 'disk'), 300 << 20)
-  // In the second request, and below a folder that its owner may not write to.
+  // Files for the second request, below a folder that its owner may not write to.
   for (const name of ['a', 'z']) filled(`locked/${name}`, 15)
   chmodSync(path.join(here, 'locked'), 0o555)
   assert.match(await berth('cp', here, 'several:/home/user/all'), /^286 entries, 681574400 bytes\n$/)
@@ -106,7 +106,7 @@ test('a folder larger than one request goes in several, and where it is copied a
 const LOOK =
   'cd all && echo $(find . -type f | wc -l) $(find . -type f -exec cat {} + | wc -c) $(stat -c %a locked) $(test $(du -k disk | cut -f1) -lt 1024 && echo sparse)'
 
-test('a copy whose connection breaks goes on, there and back', TIMEOUT, async () => {
+test('a copy in either direction continues after its connection breaks', TIMEOUT, async () => {
   await berth('open', 'breaks')
   const [here, back] = [local('breaks'), local('breaks-back')]
   makeFolder(here)
@@ -150,7 +150,7 @@ test('a copy whose connection breaks goes on, there and back', TIMEOUT, async ()
   await berth('delete', 'breaks')
 })
 
-/** The same bytes, and an error after so many. */
+/** Passes the first `bytes` bytes, then fails. */
 function cutAfter(stream: ReadableStream<Uint8Array>, bytes: number): ReadableStream<Uint8Array> {
   let left = bytes
   return stream.pipeThrough(
@@ -164,7 +164,7 @@ function cutAfter(stream: ReadableStream<Uint8Array>, bytes: number): ReadableSt
   )
 }
 
-test('a program that is setuid there is not setuid here', TIMEOUT, async () => {
+test('a downloaded setuid program is not setuid', TIMEOUT, async () => {
   await berth('open', 'setuid')
   const made = await berth('exec', 'setuid', '--', 'sh', '-c', 'mkdir p && touch p/x && chmod 6755 p/x && stat -c %a p/x')
   assert.equal(made, '6755\n')
@@ -173,7 +173,7 @@ test('a program that is setuid there is not setuid here', TIMEOUT, async () => {
   await berth('delete', 'setuid')
 })
 
-test('on a full disk a folder stays as it was', TIMEOUT, async () => {
+test('a download to a full disk leaves the folder unchanged', TIMEOUT, async () => {
   await berth('open', 'full')
   await berth('exec', 'full', '--', 'sh', '-c', 'mkdir f && echo new > f/old && head -c 8000000 /dev/zero > f/z')
   const disk = local('disk')
@@ -187,7 +187,7 @@ test('on a full disk a folder stays as it was', TIMEOUT, async () => {
   await berth('delete', 'full')
 })
 
-test('on a terminal, cp and sync show how far they are, and take it away', TIMEOUT, async () => {
+test('on a terminal, cp and sync show their progress and erase it at the end', TIMEOUT, async () => {
   await berth('open', 'shown')
   writeFileSync(local('large'), Buffer.alloc(30 << 20, 'berth'))
   mkdirSync(local('shown'))
@@ -205,7 +205,7 @@ test('on a terminal, cp and sync show how far they are, and take it away', TIMEO
   await berth('delete', 'shown')
 })
 
-test('a folder with a Dockerfile becomes a template, which is tried, published, and opened', TIMEOUT, async () => {
+test('a folder with a Dockerfile becomes a template that can be tested, published and opened', TIMEOUT, async () => {
   const recipe = local('recipe')
   mkdirSync(recipe)
   writeFileSync(path.join(recipe, 'greeting'), 'hello from a folder\n')
@@ -222,7 +222,7 @@ test('a folder with a Dockerfile becomes a template, which is tried, published, 
   await berth('delete', 'of-folder')
 })
 
-test('a build that fails ends with 1 and says why, and a folder without a recipe is none', TIMEOUT, async () => {
+test('a failed build exits with 1 and its reason, and a folder without a recipe is refused', TIMEOUT, async () => {
   mkdirSync(local('broken'))
   const none = await runBerth(['templates', 'build', 'broken', local('broken')], { env: env() })
   assert.match(none.stderr, /has neither recipe\.json nor Dockerfile/)

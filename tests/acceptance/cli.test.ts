@@ -30,7 +30,7 @@ after(async () => {
 const env = () => ({ BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_CONFIG_DIR: folder })
 const berth = (...words: string[]) => runBerth(words, { env: env() })
 
-/** A process whose output can be waited for. */
+/** A process whose output a test can wait for. */
 class Shown {
   text = ''
   readonly child: ChildProcessWithoutNullStreams
@@ -42,7 +42,7 @@ class Shown {
     this.ended = once(this.child, 'close').then(([code]) => code as number | null)
   }
 
-  /** Types, and waits for what it then shows. */
+  /** Types the text, and waits for output that matches. */
   async type(text: string, shows: RegExp): Promise<RegExpExecArray> {
     this.text = ''
     this.child.stdin.write(text)
@@ -61,17 +61,17 @@ class Shown {
   }
 }
 
-/** The command line on a terminal of 33 rows. */
+/** Runs the command line on a terminal of 33 rows. */
 const inTerminal = (words: string, cols = 91) => new Shown('script', ['-qec', `stty cols ${cols} rows 33; ${BERTH} ${words}`, '/dev/null'])
 
-test('exec on a terminal gives the command one of the same size, and passes its exit code on', TIMEOUT, async () => {
+test('exec on a terminal gives the command a terminal of the same size, and returns its exit code', TIMEOUT, async () => {
   const shown = inTerminal(`exec ${KEY} -- sh -c 'stty size; read line; echo "got $line"; exit 7'`)
   await shown.sees(/33 91/)
   await shown.type('a word\r', /got a word/)
   assert.equal(await shown.ended, 7)
 })
 
-test('a shell that is left goes on, and is come back to with what it showed, from a terminal of another size', TIMEOUT, async () => {
+test('a detached shell keeps running, and a terminal of another size reattaches to it with its output', TIMEOUT, async () => {
   const first = inTerminal(`shell ${KEY}`)
   await first.type('echo is-$((40 + 2))\r', /is-42/)
   const [, id = ''] = await first.type('\u001d', /berth shell cli-tools --id (\S+)/)
@@ -83,13 +83,13 @@ test('a shell that is left goes on, and is come back to with what it showed, fro
   assert.equal(await second.ended, 5)
 })
 
-test('bytes that steer a terminal come as they were written', TIMEOUT, async () => {
+test('terminal control bytes arrive unchanged', TIMEOUT, async () => {
   const steering = String.raw`\033]0;title\007\033[2J\033P$q"p\033\\\000end`
   const { stdout, code } = await berth('exec', KEY, '--tty', '--', 'printf', steering)
   assert.deepEqual([code, stdout], [0, '\u001b]0;title\u0007\u001b[2J\u001bP$q"p\u001b\\\u0000end'])
 })
 
-test('a port is forwarded until it is told to end, linked for a browser, and closed', TIMEOUT, async () => {
+test('a port is forwarded until interrupted, linked for a browser, and closed', TIMEOUT, async () => {
   const serve = 'echo from the port > /tmp/page; cd /tmp; exec python3 -m http.server 8123'
   assert.equal((await berth('exec', KEY, '--detach', '--', 'sh', '-c', serve)).code, 0)
   const shown = new Shown('sh', ['-c', `exec ${BERTH} port ${KEY} 8123`])
@@ -104,7 +104,7 @@ test('a port is forwarded until it is told to end, linked for a browser, and clo
   assert.equal((await berth('port', KEY, '8123', '--close')).code, 0)
 })
 
-test('a folder goes there and back: odd names, modes, links, empty folders and large files', TIMEOUT, async () => {
+test('a folder copied to a workspace and back is unchanged: odd names, modes, links, empty folders and large files', TIMEOUT, async () => {
   const from = path.join(folder, 'from')
   mkdirSync(path.join(from, 'empty'), { recursive: true })
   const odd = ["it's", 'two\nlines', '-rf', ' space ', 'ü 漢字', '\u001b[31m', '$(id)', 'a"b\\c']
@@ -119,7 +119,7 @@ test('a folder goes there and back: odd names, modes, links, empty folders and l
     (await berth('exec', KEY, '--', 'sh', '-c', 'cd /home/user/copied && ./run && readlink link && ls -A | wc -w')).stdout,
     /^run\n/,
   )
-  // A folder that goes into one that exists keeps its name, as with cp.
+  // Like cp: a folder copied into an existing one keeps its name.
   const into = await berth('cp', from, `${KEY}:`)
   assert.equal(into.code, 0, into.stderr)
   assert.equal((await berth('exec', KEY, 'cat from/run')).stdout, '#!/bin/sh\n')
@@ -133,7 +133,7 @@ test('a folder goes there and back: odd names, modes, links, empty folders and l
   assert.ok(statSync(path.join(back, 'empty')).isDirectory())
 })
 
-/** The body, as soon as there is somebody who listens. */
+/** Polls the URL until the app listens. @returns the body */
 async function answering(url: string): Promise<string> {
   const signal = AbortSignal.timeout(120_000)
   for (;;) {

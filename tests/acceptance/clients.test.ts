@@ -48,7 +48,7 @@ with Berth() as berth, berth.open("python-terminal", template="base") as ws:
     print(shell.status()["state"])
     ws.delete()
 `
-test('a terminal and a large file of a machine, from Python', { skip: NO_PYTHON, timeout: patience(240_000) }, async () => {
+test('the Python client uses a terminal and a large file of a machine', { skip: NO_PYTHON, timeout: patience(240_000) }, async () => {
   const [bytes, shown, state] = (await runPython(TERMINAL, where())).split('\n')
   assert.deepEqual([bytes, shown, state], [String(10 << 20), 'hello', 'exited'])
 })
@@ -58,7 +58,7 @@ test('the commands of docs/guides/cli.md print what it says', { timeout: patienc
   assert.equal(printed, prints)
 })
 
-test('the three lines of README.md run a command', { timeout: patience(240_000) }, async () => {
+test('the three-line example of README.md runs a command', { timeout: patience(240_000) }, async () => {
   assert.match(readFileSync(path.resolve(import.meta.dirname, '../../README.md'), 'utf8'), /from '@berth\/sdk'/)
   assert.equal((await runTypescript('README.md', where())).printed, '42\n')
 })

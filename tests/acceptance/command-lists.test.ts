@@ -1,4 +1,4 @@
-// A caller that lost an id finds the command or the terminal again, and a caller that leaves ends nothing.
+// A caller that lost an id finds its command or terminal again, and a caller that disconnects ends nothing.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -54,7 +54,7 @@ test('commands and terminals are found in lists, also after a suspend and in a f
   await fork.delete()
 })
 
-test('pages of a list go on where the page before ended, whatever is started meanwhile', TIMEOUT, async () => {
+test('each page of a list continues where the page before ended, although commands are started in between', TIMEOUT, async () => {
   const ws = await berth.open('command-pages', { template: 'base' })
   const ids: string[] = []
   for (let at = 0; at < 70; at += 1) ids.unshift((await ws.exec(['true'])).id) // more than the agent keeps in memory
@@ -67,7 +67,7 @@ test('pages of a list go on where the page before ended, whatever is started mea
   assert.equal(third.next_cursor, null)
 })
 
-test('commands of a file-first workspace are listed with what was asked', TIMEOUT, async () => {
+test('commands of a file-first workspace are listed with their requests', TIMEOUT, async () => {
   const ws = await berth.open('execution-list', { template: 'base', mode: 'file_first' })
   const { id } = await ws.exec(['sh', '-c', 'echo x > file'])
   const [execution] = await ws.executions().all()
@@ -79,7 +79,7 @@ test('commands of a file-first workspace are listed with what was asked', TIMEOU
   await ws.delete()
 })
 
-test('the ids that the command line lists are those that its other commands take', TIMEOUT, async () => {
+test('other commands of the command line accept the ids that it lists', TIMEOUT, async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-command-lists-'))
   const env = { BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_CONFIG_DIR: folder }
   const ran = async (...words: string[]) => {
@@ -105,14 +105,14 @@ test('the ids that the command line lists are those that its other commands take
   }
 })
 
-test('a caller that disconnects ends nothing: neither while a command is started, nor while its output is read', TIMEOUT, async () => {
+test('a caller that disconnects during a start or while it reads output ends no command', TIMEOUT, async () => {
   const workspace = await client.open('disconnected')
   const ws = await berth.workspace(workspace.id)
   const { hostname, port } = new URL(workspace.endpoint)
   const ask = (method: string, below: string, body?: object) => {
     const headers = { authorization: `Bearer ${workspace.token}`, ...(body ? { 'content-type': 'application/json' } : {}) }
     const asked = request({ hostname, port, method, path: `/v1/workspaces/${workspace.id}/exec${below}`, headers, agent: false })
-    asked.on('error', () => undefined) // this end breaks it off
+    asked.on('error', () => undefined) // this test aborts the request
     asked.end(body === undefined ? undefined : JSON.stringify(body))
     return asked
   }
@@ -124,7 +124,7 @@ test('a caller that disconnects ends nothing: neither while a command is started
     asked.destroy()
     started.push(session_id)
   }
-  // A request that had not left when it was cut has started nothing. The same request again finds each of the others.
+  // A request that was cut before it was sent has started nothing. The same request again finds each other command.
   for (const session_id of started) assert.equal((await ws.start(LONG, { session_id })).id, session_id)
   for (const session_id of started) {
     const reading = ask('GET', `/${session_id}/output`)
@@ -168,7 +168,7 @@ async def main(key):
 asyncio.run(main(sys.argv[1]))
 `
 test(
-  'of commands whose tasks are cancelled at any moment those of exec are cancelled, and one that was only started goes on',
+  'a cancelled Python task cancels its exec, and a command that was only started keeps running',
   { ...TIMEOUT, skip: NO_PYTHON },
   async () => {
     const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: `${PYTHON}:${PYTHON_PACKAGES}`, PYTHONDONTWRITEBYTECODE: '1' }

@@ -36,7 +36,7 @@ for (const part of ['checkpoint.img', 'pages_meta.img', 'pages.img', 'manifest.j
   })
 }
 
-test('the mended checkpoint resumes with its process', async () => {
+test('the repaired checkpoint resumes with its process', async () => {
   const reopened = await client.open('corrupt')
   const { body } = await client.tool<{ state: string }>(reopened, '/exec/sleeper')
   assert.equal(body.state, 'running')

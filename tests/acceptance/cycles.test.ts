@@ -10,8 +10,8 @@ const CANARY_MIB = 64
 const small = { caps: { memory_mib: 512 } }
 
 /**
- * Appends (number, hash of everything so far) to a file and to one that is deleted and open, keeps the same in memory, and compares
- * all of it when asked. One answer proves memory, processes, disk and open files at once.
+ * Appends (number, hash of everything so far) to a file and to a deleted open file, and keeps the same in memory. When asked, it
+ * compares all of it, so that one answer proves memory, processes, disk and open files.
  */
 const WITNESS = `
 import hashlib, json, os, time
@@ -64,7 +64,7 @@ async function testimony(workspace: OpenedWorkspace): Promise<Testimony> {
   return JSON.parse(stdout) as Testimony
 }
 
-/** @returns the size of the one checkpoint that is left: what a suspend supersedes goes behind its answer. */
+/** @returns size of the only checkpoint. A suspend deletes the superseded one after its answer. */
 async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
   for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const files = (await service.inventory()).files.find(({ subject }) => subject.id === id)

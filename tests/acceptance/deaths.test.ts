@@ -1,4 +1,4 @@
-// An installation of its own: its processes are killed, and every death is counted.
+// Own installation: its processes are killed, and every death is counted.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -9,16 +9,16 @@ import { openSpareShare } from '../../service/cell/machines/spare-share.ts'
 import { createClient, ndjson, refusalOf, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Memory and processes of a machine that dies are lost. Required then: failed within 10 s, streams end with an error, and the next open
-// starts from the current disk, never blank, never older.
+// A dead machine loses its memory and processes. Required: the workspace is failed within 10 s, streams end with an error, and the next
+// open starts from the current disk, never from a blank or older one.
 const SEEN_MS = 10_000
-/** Of a guest that works: looks count where the computer has processors to spare. */
+/** Limit for a working guest: a failed probe counts only while the computer has spare processors. */
 const SEEN_WORKING_MS = 20_000
-/** Of an agent that does not answer where the computer has none to spare: it may only be slow. */
+/** Limit for a silent agent on a busy computer, where it may only be slow. */
 const SEEN_BUSY_MS = 120_000
-/** The share of the processors that has to be spare for a silence to count. */
+/** Share of the processors that must be idle for a silence to count. */
 const SPARE_SHARE_MIN = 0.25
-/** Often enough to be exact, and not so often that the asking takes the processors. */
+/** Frequent enough to be exact, rare enough not to use up the processors. */
 const ASK_EVERY_MS = 250
 const WORKS = 'while echo x; do sleep 0.1; done'
 const STANDS_STILL = 'echo x; exec sleep 1000'
@@ -42,7 +42,7 @@ async function pidsOf(workspace_id: string, program: string): Promise<number[]> 
   return stdout.trim().split('\n').map(Number)
 }
 
-/** A workspace with a synced file that an older checkpoint does not have, and a command that prints. */
+/** Opens a workspace with a synced file that is newer than its checkpoint, and with a command that prints. */
 async function living(key: string, script = WORKS): Promise<{ workspace: OpenedWorkspace; ended: Promise<OutputEvent[]> }> {
   const workspace = await client.open(key, small)
   const write = async (text: string) => {
@@ -69,7 +69,7 @@ function within<T>(limit_ms: number, work: Promise<T>): Promise<T> {
   return Promise.race([work, late])
 }
 
-/** Returns when the workspace has failed: in time, but for a silence on a computer that had too much to do. */
+/** Waits until the workspace has failed in time. A silence may take longer on a busy computer. */
 async function fails(id: string, began_ms: number, seen_ms: number, is_silence: boolean): Promise<void> {
   const spareShare = openSpareShare()
   const failed = async () => (await stateOf(id)) === 'failed'
@@ -79,7 +79,7 @@ async function fails(id: string, began_ms: number, seen_ms: number, is_silence: 
   assert.ok(in_time, `failed after ${took_ms} ms, with ${spare_share} of the processors to spare`)
 }
 
-/** What must follow any death. */
+/** Checks what any death must lead to. */
 async function failsAndStartsAgain(
   { workspace, ended }: Awaited<ReturnType<typeof living>>,
   key: string,
@@ -100,10 +100,10 @@ async function failsAndStartsAgain(
 }
 
 interface Death {
-  /** As berth_machine_deaths_total has it. */
+  /** Label of berth_machine_deaths_total. */
   reason: 'killed' | 'hung' | 'out_of_memory'
   kill: (workspace: OpenedWorkspace) => Promise<void>
-  /** What runs in the guest meanwhile. */
+  /** Program that runs in the guest at the same time. */
   script?: string
   seen_ms?: number
 }
@@ -133,13 +133,13 @@ const signal = (program: string, name: NodeJS.Signals) => async (workspace: Open
   for (const pid of await pidsOf(workspace.id, program)) process.kill(pid, name)
 }
 
-/** Of the guest's first process, which is the agent: nobody inside can name it. */
+/** Signals the guest's first process, the agent, which no guest process can signal. */
 const signalAgent = (name: 'KILL' | 'STOP') => async (workspace: OpenedWorkspace) => {
   const { sandbox, runsc_root } = await service.machine(workspace.id)
   await promisify(execFile)(service.runsc, ['--root', runsc_root, 'kill', sandbox, name])
 }
 
-/** Far below what the guest was told, so that its agent sees no reason to end anybody first. */
+/** The limit is far below the guest's own memory size, so that its agent kills no process first. */
 async function outgrow(workspace: OpenedWorkspace): Promise<void> {
   const machine = (await service.inventory()).machines.find(({ subject }) => subject.id === workspace.id)
   const folder = path.dirname(machine?.freezer_file ?? '')
@@ -155,7 +155,7 @@ died('kill -9 of the gofer', { reason: 'killed', kill: signal('runsc-gofer', 'SI
 died('kill -9 of the agent', { reason: 'killed', kill: signalAgent('KILL') })
 died('a sandbox past its memory', { reason: 'out_of_memory', kill: outgrow })
 
-// All of them at once: each waits for looks that come every few seconds.
+// All of them run at once, because each waits for probes that come every few seconds.
 const HANGS: Record<string, Death> = {
   'a sandbox that hangs': { reason: 'hung', kill: signal('runsc-sandbox', 'SIGSTOP') },
   'an agent that hangs in a guest that stands still': { reason: 'hung', kill: signalAgent('STOP'), script: STANDS_STILL },
@@ -164,11 +164,11 @@ const HANGS: Record<string, Death> = {
 describe('side by side', { concurrency: 3 }, () => {
   for (const [kind, death] of Object.entries(HANGS)) test(titleOf(kind, death), () => die(kind, death))
 })
-test('each of these is counted as one that hung', async () => {
+test('each of these machines is counted as hung', async () => {
   assert.equal(await deathsOf('hung'), Object.keys(HANGS).length)
 })
 
-test('root of the guest that ends its first process ends its commands, and the workspace still serves', async () => {
+test('if root of the guest kills its first process, its commands end and the workspace still serves', async () => {
   const { workspace, ended } = await living('suicide')
   await client.tool(workspace, '/exec', { json: { argv: ['bash', '-c', 'kill -9 1; kill -SEGV 1; kill -STOP 1'], user: 'root' } })
   const events = await within(SEEN_WORKING_MS, ended)
@@ -177,7 +177,7 @@ test('root of the guest that ends its first process ends its commands, and the w
   assert.equal((await client.run(again, ['cat', '/home/user/kept'])).stdout, 'current')
 })
 
-test('a machine that dies while hostd is dead is seen when hostd is back', async () => {
+test('the death of a machine while hostd is down is detected when hostd is back', async () => {
   const alive = await living('unseen')
   const [sandbox] = await pidsOf(alive.workspace.id, 'runsc-sandbox')
   await service.kill9('hostd')
@@ -186,14 +186,14 @@ test('a machine that dies while hostd is dead is seen when hostd is back', async
   await failsAndStartsAgain(alive, 'unseen', began_ms)
 })
 
-test('a computer that lost every machine and every process: running workspaces have failed, suspended ones resume where they were', async () => {
+test('after a loss of every process and machine, running workspaces are failed and suspended ones resume with their memory', async () => {
   const running = await living('lost')
   running.ended.catch(() => undefined) // its gateway is killed
   const asleep = await client.open('asleep', small)
   await client.run(asleep, ['bash', '-c', 'echo memory > /dev/shm/canary'])
   assert.equal((await client.operate(`/v1/workspaces/${asleep.id}/suspend`)).state, 'succeeded')
   const [sandbox] = await pidsOf(running.workspace.id, 'runsc-sandbox')
-  for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // it may have gone with another
+  for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // it may have ended with another one
   process.kill(sandbox ?? 0, 'SIGKILL')
   await service.ready()
   const began_ms = performance.now()

@@ -1,4 +1,4 @@
-// An installation of its own: hostd is killed, and every reader of the computer is counted.
+// Own installation: hostd is killed, and every reader process is counted.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ after(async () => {
   rmSync(host_folder, { recursive: true, force: true })
 })
 
-/** Of the racer. */
+/** Reads of the racer test. */
 const READS = depth({ short: 500, long: 2000 })
 const small = { caps: { memory_mib: 512 } }
 const HOME = '/home/user'
@@ -48,7 +48,7 @@ const resume = async (workspace: OpenedWorkspace): Promise<OpenedWorkspace> => {
   return { ...workspace, token: await client.token(workspace.id) }
 }
 const remove = (workspace: OpenedWorkspace) => client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
-/** Of this installation, as the kernel shows them. */
+/** Reader processes of this installation, as the kernel shows them. */
 const readers = () =>
   globSync('/proc/[0-9]*/cmdline').filter((file) => commandLine(file).startsWith(`berth-${service.instance}-disk-reader\0`))
 const commandLine = (file: string) => {
@@ -64,7 +64,7 @@ const leftovers = () => [
   ...globSync(path.join(service.run_dir, '**/reads/read-*')),
 ]
 
-/** An answer without what a sandbox keeps for itself while it runs: see docs/decisions/0013. */
+/** Reduces an answer to the parts that do not depend on a running sandbox: see docs/decisions/0013. */
 function settled({ status, headers, bytes, body }: Answer) {
   const shown = ['content-type', 'content-length', 'content-range', 'x-file-size', 'x-file-revision'].map((name) => headers[name])
   const [type, length] = shown
@@ -77,7 +77,7 @@ function withoutTimes(name: string, value: unknown): unknown {
   return value
 }
 
-test('what is read, described, listed and found is the same before and after a suspend', async () => {
+test('reads, stats, lists and searches answer the same before and after a suspend', async () => {
   let workspace = await client.open('same', small)
   await sh(
     workspace,
@@ -148,7 +148,7 @@ test('what is read, described, listed and found is the same before and after a s
   await remove(workspace)
 })
 
-test('links of a guest lead a disk read to the guest and nowhere else', async () => {
+test('a disk read follows links of a guest only within the guest', async () => {
   let workspace = await client.open('links', small)
   const links = [
     canary,
@@ -182,7 +182,7 @@ test('links of a guest lead a disk read to the guest and nowhere else', async ()
   await until('no reader is left', 60_000, () => leftovers().length === 0)
 })
 
-test('a racer over two suspends and resumes reads no byte of the host', async () => {
+test('renames that race with disk reads over two suspends and resumes expose no byte of the host', async () => {
   const name = 'racer'
   let workspace = await client.open(name, small)
   await sh(workspace, `cd ${HOME}; mkdir real; echo inside > real/canary; ln -s ${host_folder} link`)
@@ -202,7 +202,7 @@ test('a racer over two suspends and resumes reads no byte of the host', async ()
     const answer = await (asked[turn % 3] ?? asked[0])()
     seen.reads += 1
     seen.statuses.add(answer.status)
-    // Where the racer was caught in between, what it moves is not there.
+    // A read between two renames of the racer finds nothing.
     if (began_asleep && (answer.headers['x-served-from'] === 'disk' || answer.status === 404)) seen.asleep += 1
     if (answer.bytes.includes(SECRET)) seen.leaked += 1
   }
@@ -222,7 +222,7 @@ test('a racer over two suspends and resumes reads no byte of the host', async ()
   await reading
   assert.equal(seen.leaked, 0)
   assert.ok(seen.reads >= READS && seen.asleep > READS / 2, JSON.stringify({ ...seen, statuses: [...seen.statuses] }))
-  // 503 is offline_changed or a machine that is just ending; 409 the states in between.
+  // 503: offline_changed, or a machine that is just ending. 409: a state in between.
   assert.deepEqual(
     [...seen.statuses].filter((status) => ![200, 404, 409, 422, 503].includes(status)),
     [],
@@ -232,7 +232,7 @@ test('a racer over two suspends and resumes reads no byte of the host', async ()
   await until('no reader is left', 60_000, () => leftovers().length === 0)
 })
 
-test('the reader and the host may be killed: a disk read is answered again as soon as there is a host', async () => {
+test('disk reads work again after the reader or hostd is killed', async () => {
   const workspace = await suspend(await client.open('killed', small))
   const read = () => client.tool(workspace, files('', '/etc/hostname'))
   const first = await read()
@@ -252,7 +252,7 @@ test('the reader and the host may be killed: a disk read is answered again as so
   await until('no reader is left', 60_000, () => leftovers().length === 0)
 })
 
-test('a disk is that of the last suspend, and after a reset that of the template', async () => {
+test('a disk read shows the disk of the last suspend, and after a reset that of the template', async () => {
   let workspace = await client.open('changed', small)
   await sh(workspace, `echo v1 > ${HOME}/f`)
   workspace = await resume(await suspend(workspace))

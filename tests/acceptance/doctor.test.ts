@@ -1,4 +1,4 @@
-// An installation of its own: the doctor speaks of all of it, which the test breaks.
+// Own installation: the doctor reports on all of it, and the test breaks it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -35,7 +35,7 @@ async function doctor(): Promise<{ code: number; healthy: boolean; findings: Fin
 const bad = (findings: Finding[]) => findings.filter(({ level }) => level === 'wrong').map(({ check }) => check)
 const find = (findings: Finding[], check: string) => findings.filter((one) => one.check === check).map(({ text }) => text)
 
-test('a healthy installation: every check is ok, exit code 0, and the metrics say what is there', async () => {
+test('on a healthy installation every check is ok, the exit code is 0, and the metrics match', async () => {
   const running = await client.open('running', { caps: { memory_mib: 512 } })
   const asleep = await client.open('asleep', { caps: { memory_mib: 512 } })
   assert.equal((await client.operate(`/v1/workspaces/${asleep.id}/suspend`)).state, 'succeeded')
@@ -56,17 +56,17 @@ test('a healthy installation: every check is ok, exit code 0, and the metrics sa
     ['berth_workspaces{state="running"}', 'berth_workspaces{state="suspended"}', 'berth_workspaces{state="failed"}', 'berth_host_machines', 'berth_host_checkpoints', 'berth_host_up', 'berth_cell_acts', 'berth_host_slots_ready', 'berth_operation_seconds_count{kind="open",outcome="succeeded"}', 'berth_operation_seconds_count{kind="suspend",outcome="succeeded"}'].map((name) => seen.get(name)), // prettier-ignore
     [1, 1, 0, 1, 1, 1, 1, 1, 2, 1],
   )
-  assert.equal((await service.metrics('cell')).get('berth_operation_seconds_count{kind="open",outcome="succeeded"}'), 2) // a second scrape counts nothing twice
+  assert.equal((await service.metrics('cell')).get('berth_operation_seconds_count{kind="open",outcome="succeeded"}'), 2) // a second scrape does not count again
   assert.ok((seen.get('berth_pool_free_bytes') ?? 0) > (seen.get('berth_pool_reserve_bytes') ?? 0))
   assert.equal(running.id.length, 36)
 })
 
-test('what is broken by hand is named, exit code 1, and a death and its repair are counted', async () => {
+test('the doctor names everything that the test broke with exit code 1, and a death and its repair are counted', async () => {
   const { body } = await client.api<{ data: { id: string; observed_state: string }[] }>('/v1/workspaces')
   const asleep = body.data.find(({ observed_state }) => observed_state === 'suspended')?.id ?? ''
   const running = body.data.find(({ observed_state }) => observed_state === 'running')?.id ?? ''
   const lost = randomUUID()
-  await service.kill9('cell') // it compares when it starts, and not within the minute that all of this has
+  await service.kill9('cell') // the cell reconciles at its start; its next pass comes too late
   await service.ready()
   await service.query(
     `insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, epoch, engine, size_bytes, resources, created_at)
@@ -87,7 +87,7 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
   ])
   assert.deepEqual(find(findings, 'leftovers'), [`Without an owner, removed within a minute: host link b${service.instance}m900`])
   await service.query('delete from checkpoints where id = $1', [lost])
-  execFileSync('ip', ['link', 'del', `b${service.instance}m900`]) // hostd's own tests wait for it to do so
+  execFileSync('ip', ['link', 'del', `b${service.instance}m900`]) // tests of hostd prove that hostd removes it
   const before = (await service.metrics('cell')).get('berth_machine_deaths_total{reason="killed"}') ?? 0
   await service.kill_machine(running)
   await until(
@@ -95,7 +95,7 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
     60_000,
     async () => ((await service.metrics('cell')).get('berth_machine_deaths_total{reason="killed"}') ?? 0) === before + 1,
   )
-  await service.kill9('cell') // it compares when it starts, and every minute
+  await service.kill9('cell') // it reconciles at its start and every minute
   await service.ready()
   await until(
     'everything has put itself right',
@@ -105,7 +105,7 @@ test('what is broken by hand is named, exit code 1, and a death and its repair a
   assert.ok(((await service.metrics('cell')).get('berth_recoveries_total{what="holds_dropped"}') ?? 0) >= 1)
 })
 
-test('without hostd, the database and the cell the doctor still answers and says so', async () => {
+test('the doctor reports that hostd, the database and the cell are down', async () => {
   await service.stopProcesses()
   const { code, findings } = await doctor()
   assert.equal(code, 1)

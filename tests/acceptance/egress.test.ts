@@ -1,4 +1,4 @@
-// An installation of its own: its machines send to an internet of the test's own.
+// Own installation: its machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { EgressDenial, WorkspaceEgressPolicy } from '../../contract/schemas/egress.ts'
@@ -42,7 +42,7 @@ async function put(of: { id: string }, json: object): Promise<WorkspaceEgressPol
   return enforced(of, answer.body.version)
 }
 
-/** The exit code of a request, and how long it took: 7 is a refused connection, 28 one that was waited for in vain. */
+/** Returns the exit code and duration of a request. Code 7: connection refused; 28: timeout. */
 async function reach(from: OpenedWorkspace, address: string): Promise<{ code: number | null; ms: number }> {
   const began = performance.now()
   const { exit } = await client.run(from, ['curl', '-sS', '--max-time', '20', '-o', '/dev/null', `http://${address}/`])
@@ -59,13 +59,17 @@ async function assertReached(from: OpenedWorkspace, address: string): Promise<vo
   assert.equal((await reach(from, address)).code, 0)
 }
 
-test('a workspace without a policy reaches what is public, and its policy is in force', { timeout: patience(300_000) }, async () => {
-  const policy = await enforced(workspace, 0)
-  assert.deepEqual([policy.mode, policy.source], ['allow_all', 'platform'])
-  await assertReached(workspace, INTERNET_ADDRESS)
-})
+test(
+  'a workspace without a policy reaches public addresses, and its default policy is in force',
+  { timeout: patience(300_000) },
+  async () => {
+    const policy = await enforced(workspace, 0)
+    assert.deepEqual([policy.mode, policy.source], ['allow_all', 'platform'])
+    await assertReached(workspace, INTERNET_ADDRESS)
+  },
+)
 
-test('deny_all closes a running machine, whose refusals can be read', { timeout: patience(300_000) }, async () => {
+test('deny_all blocks a running machine, and its denials can be read', { timeout: patience(300_000) }, async () => {
   await put(workspace, { mode: 'deny_all' })
   await assertRefused(workspace, INTERNET_ADDRESS)
   await client.run(workspace, ['getent', 'hosts', NAME])
@@ -77,26 +81,22 @@ test('deny_all closes a running machine, whose refusals can be read', { timeout:
   assert.ok(denials.every(({ count }) => count >= 1))
 })
 
-test(
-  'an allowlist lets out what it names and nothing else, also after suspend and resume and in a fork',
-  { timeout: patience(300_000) },
-  async () => {
-    await put(workspace, { mode: 'allowlist', cidrs: [`${INTERNET_ADDRESS}/32`] })
-    await assertReached(workspace, INTERNET_ADDRESS)
-    await assertRefused(workspace, OTHER_ADDRESS)
-    await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-    workspace = await client.open('egress')
-    await assertReached(workspace, INTERNET_ADDRESS)
-    await assertRefused(workspace, OTHER_ADDRESS)
-    await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'egress-fork' } })
-    const fork = await client.open('egress-fork')
-    await assertReached(fork, INTERNET_ADDRESS)
-    await assertRefused(fork, OTHER_ADDRESS)
-    assert.equal((await enforced(fork, 1)).source, 'workspace')
-  },
-)
+test('an allowlist permits only its entries, also after suspend and resume and in a fork', { timeout: patience(300_000) }, async () => {
+  await put(workspace, { mode: 'allowlist', cidrs: [`${INTERNET_ADDRESS}/32`] })
+  await assertReached(workspace, INTERNET_ADDRESS)
+  await assertRefused(workspace, OTHER_ADDRESS)
+  await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+  workspace = await client.open('egress')
+  await assertReached(workspace, INTERNET_ADDRESS)
+  await assertRefused(workspace, OTHER_ADDRESS)
+  await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'egress-fork' } })
+  const fork = await client.open('egress-fork')
+  await assertReached(fork, INTERNET_ADDRESS)
+  await assertRefused(fork, OTHER_ADDRESS)
+  assert.equal((await enforced(fork, 1)).source, 'workspace')
+})
 
-test('a policy outlives a kill of hostd, and holds until it is taken back', { timeout: patience(300_000) }, async () => {
+test('a policy survives a kill of hostd, and holds until it is deleted', { timeout: patience(300_000) }, async () => {
   process.kill(service.pid('hostd'), 'SIGKILL')
   await assertRefused(workspace, OTHER_ADDRESS)
   await until('hostd serves again', 60_000, async () => (await policyOf(workspace)).enforcement.state === 'enforced')

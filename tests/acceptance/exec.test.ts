@@ -13,7 +13,7 @@ let workspace: OpenedWorkspace
 before(async () => {
   service = await sharedService()
   client = createClient(service.base_url, service.api_key)
-  // A quarter of 1 GiB: the bound of what is retained.
+  // A quarter of 1 GiB is the bound of retained output.
   workspace = await client.open('exec', { caps: { disk_gib: 1 } })
 })
 after(async () => {
@@ -52,14 +52,14 @@ const bytesOf = (events: OutputEvent[]) =>
 test('a command opens its own stdin, stdout and stderr by name, for each user', async () => {
   const argv = ['bash', '-c', 'cat /dev/stdin > /dev/stdout && tee /dev/stderr <<< again > /proc/self/fd/1']
   const body = { stdin: 'in\n' }
-  // The second command of a user may run on pipes that were made for the first one.
+  // The second command of a user may reuse pipes made for the first one.
   for (const user of ['user', 'user', 'root', 'nobody', 'user']) {
     const { stdout, stderr, exit } = await client.run(workspace, argv, { ...body, user })
     assert.deepEqual({ user, stdout, stderr, exit_code: exit.exit_code }, { user, stdout: 'in\nagain\n', stderr: 'again\n', exit_code: 0 })
   }
 })
 
-test("the request's environment lies over the guest's, and its PATH finds the program", async () => {
+test('the environment of the request overrides the guest environment, and its PATH finds the program', async () => {
   const { stdout } = await client.run(workspace, ['env'], { env: { LANG: 'POSIX', TOP: 'request', PATH: '/usr/bin' } })
   assert.deepEqual(stdout.trim().split('\n').sort(), [
     'HOME=/home/user',
@@ -91,7 +91,7 @@ for (const [what, json, why] of UNSTARTABLE) {
   })
 }
 
-test('the record says all of a command, while it runs and when a signal ended it', async () => {
+test('the record describes a command completely, while it runs and after a signal ended it', async () => {
   const running = (await start({ session_id: 'whole', argv: ['bash', '-c', 'printf 12345; printf 678 >&2; sleep 100'] })).body
   const events = ndjson(await open('whole'))
   for (let seen = 0; seen < 2;) if ((await events.next()).value?.type === 'output') seen += 1
@@ -108,7 +108,7 @@ test('the record says all of a command, while it runs and when a signal ended it
   assert.ok(Date.parse(ended.ended_at ?? '') >= Date.parse(ended.started_at ?? ''))
 })
 
-test('the same id starts once, whoever asks at the same time, and another request with it is operation_id_reused', async () => {
+test('concurrent requests with one id start one command, and another request with the id is operation_id_reused', async () => {
   const json = { session_id: 'once', argv: ['bash', '-c', 'echo x >> /home/user/ran'] }
   const answers = await Promise.all(Array.from({ length: 8 }, () => start(json)))
   assert.deepEqual(answers.map((answer) => answer.status).sort(), [200, 200, 200, 200, 200, 200, 200, 201])
@@ -127,27 +127,26 @@ test('1 MiB of stdin arrives and ends', async () => {
   assert.equal(stdout, `${sha256(stdin)}  -\n`)
 })
 
-test('a timeout ends grandchildren that ignore SIGTERM after the grace, also behind a leader that has gone; setsid escapes', async () => {
+test('a timeout kills grandchildren that ignore SIGTERM after the grace, also if their leader has exited; setsid escapes', async () => {
   const line = `trap 'exit 7' TERM; (trap '' TERM; exec sleep 31415) & setsid sleep 27182 & wait`
-  const { exit } = await client.run(workspace, ['bash', '-c', line], { timeout_ms: 5000, kill_grace_ms: 300 }) // by then all of them run
+  const { exit } = await client.run(workspace, ['bash', '-c', line], { timeout_ms: 5000, kill_grace_ms: 300 }) // enough time for all of them to run
   assert.deepEqual([exit.exit_code, exit.timed_out], [7, true])
   const gone = 'for i in $(seq 600); do pgrep -f "^sleep 31415" || break; sleep 0.05; done >/dev/null; pgrep -fa "^sleep"'
   assert.match((await client.run(workspace, ['bash', '-c', gone])).stdout, /^\d+ sleep 27182\n$/)
   await client.run(workspace, ['pkill', '-f', '^sleep 27182'])
 })
 
-test('a grace of 0 kills at once what does not listen', async () => {
+test('a grace of 0 kills a process that ignores SIGTERM at once', async () => {
   const argv = ['bash', '-c', "trap '' TERM; while :; do :; done"]
-  const { exit, session_id } = await client.run(workspace, argv, { timeout_ms: 3000, kill_grace_ms: 0 }) // by then it does not listen
+  const { exit, session_id } = await client.run(workspace, argv, { timeout_ms: 3000, kill_grace_ms: 0 }) // enough time for it to ignore signals
   assert.deepEqual([exit.exit_code, exit.term_signal, exit.timed_out], [-1, 'SIGKILL', true])
   const { started_at, ended_at } = await status(session_id)
   const ran_ms = Date.parse(ended_at ?? '') - Date.parse(started_at ?? '')
   assert.ok(ran_ms < 7500, `${ran_ms} ms: the default grace would be 5 s`)
 })
 
-// 300 MB have to be written for it. The agent's own tests prove it with less, in a machine too.
-if (isLong)
-  test('what the bound no longer holds is output_expired with the first offset that is, from which the rest is exact', outgrowsTheBound)
+// Writes 300 MB. The agent's own tests prove it with less, also in a machine.
+if (isLong) test('expired output is output_expired with the first available offset, and the output from there is exact', outgrowsTheBound)
 
 async function outgrowsTheBound(): Promise<void> {
   const line =
@@ -169,7 +168,7 @@ async function outgrowsTheBound(): Promise<void> {
   for (let at = 0; at < tail.length; at += 999_983) assert.equal(tail[at], letter(from + at), `byte ${from + at}`)
 }
 
-test('ten followers at their own pace get the same bytes, the slow ones too', async () => {
+test('ten followers of different speeds get the same bytes', async () => {
   const { body } = await start({ argv: ['bash', '-c', 'for i in $(seq 40); do head -c 100000 /dev/urandom; sleep 0.01; done'] })
   const follow = async (delay_ms: number) => {
     const hash = createHash('sha256')

@@ -1,4 +1,4 @@
-// An installation of its own: its processes are killed.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'
@@ -10,8 +10,8 @@ import { createClient, type Answer, type Client, type OpenedWorkspace, type Requ
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// kill -9 of the cell before each step of an execution, and of hostd at each step that a command comes past. Some of each have their turn
-// in a run, the long run has all of them.
+// Kills the cell with -9 before each step of an execution, and hostd at each step that a command reaches. A run selects some points of
+// each process; the long run covers all of them.
 const ofCell = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith('execution.'))
 const OF_HOSTD = [
   ...['tree_apply.files', 'tree_apply.record', 'start.disk', 'start.slot', 'start.mount', 'start.claim', 'start.commit', 'start.answer'],
@@ -38,7 +38,7 @@ after(async () => {
   markers.close()
 })
 
-/** The same request until something answers that is no sign of a restart. */
+/** Repeats the request until the answer is no sign of a restart. */
 async function persist<T>(where: string, options: RequestOptions = {}): Promise<Answer<T>> {
   let found: Answer<T> | undefined
   await until(`an answer of ${where}`, PATIENCE_MS, async () => {
@@ -51,7 +51,7 @@ async function persist<T>(where: string, options: RequestOptions = {}): Promise<
 
 const request = (id: string) => ({ json: { execution_id: id, argv: ['sh', '-c', `echo ${id} >> log; echo ${id}`] } })
 
-/** Waits until it is known what came of it. @returns null: nobody has heard of it. */
+/** Waits for the outcome of an id. @returns null: the id is unknown */
 async function outcome(id: string): Promise<Execution | null> {
   let found: Execution | null = null
   await until(`the end of ${id}`, PATIENCE_MS, async () => {
@@ -68,13 +68,13 @@ const revision = async () => Number((await persist(`/files/stat?path=/home/user`
 let count = 0
 const fresh = (name: string) => `execution-${name.replaceAll(/[._]/g, '-')}-${(count += 1)}`
 
-/** A change, so that the host's copy of the tree has to move on. */
+/** Changes a file, so that the host must update its copy of the tree. */
 async function change(): Promise<void> {
   const { status } = await persist(`/files?path=/home/user/changed`, { method: 'PUT', bytes: Buffer.from(fresh('changed')) })
   assert.equal(status, 200)
 }
 
-/** Whatever came of it is told again, it is published once or never, and the next command runs. */
+/** Checks that the outcome replays, is published once or never, and that the next command runs. */
 async function whole(id: string, base: number): Promise<Execution> {
   const first = (await outcome(id)) ?? (await persist<Execution>('/exec', request(id))).body
   const settled = await revision()
@@ -106,7 +106,7 @@ describe('a kill -9', () => {
       await service.ready()
       await asked
       const { state, error } = await whole(id, base)
-      if (point.owner === 'hostd') return // it is asked again, or the execution says why not
+      if (point.owner === 'hostd') return // the cell repeats the request, or the execution names the reason
       const is_whole = point.name === 'execution.E1' || point.name === 'execution.E7'
       assert.deepEqual([state, error?.details.reason], is_whole ? ['succeeded', undefined] : ['lost', 'host_restarted'])
     })

@@ -37,7 +37,7 @@ async function get(workspace: OpenedWorkspace, path: string): Promise<string> {
   return answer.status === 200 ? answer.bytes.toString() : `${answer.status}`
 }
 
-test('a command sees the files, and what it changes below /home/user is the next revision', async () => {
+test('a command sees the files, and its changes below /home/user become the next revision', async () => {
   const workspace = await client.open('first', small)
   const nothing = await run(workspace, ['true'])
   assert.deepEqual(
@@ -70,7 +70,7 @@ test('a command sees the files, and what it changes below /home/user is the next
   console.log(JSON.stringify([nothing.timings, first.timings, second.timings, third.timings]))
 })
 
-test("directories that were moved are kept whole, and a template's file that was deleted is back at the next command", async () => {
+test('moved directories stay complete, and a deleted file of the template is back at the next command', async () => {
   const workspace = await client.open('moved', small)
   const first = await sh(workspace, 'mkdir -p old/in && echo text > old/in/file && ls -A / | head -3 > /dev/null; ls -A')
   assert.equal(first.state, 'succeeded', JSON.stringify(first.error))
@@ -92,7 +92,7 @@ test("directories that were moved are kept whole, and a template's file that was
   assert.equal((await sh(workspace, 'ls -A')).out, first.out)
 })
 
-test('what a command wrote through memory, and what a process writes that it left behind, is published as it was when the command ended', async () => {
+test('the published revision has the files as they were when the command ended, also mapped writes and those of processes it left', async () => {
   const workspace = await client.open('mapped', small)
   const map = `import mmap
 with open('mapped', 'wb+') as file:
@@ -110,7 +110,7 @@ with open('mapped', 'wb+') as file:
   assert.equal((await sh(workspace, 'wc -c < log')).out, `${text.length}\n`)
 })
 
-test('what cannot be a tree fails, and nothing of it is published; signals and timeouts are told', async () => {
+test('files that a tree cannot hold fail the command and publish nothing; signals and timeouts are reported', async () => {
   const workspace = await client.open('failing', small)
   await put(workspace, 'kept', 'kept')
   const reason = async (script: string, expected: string) => {
@@ -133,7 +133,7 @@ test('what cannot be a tree fails, and nothing of it is published; signals and t
   assert.equal(env.out, 'in-a-/home/user\n')
 })
 
-test('a host process that dies while a command runs costs nothing; a cell that dies loses it, and its machine goes', async () => {
+test('a command survives a kill of hostd; a kill of the cell loses the command and removes its machine', async () => {
   const workspace = await client.open('dying', small)
   await put(workspace, 'file', 'text')
   const start = (id: string, script: string) =>
@@ -170,7 +170,7 @@ test('a host process that dies while a command runs costs nothing; a cell that d
   assert.deepEqual(machines.filter(({ subject }) => subject.kind === 'execution'), []) // prettier-ignore
 })
 
-test('a workspace that is deleted takes its command and the copy of its files with it', async () => {
+test('a delete of a workspace removes its command and the host copy of its files', async () => {
   const workspace = await client.open('deleted', small)
   await put(workspace, 'file', 'text')
   await sh(workspace, 'true')

@@ -1,4 +1,4 @@
-// An installation of its own: its processes are killed.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +11,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// kill -9 of the owning process before a step. A point fires when its marker file is missing, and makes the file. Some points of each
-// kind have their turn in a run; the long run has all of them, and `npm run failpoints` has them in every mode.
+// Kills the owning process with -9 before a step. A point fires if its marker file is missing, and creates it. A run selects some points
+// of each kind, the long run covers all, and `npm run failpoints` runs all of them in every mode.
 const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
@@ -48,9 +48,9 @@ interface Operation {
   result: Record<string, unknown> | null
 }
 
-/** A process that was killed has to be started again, on a computer that may be busy. */
+/** Time to restart a killed process on a busy computer. */
 const PATIENCE_MS = 180_000
-/** Looks again until there is something to see. */
+/** Polls until `look` returns something. */
 async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> {
   const found: T[] = []
   await until(what, PATIENCE_MS, async () => {
@@ -61,7 +61,7 @@ async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> 
   return found[0] as T
 }
 
-/** A careful client: the same request with the same key until something answers. */
+/** A careful client: repeats the request with the same key until it gets an answer. */
 async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
   return seen(`an answer of ${where}`, async () => {
     const answer = await client.api<T>(where, options).catch(() => null)
@@ -76,7 +76,7 @@ const ended = (id: string): Promise<Operation> =>
   })
 const view = async (id: string) => (await persist<View>(`/v1/workspaces/${id}`, {})).body
 const arm = (name: string) => rmSync(marker(name))
-/** Some points lie behind the end of their operation. */
+/** Some points come after the end of their operation. */
 const fired = async (name: string) => {
   await until(`${name} is reached`, 60_000, () => existsSync(marker(name)))
   await service.ready()
@@ -96,7 +96,7 @@ async function opened(name: string, body: Record<string, unknown> = {}): Promise
   })
 }
 
-/** It runs, once: one machine, reachable, its witness still counting. */
+/** Checks that it has one reachable machine, whose counter goes on. */
 async function counts(workspace: OpenedWorkspace): Promise<void> {
   await until('its counter can be asked', PATIENCE_MS, async () => {
     try {
@@ -296,7 +296,7 @@ describe('delete', () => {
   }
 })
 
-test('nothing is left behind: every machine and every file belongs to a live workspace', async () => {
+test('every machine and every file on the host belongs to a live workspace', async () => {
   const inventory = await service.inventory()
   const { body } = await client.api<{ data: View[] }>('/v1/workspaces?limit=200')
   const live = new Set(body.data.map(({ id }) => id))

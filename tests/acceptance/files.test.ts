@@ -35,7 +35,7 @@ const sh = async (script: string) => {
   assert.equal(exit.exit_code, 0, stderr)
   return stdout
 }
-/** Every refusal of a special or hostile path comes at once: one that waits for a FIFO's other end waits for ever. */
+/** Each refusal of a special or hostile path must be immediate: an open of a FIFO without a peer never returns. */
 const quickly = async <T>(work: () => Promise<T>): Promise<T> => {
   const begun = performance.now()
   const result = await work()
@@ -43,7 +43,7 @@ const quickly = async <T>(work: () => Promise<T>): Promise<T> => {
   return result
 }
 
-test('write, append, mode and create_parents; read with size and revision, also of an empty file', async () => {
+test('writes support append, mode and create_parents; reads return size and revision, also of an empty file', async () => {
   const { status, body } = await put('/home/user/a/b/f', 'hello', '&create_parents=true&mode=0600')
   assert.deepEqual(
     [status, body],
@@ -64,7 +64,7 @@ test('write, append, mode and create_parents; read with size and revision, also 
   assert.ok(pseudo.bytes.length > 0 && pseudo.headers['x-file-revision'] === undefined)
 })
 
-test('parts: offset and length, one Range, and 416 with the size', async () => {
+test('parts are read by offset and length or by one Range; others are 416 with the size', async () => {
   await put('/home/user/ten', 'abcdefghij')
   for (const [query, headers, status, text] of [
     ['&offset=2&length=3', {}, 200, 'cde'],
@@ -86,7 +86,7 @@ test('parts: offset and length, one Range, and 416 with the size', async () => {
   }
 })
 
-test('X-File-Revision up to 16 MiB, a stat revision up to 256 MiB', async () => {
+test('X-File-Revision is sent up to 16 MiB, a revision of stat up to 256 MiB', async () => {
   await sh('head -c 16777216 /dev/zero > 16m; head -c 16777217 /dev/zero > 16m1; truncate -s 256M 256m; truncate -s 268435457 256m1')
   assert.equal((await get('/home/user/16m', '&length=1')).headers['x-file-revision'], sha256(Buffer.alloc(16 << 20)))
   assert.equal((await get('/home/user/16m1', '&length=1')).headers['x-file-revision'], undefined)
@@ -95,7 +95,7 @@ test('X-File-Revision up to 16 MiB, a stat revision up to 256 MiB', async () => 
   assert.equal((await stat('/home/user/ten')).body.revision, undefined)
 })
 
-test('links: stat and list describe them, read and write follow them, delete and move take the link', async () => {
+test('stat and list describe links, read and write follow them, delete and move act on the link', async () => {
   await sh('echo -n target > target; ln -s target link; ln -s loop loop; ln -s nowhere broken; mkdir real; ln -s real dirlink')
   assert.deepEqual([(await stat('/home/user/link')).body.type, (await stat('/home/user/link')).body.target], ['symlink', 'target'])
   assert.equal((await get('/home/user/link')).bytes.toString(), 'target')
@@ -110,7 +110,7 @@ test('links: stat and list describe them, read and write follow them, delete and
   assert.equal(await sh('ls real'), 'f\n')
 })
 
-test('FIFOs, devices and sockets are refused at once, and described', async () => {
+test('FIFOs, devices and sockets are described, and refused at once', async () => {
   await sh(`mkfifo fifo; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('sock')"`)
   for (const path of ['/home/user/fifo', '/home/user/sock', '/dev/zero', '/dev/null', '/dev/tty']) {
     assert.equal((await quickly(() => stat(path, '&revision=true'))).body.type, 'other')
@@ -124,7 +124,7 @@ test('FIFOs, devices and sockets are refused at once, and described', async () =
   }
 })
 
-test('what a path may try stays in the guest', async () => {
+test('hostile paths stay inside the guest', async () => {
   const guest = await sh('cat /etc/hostname')
   for (const path of ['/home/user/../../etc/hostname', '//etc//hostname', '/proc/1/root/etc/hostname', '/proc/self/root/etc/hostname']) {
     const answer = await get(path)
@@ -139,14 +139,14 @@ test('what a path may try stays in the guest', async () => {
   assert.ok(!environ.bytes.toString().includes('BERTH') && environ.status !== 500, "not the agent's own")
 })
 
-test('a sparse file of 1 TiB is served by parts, has no revision, and does not fill the memory', async () => {
+test('a sparse file of 1 TiB is served in parts without a revision and without filling the memory', async () => {
   await sh('truncate -s 1T sparse')
   const before = await service.memory_bytes('cell')
   assert.equal((await quickly(() => stat('/home/user/sparse', '&revision=true'))).body.revision, undefined)
   const part = await get('/home/user/sparse', `&offset=${2 ** 39}&length=1000`)
   assert.deepEqual([part.status, part.bytes.equals(Buffer.alloc(1000)), part.headers['x-file-size']], [200, true, String(2 ** 40)])
   assert.deepEqual((await get('/home/user/sparse', '', { range: `bytes=${2 ** 40 - 1}-${2 ** 40}` })).bytes.length, 1)
-  assert.ok((await service.memory_bytes('cell')) - before < 512 << 20) // others use the gateway, too
+  assert.ok((await service.memory_bytes('cell')) - before < 512 << 20) // other tests use the gateway, too
 })
 
 const ENTRIES = depth({ short: 11_000, long: 100_000 })
@@ -169,7 +169,7 @@ test(`a directory of ${ENTRIES} entries is listed by name and cut, 1,000 directo
   assert.equal((await stat('/home/user/deep')).status, 404)
 })
 
-test('names of 255 bytes are names, of 256 not; names that are not UTF-8 are shown escaped and go with their directory', async () => {
+test('names of 255 bytes are accepted, of 256 refused; names that are not UTF-8 are escaped and deleted with their directory', async () => {
   const long = 'é'.repeat(127) + 'x'
   assert.equal((await put(`/home/user/${long}`, 'x')).status, 200)
   assert.equal((await get(`/home/user/${long}`)).bytes.toString(), 'x')
@@ -187,7 +187,7 @@ test('names of 255 bytes are names, of 256 not; names that are not UTF-8 are sho
   assert.equal((await remove('/home/user/odd', '&recursive=true')).status, 204)
 })
 
-test('mkdir, move and delete refuse with their reasons', async () => {
+test('refusals of mkdir, move and delete have their reasons', async () => {
   const path = '/home/user/m'
   assert.deepEqual([(await post('mkdir', { path, mode: '0700' })).body.mode], ['0700'])
   assert.deepEqual(refusalOf(await post('mkdir', { path })), [409, 'conflict', 'already_exists'])
@@ -212,7 +212,7 @@ test('mkdir, move and delete refuse with their reasons', async () => {
     assert.deepEqual(refusalOf(await remove(root, '&recursive=true')), [422, 'validation_failed', 'invalid_path'])
 })
 
-test('a sender that resets in the middle of 7 MiB leaves the old bytes and no other name', async () => {
+test('a connection reset in the middle of a 7 MiB write leaves the old bytes and no temporary file', async () => {
   await put('/home/user/cut/f', 'old', '&create_parents=true')
   const { hostname, port } = new URL(workspace.endpoint)
   const socket = connect(Number(port), hostname)

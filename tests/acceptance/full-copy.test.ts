@@ -7,7 +7,7 @@ import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../s
 import { until } from '../support/processes.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// Workspaces of a template version that is not layered: their disks hold a copy of all of it.
+// Workspaces of a template version without layers: their disks hold a full copy of it.
 
 let service: SharedService
 let client: Client
@@ -37,11 +37,11 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<string
   return stdout.trim()
 }
 
-test('a full copy has every file of the template with its owner, mode, time, links and capabilities', async () => {
+test('a full copy has all files of the template with their owners, modes, times, links and capabilities', async () => {
   const view = await client.api<{ disk_layout: string }>(`/v1/workspaces/${copied.id}`)
   assert.equal(view.body.disk_layout, 'legacy')
   const layered = await client.open('layered', small)
-  // /etc has files that the service writes for each workspace; what is mounted is not the disk's.
+  // Skips the files that the service writes to /etc for each workspace, and mounts, which are not on the disk.
   const list = `cd / && { find bin etc/alternatives home lib opt root sbin srv usr var -xdev -type f -printf '%p %m %U:%G %s %n %T@\\n';
     find bin home lib opt root sbin srv usr var -xdev ! -type f -printf '%p %y %m %U:%G %l\\n'; getfattr -R -d -m security usr/bin 2>/dev/null || true; } | sort`
   const [of_copy, of_layers] = [await shell(copied, list), await shell(layered, list)]
@@ -56,7 +56,7 @@ function firstDifference(a: string, b: string): string {
   return a.split('\n').find((line) => !others.has(line)) ?? 'lines are missing'
 }
 
-test('it suspends, resumes, forks and outlives the death of its machine as any other', async () => {
+test('a full copy suspends, resumes, forks and survives the death of its machine', async () => {
   await shell(copied, 'rm /usr/bin/git; echo memory > /dev/shm/canary; echo disk > /home/user/kept')
   assert.equal((await client.operate(`/v1/workspaces/${copied.id}/suspend`)).state, 'succeeded')
   assert.equal((await client.operate(`/v1/workspaces/${copied.id}/resume`)).state, 'succeeded')
@@ -75,7 +75,7 @@ test('it suspends, resumes, forks and outlives the death of its machine as any o
   assert.equal(await shell(again, 'cat /home/user/kept; test -e /usr/bin/git || echo gone'), 'disk\ngone')
 })
 
-test('what needs the template beside the disk is refused: reset and changes', async () => {
+test('reset and changes are refused, because they need the template next to the disk', async () => {
   const refused = [409, 'conflict', 'legacy_disk_layout']
   const reset = await client.api(`/v1/workspaces/${copied.id}/reset`, { json: { confirm_destructive: true } })
   assert.deepEqual(refusalOf(reset), refused)

@@ -1,4 +1,4 @@
-// An installation of its own: the file system below it is filled.
+// Own installation: the test fills the host file system below it.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client } from '../support/client.ts'
@@ -23,7 +23,7 @@ after(async () => {
   }
 })
 
-test("a host's file system without room: the guest runs on, whatever the suspend says, and all is well when there is room again", async (t) => {
+test('on a full host file system the guest runs on whatever the suspend returns, and all works once space is free', async (t) => {
   const workspace = await client.open('full-host')
   await startCounter(client, workspace)
   const filled = await fillFileSystem(disk.path)

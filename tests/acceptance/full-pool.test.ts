@@ -1,4 +1,4 @@
-// An installation of its own: its pool is filled.
+// Own installation: its pool is filled.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -7,9 +7,9 @@ import { fillFileSystem } from '../support/file-systems.ts'
 import { type IdleOperation, idleOf, shortenTimeout, suspendsOf, withProcess } from '../support/idle.ts'
 import { startService, type Service } from '../support/service.ts'
 
-/** Less than the image of the smallest guest. */
+/** Less than the memory image of the smallest guest needs. */
 const ROOM_FOR_RECORDS_ONLY = 12 << 20
-/** So often the service looks for what is idle. */
+/** Interval at which the service checks for idle workspaces. */
 const LOOK_MS = 5000
 
 let service: Service
@@ -35,13 +35,13 @@ test('a checkpoint that does not fit fails the suspend, and the guest runs on', 
   filled.free()
 })
 
-test('with room again the same suspend succeeds', async () => {
+test('with free space the same suspend succeeds', async () => {
   const suspended = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
   assert.equal(suspended.state, 'succeeded')
   await assertCounts(client, await client.open('full-pool'))
 })
 
-test('a workspace that is idle and cannot be saved runs on with its processes, and waits longer after each failure', async () => {
+test('an idle workspace that cannot be saved runs on with its processes, and its retries back off', async () => {
   const idle = await withProcess(client, 'unsaveable')
   const { id } = idle.workspace
   const filled = await fillFileSystem(service.pool_path(), ROOM_FOR_RECORDS_ONLY)
@@ -53,7 +53,7 @@ test('a workspace that is idle and cannot be saved runs on with its processes, a
     return [said.failed_suspends, Math.round((Date.parse(said.suspend_at) - Date.parse(operation.completed_at)) / 1000)]
   }
   assert.deepEqual(await waits(await suspendsOf(client, id, 1)), [1, 60])
-  await new Promise((resolve) => setTimeout(resolve, 1.5 * LOOK_MS)) // that nothing happens has no event
+  await new Promise((resolve) => setTimeout(resolve, 1.5 * LOOK_MS)) // the absence of a suspend has no event
   await suspendsOf(client, id, 1)
   await retryNow()
   assert.deepEqual(await waits(await suspendsOf(client, id, 2)), [2, 120])

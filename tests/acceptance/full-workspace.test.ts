@@ -1,11 +1,11 @@
-// An installation of its own: it writes several GiB, which would fill the pool that others share.
+// Own installation: it writes several GiB, which would fill the pool that other tests share.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, refusalOf, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A workspace's own disk is full: whatever is done with it works, or is refused and leaves it as it was.
+// With a full disk, each operation succeeds, or is refused and changes nothing.
 let service: Service
 let client: Client
 before(async () => {
@@ -46,28 +46,25 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<string
   return stdout.trim()
 }
 
-/**
- * As much as there is room for, down to small files. The file system reserves more for a write than it takes, and gives the rest back when
- * it has written: what was refused fits a moment later.
- */
+/** Fills the disk down to small files. A write reserves more than it uses and releases the rest later: a refused write may fit then. */
 const fill = (workspace: OpenedWorkspace) =>
   shell(
     workspace,
     'for n in 1 2 3; do cat /dev/zero >>big 2>/dev/null; sync; done; for n in {1..200}; do head -c 4000 /dev/zero >small$n 2>/dev/null || break; done; sync',
   )
-/** Whether so many MiB can be written; what could not be written whole is removed. */
+/** Whether so many MiB can be written; a partial file is removed. */
 const fits = async (workspace: OpenedWorkspace, name: string, mib: number) =>
   (await shell(workspace, `head -c ${mib}M /dev/zero >${name} 2>/dev/null && sync ${name} && echo fits || rm -f ${name}`)) === 'fits'
 const soonFits = (workspace: OpenedWorkspace, name: string, mib: number) =>
   until(`${mib} MiB fit`, ROOM_MS, () => fits(workspace, name, mib))
 
-/** What `df` says of the disk, in MiB. */
+/** Size and free space of the disk by `df`, in MiB. */
 const df = async (workspace: OpenedWorkspace) => {
   const [size = 0, free = 0] = (await shell(workspace, 'df -BM --output=size,avail . | tail -n 1')).split(/M\s*/).map(Number)
   return { size, free }
 }
 
-test('a full workspace is suspended and resumed; what is deleted makes room, though its checkpoint holds it', async () => {
+test('a full workspace suspends and resumes, and a deletion frees space although its checkpoint keeps the file', async () => {
   const workspace = await open('cycle')
   await fill(workspace)
   const put = await client.tool(workspace, '/files?path=/home/user/more', { method: 'PUT', bytes: Buffer.alloc(1 << 20) })
@@ -76,7 +73,7 @@ test('a full workspace is suspended and resumed; what is deleted makes room, tho
   await done(workspace.id, 'resume')
   assert.equal(await fits(workspace, 'more', 8), false)
   const full = await df(workspace)
-  assert.ok(full.size === 1024 && full.free <= 2, JSON.stringify(full)) // smaller files than it fits any more
+  assert.ok(full.size === 1024 && full.free <= 2, JSON.stringify(full)) // no space even for small files
   assert.equal(await shell(workspace, 'rm big && echo deleted'), 'deleted')
   await until('df shows the room', ROOM_MS, async () => (await df(workspace)).free >= 900)
   assert.equal(await fits(workspace, 'more', 600), true)
@@ -84,7 +81,7 @@ test('a full workspace is suspended and resumed; what is deleted makes room, tho
   assert.equal((await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })).state, 'succeeded')
 })
 
-test('a snapshot says what its disk holds, and takes nothing of what the workspace may write', async () => {
+test('a snapshot reports the size of its disk, and takes no space from the workspace', async () => {
   const workspace = await open('snapshot')
   assert.equal(await fits(workspace, 'a', 600), true)
   const { checkpoint_id } = await done(workspace.id, 'snapshot')
@@ -100,7 +97,7 @@ test('a snapshot says what its disk holds, and takes nothing of what the workspa
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test('a full workspace is reset and taken back; a reset that would leave no room is refused and changes nothing', async () => {
+test('a full workspace is reset and restored, and a reset that would exceed its space is refused and changes nothing', async () => {
   const workspace = await open('reset')
   await fill(workspace)
   const { recovery_checkpoint_id } = await done(workspace.id, 'reset', { confirm_destructive: true })
@@ -117,7 +114,7 @@ test('a full workspace is reset and taken back; a reset that would leave no room
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 })
 
-test('a fork of a full workspace is as full, and each makes its own room', async () => {
+test('a fork of a full workspace is full too, and each frees its own space', async () => {
   const source = await open('source')
   await fill(source)
   const { state, error } = await operate(source.id, 'fork', { key: 'forked', caps: { disk_gib: 1, memory_mib: 512 } })
@@ -132,7 +129,7 @@ test('a fork of a full workspace is as full, and each makes its own room', async
   for (const { id } of [source, fork]) await client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })
 })
 
-test('a workspace that failed on a full disk is restored from its checkpoint, and what it had can be put back', async () => {
+test('a workspace that failed with a full disk is restored from its checkpoint, and its last disk can be brought back', async () => {
   const workspace = await open('failed')
   await shell(workspace, 'echo early >file; sync')
   const { checkpoint_id } = await done(workspace.id, 'snapshot')

@@ -1,4 +1,4 @@
-// An installation of its own: its machines send to an internet of the test's own.
+// Own installation: its machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -34,7 +34,7 @@ after(async () => {
   await internet.close()
 })
 
-/** project.git with three commits on main and one on side; returns those of main, newest first. */
+/** Creates project.git with three commits on main and one on side. @returns the commits of main, newest first */
 function makeRepository(folder: string): string[] {
   const work = path.join(folder, 'work')
   mkdirSync(work)
@@ -61,7 +61,7 @@ const post = <T = Record<string, unknown>>(verb: string, json: object, headers: 
 const status = (at: string) => client.tool<GitStatus>(workspace, `/git/status?path=${encodeURIComponent(at)}`)
 const shell = async (script: string) => (await client.run(workspace, ['bash', '-c', script])).stdout
 
-test('a repository is cloned over HTTPS: by default its branch and its whole history, as the user', async () => {
+test('a clone over HTTPS has the default branch with its whole history, owned by the user', async () => {
   const { status, body } = await post('clone', { url: `${SERVER}/project.git`, path: '/home/user/a' })
   assert.deepEqual([status, body], [201, { path: '/home/user/a', branch: 'main', commit: commits[0] }])
   assert.equal(await shell('cd /home/user/a && cat file.txt && git rev-list --count HEAD && stat -c %U .git/config'), '3\n3\nuser\n')
@@ -76,7 +76,7 @@ test('depth and branch are git’s own', async () => {
   assert.deepEqual(refusalOf(await post('clone', { ...asked, path: '/home/user/x', branch: 'nowhere' })), [409, 'conflict', 'git_failed'])
 })
 
-test('credentials reach the server alone: no file, no command line and no log ever holds them', async () => {
+test('credentials reach only the server: no file, command line or log holds them', async () => {
   const url = `${SERVER}/private/project.git`
   assert.deepEqual(refusalOf(await post('clone', { url, path: '/home/user/p' })), [409, 'conflict', 'git_authentication_failed'])
   const wrong = { 'x-git-authorization': 'Bearer wrong' }
@@ -89,7 +89,7 @@ test('credentials reach the server alone: no file, no command line and no log ev
   assert.equal((await client.api(`/v1/projects/${me.api_key.project_id}/secrets`, { json: secret })).status, 201)
   assert.equal((await post('clone', { url, path: '/home/user/q', authorization_secret: 'LOGIN' })).status, 201)
   const search = `sudo grep -rlE '${TOKEN}|${BASIC}' /home /root /tmp /var /etc /run 2>/dev/null; echo searched`
-  // The search's own command line is in no file of these.
+  // None of these files holds the command line of the search itself.
   assert.equal(await shell(search), 'searched\n')
   assert.match(await shell('cat /home/user/p/.git/config'), /url = https:\/\/203\.0\.113\.10\/private\/project\.git\n/)
   for (const name of readdirSync(path.join(service.data_dir, 'logs'))) {
@@ -98,8 +98,8 @@ test('credentials reach the server alone: no file, no command line and no log ev
   }
 })
 
-test('while git runs, no command line shows the credentials; at its deadline it is ended and its directory removed', async () => {
-  const asked = { url: `${SERVER}/slow/project.git`, path: '/home/user/slow', timeout_ms: 8_000 } // the look below comes before
+test('no command line shows the credentials of a running git, which its deadline ends with its directory removed', async () => {
+  const asked = { url: `${SERVER}/slow/project.git`, path: '/home/user/slow', timeout_ms: 8_000 } // the check below comes earlier
   const cloning = post('clone', asked, { 'x-git-authorization': `Basic ${BASIC}` })
   const visit = await internet.visited(({ url }) => url.startsWith('/slow/'))
   assert.equal(visit.authorization, `Basic ${BASIC}`)
@@ -112,7 +112,7 @@ test('while git runs, no command line shows the credentials; at its deadline it 
   assert.equal(await shell(gone), '0\n')
 })
 
-test('with credentials a redirect is not followed, so that no other host gets them', async () => {
+test('git with credentials follows no redirect, so that no other host gets them', async () => {
   const headers = { 'x-git-authorization': `Basic ${BASIC}` }
   const asked = { url: `${SERVER}/elsewhere/project.git`, path: '/home/user/r' }
   assert.deepEqual(refusalOf(await post('clone', asked, headers)), [409, 'conflict', 'git_failed'])
@@ -122,7 +122,7 @@ test('with credentials a redirect is not followed, so that no other host gets th
   assert.ok(there.length > 0 && there.every(({ authorization }) => authorization === null))
 })
 
-test('a place that is taken, one that nobody may write to, and an address out of reach are refused in git’s words', async () => {
+test('an existing target, an unwritable one and an unreachable address are refused with the message of git', async () => {
   const url = `${SERVER}/project.git`
   assert.deepEqual(refusalOf(await post('clone', { url, path: '/home/user/a' })), [409, 'conflict', 'already_exists'])
   assert.deepEqual(refusalOf(await post('clone', { url, path: '/root/a' })), [409, 'conflict', 'git_failed'])
@@ -131,7 +131,7 @@ test('a place that is taken, one that nobody may write to, and an address out of
   assert.match(refusalOf(metadata).join(), /^(409,conflict,git_failed|504,timeout,)$/)
 })
 
-test('a status tells each file by index and working tree', async () => {
+test('a status shows each file by index and working tree', async () => {
   await shell(`cd /home/user/a && git config user.name W && git config user.email w@test && seq 50 > long && git add long && git commit -qm long \\
     && git mv long 'moved to' && echo 4 > file.txt && echo new > "$(printf 'odd\\nname')" && echo staged > s && git add s && echo more >> s`)
   const { status: code, body } = await status('/home/user/a')
@@ -155,7 +155,7 @@ test('a status tells each file by index and working tree', async () => {
   })
 })
 
-test('a commit of paths takes those, a commit without paths everything, and then there is nothing to commit', async () => {
+test('a commit of paths takes only those, one without paths takes everything, and a further one has nothing to commit', async () => {
   const author = { name: 'Ada Ä', email: 'ada@test' }
   const first = await post<{ commit: string }>('commit', { path: '/home/user/a', message: 'one\n\nbody', paths: ['file.txt'], author })
   assert.equal(first.status, 201)
@@ -170,7 +170,7 @@ test('a commit of paths takes those, a commit without paths everything, and then
   assert.deepEqual(refusalOf(await post('commit', { path: '/home/user/a', message: 'three' })), [409, 'conflict', 'nothing_to_commit'])
 })
 
-test('a conflict is told as one', async () => {
+test('a conflict is reported as a conflict', async () => {
   await shell(`cd /home/user && git init -qb main c && cd c && git config user.name W && git config user.email w@test
     echo a > f && git add f && git commit -qm 1 && git checkout -qb other && echo b > f && git commit -qam 2
     git checkout -q main && echo c > f && git commit -qam 3; git merge -q other`)
@@ -179,7 +179,7 @@ test('a conflict is told as one', async () => {
   assert.deepEqual([body.upstream, body.ahead, body.behind, body.clean], [null, null, null, false])
 })
 
-test('what is no repository, no directory or not there is refused, and so is a commit of nobody', async () => {
+test('a path without a repository, a file and a missing path are refused, and so is a commit without an author', async () => {
   assert.deepEqual(refusalOf(await status('/home/user')), [409, 'conflict', 'not_a_repository'])
   assert.deepEqual(refusalOf(await status('/etc/passwd')), [409, 'conflict', 'not_a_directory'])
   assert.deepEqual(refusalOf(await status('/nowhere')), [404, 'not_found', 'path_not_found'])
@@ -199,7 +199,7 @@ test('what is no repository, no directory or not there is refused, and so is a c
   ])
 })
 
-test('programs that a repository names do not run', async () => {
+test('programs that a repository configures do not run', async () => {
   await shell(`cd /home/user/new && printf '#!/bin/sh\\ntouch /home/user/ran\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit
     cp .git/hooks/pre-commit .git/hooks/post-commit; git config core.fsmonitor /home/user/new/.git/hooks/pre-commit`)
   assert.equal((await status('/home/user/new')).status, 200)
@@ -208,7 +208,7 @@ test('programs that a repository names do not run', async () => {
   assert.equal(await shell('ls /home/user/ran 2>/dev/null; true'), '')
 })
 
-test('a guest’s own false git lies to its own workspace alone, and one that hangs is ended', async () => {
+test('a fake git in a guest affects only its own workspace, and a git that hangs is ended', async () => {
   const own = await client.open('false-git')
   const lie = async (script: string) =>
     client.run(own, ['sudo', 'sh', '-c', `printf '%s' "$1" > /usr/local/bin/git && chmod 755 /usr/local/bin/git`, 'sh', script])

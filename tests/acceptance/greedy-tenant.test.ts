@@ -1,4 +1,4 @@
-// An installation of its own: its pool is filled.
+// Own installation: its pool is filled.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
@@ -6,7 +6,7 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { assertCounts, startCounter } from '../support/counter.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Who snapshots and forks until the pool is full meets an error; the reserve is for everybody's suspends.
+// A tenant that snapshots and forks until the pool is full gets an error; the reserve serves suspends of all tenants.
 const HELD_MIB = 320
 const HOLDS = `python3 -c 'import os,time; held=os.urandom(${HELD_MIB}<<20); open("/dev/shm/ready","w").write("x"); time.sleep(1e6)'`
 const small = { caps: { memory_mib: 768, disk_gib: 1 } }
@@ -46,7 +46,7 @@ interface Ended {
   error: { code: string; message: string; details?: { reason?: string } } | null
 }
 
-/** Asks for copies until one is refused. */
+/** Makes copies until one is refused. */
 async function copyUntilRefused(copy: (number: number) => Promise<Ended>): Promise<Ended & { copies: number }> {
   for (let copies = 0; copies < LIMITS.workspace.snapshots_per_workspace_max; copies++) {
     const ended = await copy(copies)
@@ -65,7 +65,7 @@ test('snapshots in a loop end with an error that names the disk, and the guest r
   await counts(modest, neighbour)
 })
 
-test('so do forks, and what did not come to be takes no room and no key', async () => {
+test('forks in a loop end with the same error, and a failed fork keeps neither space nor its key', async () => {
   const refused = await copyUntilRefused(
     async (number) => await greedy.operate(`/v1/workspaces/${hog.id}/fork`, { json: { key: `copy-${number}` } }),
   )
@@ -75,7 +75,7 @@ test('so do forks, and what did not come to be takes no room and no key', async 
   assert.equal(files.filter(({ disks, checkpoints }) => disks.length + checkpoints.length > 0).length, 2)
 })
 
-test("another organization's workspace is suspended out of the reserve and resumes whole", async () => {
+test('a workspace of another organization suspends into the reserve and resumes complete', async () => {
   const { body } = await modest.api<{ data: { id: string }[] }>('/v1/workspaces')
   const id = body.data[0]?.id ?? ''
   const suspended = await modest.operate(`/v1/workspaces/${id}/suspend`)
@@ -83,7 +83,7 @@ test("another organization's workspace is suspended out of the reserve and resum
   await counts(modest, await modest.open('neighbour', small))
 })
 
-test('with its snapshots gone there is room for everybody', async () => {
+test('deleting the snapshots frees space for other tenants', async () => {
   assert.equal((await greedy.operate(`/v1/workspaces/${hog.id}`, { method: 'DELETE' })).state, 'succeeded')
   const { id } = await modest.open('neighbour', small)
   assert.equal((await modest.operate(`/v1/workspaces/${id}/snapshot`)).state, 'succeeded')

@@ -16,10 +16,10 @@ after(async () => {
   await service.stop()
 })
 
-/** Tools of a host's operator, as far as a guest can put something else in their place. */
+/** Tools that a host operator runs and that a guest can replace. */
 const TOOLS = ['git', 'sh', 'bash', 'tar', 'ps', 'find', 'grep', 'mount', 'umount', 'ip', 'sync', 'sha256sum', 'hostname']
 
-test('programs that a guest puts in the place of common tools run nowhere but in that guest', async () => {
+test('programs with which a guest replaces common tools run only in that guest', async () => {
   const canary = `/tmp/berth-canary-${randomBytes(8).toString('hex')}`
   let liar = await client.open('liar')
   const lie = `#!/usr/bin/python3\nimport sys\nopen('${canary}', 'a').write(' '.join(sys.argv) + chr(10))\nprint('a lie')\n`
@@ -46,7 +46,7 @@ pathlib.Path('/etc/ld.so.preload').write_text('/home/user/preloaded.so' + chr(10
   for (const verb of ['snapshot', 'suspend']) {
     assert.equal((await client.operate(`/v1/workspaces/${liar.id}/${verb}`, { json: {} })).state, 'succeeded', verb)
   }
-  // Read by the host, from a disk that nothing of the guest runs on.
+  // The host reads the disk of a suspended workspace; no program of the guest runs.
   const asleep = { ...liar, token: await client.token(liar.id) }
   const slept = await client.tool<{ matches: unknown[] }>(asleep, '/files/search', { json: search })
   assert.deepEqual([slept.headers['x-served-from'], slept.body.matches.length], ['disk', TOOLS.length])

@@ -4,7 +4,7 @@ import { attach, printed } from '../support/attached.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// What programs expect of a computer, and only a real machine can have.
+// Properties that programs expect of a computer and that only a real machine has.
 let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
@@ -30,7 +30,7 @@ async function operated(of: OpenedWorkspace, verb: string, json: object = {}): P
 }
 const BOOT_ID = 'cat /proc/sys/kernel/random/boot_id'
 
-test('/tmp has the room of the disk, stays over a suspend, goes along into a fork, and is empty after a start without memory', async () => {
+test('/tmp has the size of the disk, survives a suspend, is copied to a fork, and is empty after a start without memory', async () => {
   const source = await client.open('tmp', { caps: { memory_mib: 512, disk_gib: 2 } })
   assert.equal(await sh(source, 'stat -c "%a %U" /tmp; ls -A /tmp'), '1777 root')
   const big =
@@ -64,7 +64,7 @@ test('/tmp has the room of the disk, stays over a suspend, goes along into a for
   assert.notEqual(await sh(cold, BOOT_ID), boot)
 })
 
-test('what a background process writes after the exit of its command is read behind it, and the exit waits for none of it', async () => {
+test('the exit of a command does not wait for background processes, whose later output can still be read', async () => {
   const script = '(until [ -e /tmp/go ]; do sleep 0.1; done; echo late; echo done > /tmp/said) & echo hi'
   const { session_id, stdout, exit } = await client.run(workspace, ['bash', '-c', script])
   assert.deepEqual([stdout, exit.exit_code], ['hi\n', 0])
@@ -80,7 +80,7 @@ test('what a background process writes after the exit of its command is read beh
   )
 })
 
-test('Ctrl-D ends the input of who reads, also where more is typed behind it in one write, and who polls is told of it', async () => {
+test('Ctrl-D ends the input of a reader, also with more input in the same write, and wakes a program that polls', async () => {
   const polls = 'import os, select; select.select([0], [], []); print(os.read(0, 9))'
   const script = `stty -echo; echo begun; cat; echo first; cat; echo second; cat; echo third; python3 -c '${polls}'`
   const started = await client.tool(workspace, '/pty', { json: { session_id: 'ctrl-d', argv: ['sh', '-c', script] } })
@@ -94,7 +94,7 @@ test('Ctrl-D ends the input of who reads, also where more is typed behind it in 
   assert.equal(events.at(-1)?.['exit_code'], 0)
 })
 
-test('Ctrl-C interrupts a program that reads nothing, whatever was typed ahead, and that is thrown away', async () => {
+test('Ctrl-C interrupts a program that reads nothing, and discards input typed before it', async () => {
   const script = 'stty -echo; echo begun; trap "echo interrupted" INT; sleep 1000; read line; echo "read $line"'
   const started = await client.tool(workspace, '/pty', { json: { session_id: 'ctrl-c', argv: ['bash', '-c', script] } })
   assert.equal(started.status, 201)
@@ -110,7 +110,7 @@ test('Ctrl-C interrupts a program that reads nothing, whatever was typed ahead, 
   assert.match((await terminal.rest()).map(printed).join(''), /^read behind\r\n$/)
 })
 
-test('a hole takes no space, is found and copied as one, and can be punched', async () => {
+test('a hole takes no space, is found by seek, is copied as a hole, and can be punched', async () => {
   const made =
     'cd ~ && truncate -s 10G sparse && stat -c "%s %b" sparse && cp sparse copy && stat -c "%s %b" copy && tar -cSf tar sparse && stat -c %s tar'
   const [sparse, copy, tar] = (await sh(workspace, made)).split('\n')
@@ -130,7 +130,7 @@ echo $(((before - $(stat -c %b data)) / 2048))`
   assert.equal(await sh(workspace, 'cd ~; stat -c %b sparse copy; rm sparse copy tar data'), '0\n0')
 })
 
-test('what looks at the machine finds what it reads', async () => {
+test('monitoring tools find the kernel files that they read', async () => {
   for (const tool of ['vmstat', 'vmstat -s', 'free', 'top -bn1', 'ps aux', 'uptime', 'ss -tlnp', 'swapon --show', 'pgrep init'])
     await sh(workspace, `${tool} > /dev/null`)
   assert.equal(await sh(workspace, 'cat /proc/diskstats /proc/sys/vm/swappiness; wc -l < /proc/swaps'), '0\n1')
@@ -139,7 +139,7 @@ test('what looks at the machine finds what it reads', async () => {
   assert.ok(Number(await sh(workspace, 'cat /proc/sys/fs/inotify/max_user_watches')) > 500_000)
 })
 
-test('the base template has what agents call', async () => {
+test('the base template has the tools that agents call', async () => {
   const tools =
     'bc bzip2 curl file git gpg jq less lsof make nano nc node npm patch ping python python3 pip rg rsync scp sqlite3 ssh strace sudo tar tmux tree unzip vi wget xxd xz zip zstd'
   assert.equal(await sh(workspace, `for each in ${tools}; do command -v $each > /dev/null || echo $each; done`), '')

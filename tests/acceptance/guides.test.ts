@@ -1,4 +1,4 @@
-// An installation of its own: its machines send to an internet of the test's own, which has names.
+// Own installation: its machines reach a fake internet with a name server.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { NO_PYTHON, runCommands, runPythonPage, runTypescript } from '../support/client-guides.ts'

@@ -1,4 +1,4 @@
-// An installation of its own: it hibernates what is unused, is killed, restarted and rebooted.
+// Own installation: it hibernates idle machines, and is killed, restarted and rebooted.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
@@ -9,13 +9,13 @@ import { assertContinues, startWitness, type Testimony } from '../support/witnes
 
 const PARK_MS = 120_000
 const SEEN_MS = 10_000
-/** Without waiting for the comparison that comes every minute. */
+/** Shorter than the reconciliation interval of a minute, so that the wake cannot have waited for it. */
 const FOUND_MS = 45_000
 const small = { caps: { memory_mib: 512 } }
 let service: Service
 let client: Client
 let machines: Machines
-/** For what is done to the whole installation. */
+/** Workspace for the tests that restart the whole installation. */
 let lasting: Sleeper
 
 before(async () => {
@@ -34,7 +34,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** A workspace that is hibernated whenever nobody uses it. */
+/** A workspace that is hibernated when idle. */
 interface Sleeper {
   workspace: OpenedWorkspace
   witness: Testimony
@@ -43,7 +43,7 @@ interface Sleeper {
   hibernated(): Promise<void>
   view(): Promise<{ observed_state: string; ownership_epoch: number }>
   keepAwake(seconds: number): Promise<unknown>
-  /** It has its memory, its process with an open file that has no name any more, and its disk. */
+  /** Checks its memory, its disk, and its process with a deleted open file. */
   isWhole(): Promise<void>
 }
 
@@ -68,12 +68,12 @@ async function open(key: string): Promise<Sleeper> {
   }
 }
 
-test('what is frozen, hibernated and woken is counted', async () => {
+test('each freeze, hibernation, wake and thaw is counted', async () => {
   const moves = async () => {
     const metrics = await service.metrics('cell')
     return ['freeze', 'hibernate', 'wake', 'thaw'].map((move) => metrics.get(`berth_parking_moves_total{move="${move}"}`) ?? 0)
   }
-  await lasting.keepAwake(3600) // between two looks at the figures nothing is parked but what is let go, once
+  await lasting.keepAwake(3600) // the counts must cover only this one parking
   const before = await moves()
   await lasting.keepAwake(0)
   await lasting.hibernated()
@@ -86,22 +86,22 @@ test('what is frozen, hibernated and woken is counted', async () => {
   )
 })
 
-// One workspace for each, all of them at once: each waits most of its time.
+// All of them run at once with a workspace each, because each waits most of its time.
 describe('side by side', { concurrency: 8 }, () => {
-  test('a hibernated workspace runs on by its state and epoch, and the next call restores memory, processes and open files', async () => {
+  test('a hibernated workspace keeps state running and its epoch, and the next call restores memory, processes and open files', async () => {
     const { workspace, view, hibernated, isWhole, hasMachine } = await open('state')
     const before = await view()
     await hibernated()
     const { observed_state, ownership_epoch } = await view()
     assert.deepEqual([observed_state, ownership_epoch], ['running', before.ownership_epoch])
-    // The token of before.
+    // The token from before the hibernation is still valid.
     await isWhole()
     assert.equal(await hasMachine(), true)
     const { body } = await client.api<{ data: { kind: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`)
     assert.deepEqual(body.data, [])
   })
 
-  test('its files are read from the disk, which wakes nobody', async () => {
+  test('reads of its files come from the disk and do not wake it', async () => {
     const { workspace, witness, hibernated, hasMachine } = await open('files')
     await hibernated()
     const answer = await client.tool(workspace, '/files?path=/home/user/file')
@@ -111,7 +111,7 @@ describe('side by side', { concurrency: 8 }, () => {
     assert.deepEqual([memory.status, memory.headers['x-served-from'], memory.bytes.toString()], [200, undefined, witness.canary])
   })
 
-  test('it wakes at the address that its programs know', async () => {
+  test('it wakes with the same network address', async () => {
     const { workspace, run, hibernated } = await open('address')
     const address = await run(OWN_ADDRESS)
     const slot = (await service.inventory()).machines.find(({ subject }) => subject.id === workspace.id)?.slot ?? ''
@@ -120,7 +120,7 @@ describe('side by side', { concurrency: 8 }, () => {
     assert.equal(await run(OWN_ADDRESS), address)
   })
 
-  test('a hint wakes it ahead of the call', async () => {
+  test('a wake hint wakes it before the call', async () => {
     const { workspace, hibernated, hasMachine, isWhole } = await open('hint')
     await hibernated()
     const { status, body } = await client.tool<{ residency: string }>(workspace, '/wake-hint', { json: {} })
@@ -129,7 +129,7 @@ describe('side by side', { concurrency: 8 }, () => {
     await isWhole()
   })
 
-  test('a watch that nobody reads lets it hibernate, and whoever goes on with it wakes it and has missed nothing', async () => {
+  test('a watch without a reader lets it hibernate, and a later read of the watch wakes it and misses nothing', async () => {
     const { workspace, hibernated, hasMachine, isWhole } = await open('watched')
     const { endpoint, id, token } = workspace
     const events = async (query: string, enough: (event: Record<string, unknown>) => boolean) => {
@@ -148,7 +148,7 @@ describe('side by side', { concurrency: 8 }, () => {
     await isWhole()
   })
 
-  test('output of a command is read on over a hibernation, from its offsets', async () => {
+  test('output of a command continues over a hibernation from its offsets', async () => {
     const { workspace, hibernated } = await open('output')
     await client.tool(workspace, '/exec', { json: { session_id: 'prints', argv: ['bash', '-c', 'echo one; echo two'] } })
     await until('it has ended', PARK_MS, async () => (await client.tool(workspace, '/exec/prints')).body['state'] === 'exited')
@@ -158,7 +158,7 @@ describe('side by side', { concurrency: 8 }, () => {
     assert.equal(Buffer.from(String(JSON.parse(first ?? '{}').data), 'base64').toString(), 'two\n')
   })
 
-  test('a snapshot, a fork, a suspend and a resume of a hibernated workspace have everything', async () => {
+  test('a snapshot, a fork, a suspend and a resume of a hibernated workspace lose nothing', async () => {
     const { workspace, witness, hibernated, isWhole } = await open('operated')
     const succeeds = async (verb: string, json?: Record<string, unknown>) => {
       const { state, error } = await client.operate(`/v1/workspaces/${workspace.id}/${verb}`, json ? { json } : {})
@@ -176,10 +176,10 @@ describe('side by side', { concurrency: 8 }, () => {
     await isWhole()
   })
 
-  test('it is metered with the disk that it has, and with the memory that was saved', async () => {
+  test('it is metered with its disk and with its saved memory', async () => {
     const { workspace, run, keepAwake, hibernated } = await open('metered')
     await run('head -c 100M /dev/urandom >/home/user/ballast; sync')
-    // The keepalive keeps it awake: a quota counts what a commit has written, which may take half a minute.
+    // Stay awake: the quota counts written data only after a commit, which may take half a minute.
     await keepAwake(600)
     let awake_bytes = 0
     await until('the disk is counted', PARK_MS, async () => (awake_bytes = (await service.counters(workspace.id)).disk_bytes) >= 100 << 20)
@@ -206,7 +206,7 @@ describe('side by side', { concurrency: 8 }, () => {
   })
 })
 
-test('after a restart of the computer it runs on and wakes; what had a machine has failed, and starts from its current disk', async () => {
+test('after a reboot it still wakes; a workspace with a machine is failed and starts from its current disk', async () => {
   const { view, hibernated, hasMachine, isWhole, keepAwake } = lasting
   await keepAwake(0)
   const resident = await client.open('resident', small)
@@ -220,7 +220,7 @@ test('after a restart of the computer it runs on and wakes; what had a machine h
   const failed = async () => (await client.api(`/v1/workspaces/${resident.id}`)).body['observed_state'] === 'failed'
   await until('what had a machine has failed', SEEN_MS, failed)
   assert.deepEqual([(await view()).observed_state, (await view()).ownership_epoch, await hasMachine()], ['running', ownership_epoch, false])
-  // The token of before.
+  // The token from before the reboot is still valid.
   await isWhole()
   assert.ok(performance.now() - began_ms < FOUND_MS)
   const again = await client.open('resident')
@@ -235,7 +235,7 @@ test('a restart of the whole service with a hibernated workspace loses nothing',
   await isWhole()
 })
 
-test('a hostd that was killed wakes what sleeps when it is back', async () => {
+test('after a kill of hostd, a hibernated workspace wakes', async () => {
   const { hibernated, isWhole } = lasting
   await hibernated()
   await service.kill9('hostd')

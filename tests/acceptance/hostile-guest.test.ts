@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// A guest may do all of this: the process suffers, or the workspace does, never a neighbour and never the service.
+// A guest may do all of this: its process or its workspace suffers, never a neighbour or the service.
 let service: SharedService
 let client: Client
 let hostile: OpenedWorkspace
@@ -21,7 +21,7 @@ after(async () => {
 
 const neighbourIsWell = async () => assert.equal((await client.run(neighbour, ['echo', 'well'])).stdout, 'well\n')
 
-test('a process that allocates past the memory dies, and the workspace lives', async () => {
+test('a process that allocates more than the memory dies, and the workspace lives', async () => {
   const { exit } = await client.run(hostile, ['python3', '-c', 'x=[]\nwhile True: x.append(bytearray(8<<20))'], { timeout_ms: 240_000 })
   assert.equal(exit.timed_out, false)
   assert.deepEqual([exit.exit_code, exit.term_signal, exit.reason], [-1, 'SIGKILL', 'out_of_memory'])
@@ -33,17 +33,17 @@ test('a process that allocates past the memory dies, and the workspace lives', a
 })
 
 test('many processes that allocate at once die, and the workspace lives', async () => {
-  // Together twice the memory of the workspace; each tells its end.
+  // Together they allocate twice the memory of the workspace; each reports its exit code.
   const each = '(python3 -c "x=bytearray(48<<20); import time; time.sleep(4)"; echo $?) 2>/dev/null & '
   const { stdout, exit } = await client.run(hostile, ['bash', '-c', `${each.repeat(20)} wait`], { timeout_ms: 60_000 })
   assert.equal(exit.timed_out, false)
-  // Some are killed one by one, or the whole command is where they grow too fast for that.
+  // The kernel kills some one by one, or the whole command if they grow too fast for that.
   assert.ok(exit.term_signal === 'SIGKILL' || stdout.split('\n').includes('137'), `${JSON.stringify(exit)} ${stdout}`)
   assert.equal((await client.run(hostile, ['echo', 'alive'])).stdout, 'alive\n')
   await neighbourIsWell()
 })
 
-test('a disk that is full refuses writes inside and through the files route, and is well again when freed', async () => {
+test('a full disk refuses writes in the guest and through the files route, and accepts them after a deletion', async () => {
   const filled = await client.run(
     hostile,
     ['bash', '-c', 'dd if=/dev/zero of=/home/user/big bs=1M count=2048 status=none; ls -l /home/user/big | cut -d" " -f5'],

@@ -8,7 +8,7 @@ import { until } from '../support/processes.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
 
-// What no recipe gets away with: each ends with a reason, and leaves nothing.
+// Each hostile recipe ends with a reason, and leaves nothing behind.
 let service: SharedService
 let client: Client
 let of: Builds
@@ -19,7 +19,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** A recipe of one step, in a small machine. */
+/** A recipe of one step for a small machine. */
 const recipe = (run: string, timeout_seconds = 60) => ({
   base: 'base',
   egress: { mode: 'deny_all' },
@@ -57,7 +57,7 @@ for (const [what, run, timeout_seconds, why, said] of HOSTILE) {
   })
 }
 
-test('a version whose image has changed on the disk opens nothing, until the image is put right', async () => {
+test('a version whose image was changed on disk cannot be opened until the image is repaired', async () => {
   const build = await of.finished(await of.begin('tampered', { recipe: recipe('echo kept > /kept'), auto_publish: true }))
   assert.equal(build.state, 'succeeded')
   const { layers } = (await client.api<{ layers: string[] }>('/v1/templates/tampered/versions/1')).body

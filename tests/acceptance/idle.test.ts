@@ -14,7 +14,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-test('a learned timeout suspends a workspace, so long after its last command has ended; a detached process does not keep it', async () => {
+test('a learned timeout after its last command suspends a workspace, and a detached process does not keep it awake', async () => {
   const { workspace, pid, alive } = await withProcess(client, 'learned')
   await shortenTimeout(service, workspace.id)
   await client.tool(workspace, '/exec', { json: { argv: ['sleep', '8'], session_id: 'long' } })
@@ -35,7 +35,7 @@ test('a learned timeout suspends a workspace, so long after its last command has
   assert.equal(await alive(again), pid)
 })
 
-test('a used-up allowance suspends what runs, refuses starts, and gives everything back when it is over', async () => {
+test('a used-up allowance suspends running workspaces and refuses starts until it ends, and nothing is lost', async () => {
   const workspace = await client.open('allowance')
   await client.run(workspace, ['sh', '-c', 'echo kept > /dev/shm/memory'])
   await service.admin('organization', 'allowance', service.organization, 'allowance_used', '--used', 'cpu_hours=36000/36000')

@@ -1,4 +1,4 @@
-// What docs/guides/start.md says to somebody who has a clone, done as it is said.
+// Runs the steps of docs/guides/start.md for a user with a clone.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -16,12 +16,12 @@ const GUIDE = readFileSync(path.join(ROOT, 'docs/guides/start.md'), 'utf8')
 const { PATH = '' } = process.env
 const OPTIONS = { timeout: patience(600_000) }
 
-/** The command in the row of a client. */
+/** Returns the command in the table row of a client. */
 const commandFor = (client: string) => new RegExp(`^\\| ${client} \\| .* \\| \`([^\`]+)\` \\|$`, 'm').exec(GUIDE)?.[1] ?? ''
-/** The first sample of a language after the installation. */
+/** Returns the first sample of a language after the installation. */
 const sampleIn = (language: string) => new RegExp(`^## 3\\..*?^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'ms').exec(GUIDE)?.[1] ?? ''
 
-test('the guide has one command for each client, and the README the same', () => {
+test('the guide has one installation command per client, and the README has the same', () => {
   const readme = readFileSync(path.join(ROOT, 'README.md'), 'utf8')
   for (const client of ['TypeScript', 'Python', 'Command line']) {
     assert.match(commandFor(client), /^(npm|pip) install .*~\/berth\//)
@@ -29,7 +29,7 @@ test('the guide has one command for each client, and the README the same', () =>
   }
 })
 
-// npm and pip fetch what the packages need, and build them.
+// npm and pip download and build packages.
 if (isLong) {
   let service: SharedService
   let home: string
@@ -53,7 +53,7 @@ if (isLong) {
     rmSync(home, { recursive: true })
   })
 
-  /** As its user types it, in an empty folder. @returns what it prints */
+  /** Runs the command as a user types it in an empty folder. @returns its output */
   const typed = async (folder: string, command: string, program = ''): Promise<string> => {
     const cwd = path.join(home, folder)
     mkdirSync(cwd, { recursive: true })
@@ -68,19 +68,19 @@ if (isLong) {
     return stdout
   }
 
-  test('the SDK for TypeScript is installed by one command, and runs the three lines', OPTIONS, async () => {
+  test('one command installs the TypeScript SDK, and the three-line example runs', OPTIONS, async () => {
     await typed('ts', `npm init --yes > init.txt\n${commandFor('TypeScript')}`)
     writeFileSync(path.join(home, 'ts/sample.mjs'), sampleIn('ts'))
     assert.equal(await typed('ts', 'node sample.mjs'), '42\n')
   })
 
-  test('the SDK for Python is installed by one command, and runs the three lines', OPTIONS, async () => {
+  test('one command installs the Python SDK, and the three-line example runs', OPTIONS, async () => {
     await typed('py', `python3 -m venv venv\n${commandFor('Python')}`)
     writeFileSync(path.join(home, 'py/sample.py'), sampleIn('python'))
     assert.equal(await typed('py', 'python sample.py'), '42\n')
   })
 
-  test('the command line is installed by one command, and runs the two lines', OPTIONS, async () => {
+  test('one command installs the command line, and the two-line example runs', OPTIONS, async () => {
     await typed('cli', commandFor('Command line'))
     assert.equal(await typed('cli', sampleIn('sh')), '42\n')
   })

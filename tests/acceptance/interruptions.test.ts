@@ -1,4 +1,4 @@
-// An installation of its own: its processes are killed and restarted under open calls, and their memory is measured.
+// Own installation: its processes are killed and restarted under open calls, and their memory is measured.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -26,7 +26,7 @@ after(() => service.stop())
 
 const LINES = 40_000
 const GATHER_MS = 180_000
-/** Numbered lines on both streams, for some seconds. */
+/** Writes numbered lines to both streams for some seconds. */
 const WRITER = `import sys, time
 for i in range(${LINES}):
     sys.stdout.write('%07d out\\n' % i)
@@ -42,7 +42,7 @@ const toolUrl = (workspace: OpenedWorkspace, path: string) => `${workspace.endpo
 
 type Streams = Record<string, { at: number; hash: ReturnType<typeof createHash> }>
 
-/** Follows a session through whatever happens to its connections: each byte must come once, at its offset. */
+/** Follows a session over all its connections and hashes what arrives. Each byte must come once, at its offset. */
 async function gather(
   names: string[],
   connected: (streams: Streams, token: string) => Promise<AsyncIterable<AttachEvent>>,
@@ -79,8 +79,8 @@ async function gather(
 }
 
 /**
- * The gateway is killed when the first of the followers is here and there, and each workspace is suspended and resumed when its own is
- * in between: one thing after the other.
+ * Kills the gateway when the first follower reaches each share of `kills`, and suspends and resumes each workspace in the middle of its
+ * own stream. One trouble happens at a time.
  */
 function openTroubles() {
   const kills = [0.15, 0.7]
@@ -186,7 +186,7 @@ test(`whoever is ${KINDS.map(({ name }) => name).join(', or ')} loses no byte an
   await Promise.all(followed.map(({ workspace }) => client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })))
 })
 
-test('a restart of the service ends streams with draining, attached ones with 1001; the same offsets go on without a lost or doubled byte', async () => {
+test('a restart ends streams with draining and attached ones with 1001, and the same offsets continue without a lost or doubled byte', async () => {
   const workspace = await client.open('drained')
   const output = (offset: number) => send(toolUrl(workspace, `/exec/counts/output?stdout_offset=${offset}`), { token: workspace.token })
   const counts = 'until [ -e stop ]; do echo line $((++i)); sleep 0.005; done; echo end $i'
@@ -233,7 +233,7 @@ test('a restart of the service ends streams with draining, attached ones with 10
 const bytesOf = (events: OutputEvent[]) =>
   Buffer.concat(events.filter(({ stream }) => stream === 'stdout').map(({ data }) => Buffer.from(data ?? '', 'base64')))
 
-test('a key replays after a kill of the gateway, and after a suspend', async () => {
+test('an idempotency key replays after a kill of the gateway and after a suspend', async () => {
   let workspace = await client.open('keys')
   const append = (name: string, text: string) =>
     client.tool(workspace, `/files?path=/home/user/${name}&append=true`, {
@@ -243,7 +243,7 @@ test('a key replays after a kill of the gateway, and after a suspend', async () 
     })
   const text = async (name: string) => (await client.tool(workspace, `/files?path=/home/user/${name}`)).bytes.toString()
   const first = await append('kept', '+')
-  // The answer of this one is lost with the gateway, whenever that happens.
+  // The answer of this append is lost with the gateway at some point.
   const lost = append('lost', '+'.repeat(1 << 20)).catch(() => null)
   await service.kill9('cell')
   await lost
@@ -294,11 +294,11 @@ test(
   },
 )
 
-/** Much more than whoever reads slowly has taken, and than the memory may grow. */
+/** Much more than a slow reader takes, and than the memory may grow. */
 const PRINTED_BYTES = 96 << 20
 const GROWN_BYTES_MAX = 64 << 20
 
-test('a command that prints without end, for readers that take 1 KiB a second or nothing, grows neither gateway nor hostd, and holds up nobody else', async () => {
+test('endless output for readers of 1 KiB a second or nothing grows neither gateway nor hostd, and delays no other caller', async () => {
   const workspace = await client.open('prints')
   const status = async () => (await client.tool<{ stdout_bytes: number }>(workspace, '/exec/yes')).body.stdout_bytes
   const memory = async () => (await service.memory_bytes('cell')) + (await service.memory_bytes('hostd'))

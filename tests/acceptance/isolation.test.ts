@@ -1,4 +1,4 @@
-// What root of a guest can reach. An installation of its own: the test looks at every file that the service has on the host.
+// Root of a guest tries to reach the host. Own installation: the test checks every file that the service has on the host.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -17,7 +17,7 @@ const PROGRAM = '/home/user/intruder'
 const STARTS = depth({ short: 600, long: 3000 })
 const STARTS_AT_ONCE = 6
 const WATCH_MS = depth({ short: 12_000, long: 60_000 })
-/** A pipe with a name is no file of the host: the sandbox's kernel keeps it in its own memory. */
+/** A named pipe is no file of the host: the sandbox kernel keeps it in memory. */
 const IN_MEMORY = 'fifo'
 
 interface Mount {
@@ -55,20 +55,16 @@ after(async () => {
   await service.stop()
 })
 
-test(
-  'root of a guest writes nowhere but to its own disk and its own memory, whatever it mounts anew',
-  { timeout: patience(240_000) },
-  async () => {
-    const name = `berth-intruder-${randomBytes(6).toString('hex')}`
-    const { stdout, stderr } = await client.run(workspace, [PROGRAM, 'mounts', name], { user: 'root' })
-    assert.equal(stderr, '')
-    const mounts = JSON.parse(stdout) as Mount[]
-    const done = new Map(mounts.map((each) => [each.point, (each.done ?? []).filter((change) => change !== IN_MEMORY)]))
-    assert.deepEqual(done.get('/volumes'), [], 'the base of the volumes takes no change')
-    assert.ok(done.get('/')?.includes('file'), 'the disk takes one, so that the tries are known to work')
-    assertNothingOnTheHost(name)
-  },
-)
+test('root of a guest can write only to its own disk and memory, whatever it mounts', { timeout: patience(240_000) }, async () => {
+  const name = `berth-intruder-${randomBytes(6).toString('hex')}`
+  const { stdout, stderr } = await client.run(workspace, [PROGRAM, 'mounts', name], { user: 'root' })
+  assert.equal(stderr, '')
+  const mounts = JSON.parse(stdout) as Mount[]
+  const done = new Map(mounts.map((each) => [each.point, (each.done ?? []).filter((change) => change !== IN_MEMORY)]))
+  assert.deepEqual(done.get('/volumes'), [], 'the base of the volumes takes no change')
+  assert.ok(done.get('/')?.includes('file'), 'the disk takes one, so that the tries are known to work')
+  assertNothingOnTheHost(name)
+})
 
 test(
   `of ${STARTS} processes that are started beside it, root of a guest opens nothing that is not the guest's`,
@@ -103,7 +99,7 @@ test(
   },
 )
 
-test('what root of a guest finds around it is its sandbox’s: no descriptor, device or file system of the host', async () => {
+test('root of a guest finds no descriptor, device or file system of the host', async () => {
   const name = `berth-intruder-${randomBytes(6).toString('hex')}`
   const program = readFileSync(path.join(SOURCE, 'surroundings.py'), 'utf8')
   const { stdout, stderr } = await client.run(workspace, ['python3', '-c', program, name], { user: 'root' })
@@ -112,7 +108,7 @@ test('what root of a guest finds around it is its sandbox’s: no descriptor, de
     mounted: Record<string, string | null>
     devices: Record<string, string | null>
   }
-  // The fourth is of the listing itself.
+  // The fourth descriptor is that of the listing itself.
   const nothing = { absent: [], packets: 'Operation not permitted', raw: 'Operation not permitted', modules: false, swap: false }
   assert.deepEqual(found, { descriptors: ['0', '1', '2', '3'], ...nothing })
   const takes = Object.keys(mounted).filter((kind) => mounted[kind] === 'written')
@@ -123,7 +119,7 @@ test('what root of a guest finds around it is its sandbox’s: no descriptor, de
   assertNothingOnTheHost(name)
 })
 
-/** The pool is a mount of its own, which is not looked into: what lies there counts against the workspace's quota. */
+/** Skips the pool, which is a mount of its own: files in it count against the quota of the workspace. */
 function assertNothingOnTheHost(name: string): void {
   const found = execFileSync('find', [service.data_dir, service.run_dir, '-xdev', '-name', `${name}*`], { encoding: 'utf8' })
   assert.equal(found, '', 'files of the host')

@@ -1,4 +1,4 @@
-// An installation of its own: it has room for two machines, and its processes are killed.
+// Own installation: its capacity is two machines, and its processes are killed.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, refusalOf } from '../support/client.ts'
@@ -28,7 +28,7 @@ let service: Service
 let client: Client
 
 before(async () => {
-  // Room for two machines of 512 MiB, each with 192 MiB of headroom, and no more.
+  // Capacity for exactly two machines of 512 MiB, each with 192 MiB of headroom.
   service = await startService({ settings: { capacity_memory_mib: 1500, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
 })
@@ -67,7 +67,7 @@ test('thirty opens of one new key share one workspace and one operation', async 
   )
 })
 
-test('a client that goes away in the middle of an open loses nothing', async () => {
+test('a client that disconnects in the middle of an open loses nothing', async () => {
   const controller = new AbortController()
   const left = client
     .api('/v1/workspaces/open', {
@@ -83,7 +83,7 @@ test('a client that goes away in the middle of an open loses nothing', async () 
   await client.operate(`/v1/workspaces/${opened.id}`, { method: 'DELETE' })
 })
 
-test('lifecycle calls in the wrong state are refused with their reasons', async () => {
+test('lifecycle calls in a wrong state are refused with a reason', async () => {
   const { id } = await client.open('shared', small)
   const post = (path: string, json?: unknown) =>
     client.api(`/v1/workspaces/${id}${path}`, { method: 'POST', ...(json === undefined ? {} : { json }) })
@@ -110,7 +110,7 @@ test('a fork of a suspended workspace runs while its source stays suspended', as
   await client.operate(`/v1/workspaces/${child.id}`, { method: 'DELETE' })
 })
 
-test('an open without room waits as capacity_pending and runs when room appears', async () => {
+test('an open without capacity waits as capacity_pending and runs when capacity is released', async () => {
   const first = await client.open('room-1', small)
   const second = await client.open('room-2', small)
   const { status, body } = await client.api<{ workspace: View; operation: Operation; tool_token: null }>('/v1/workspaces/open', {
@@ -127,7 +127,7 @@ test('an open without room waits as capacity_pending and runs when room appears'
   await Promise.all([second.id, body.workspace.id].map((id) => client.operate(`/v1/workspaces/${id}`, { method: 'DELETE' })))
 })
 
-test('a start that no host could ever hold fails with invalid_resources', async () => {
+test('a start that exceeds every host fails with invalid_resources', async () => {
   const { body } = await client.api<{ operation: Operation }>('/v1/workspaces/open', {
     json: { key: 'giant', template: 'base', caps: { memory_mib: 8192 } },
     headers: { prefer: 'wait=20' },
@@ -150,7 +150,7 @@ test('a session is closed, not suspended, and its key opens a new workspace', as
   await client.operate(`/v1/workspaces/${next.id}`, { method: 'DELETE' })
 })
 
-test('a suspend-when-idle request is shown, can be withdrawn, and is gone with the answer of a tool call', async () => {
+test('a suspend-when-idle request is shown, can be withdrawn, and is removed by a tool call', async () => {
   const workspace = await client.open('idle', small)
   const request = () =>
     client.api<{ suspend_request: { after_seconds: number } }>(`/v1/workspaces/${workspace.id}/suspend-when-idle`, {

@@ -1,4 +1,4 @@
-// An installation of its own: every command that is printed for operators is run on it.
+// Own installation: every command that the pages for operators print is run on it.
 import assert from 'node:assert/strict'
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,14 +7,13 @@ import { after, before, test } from 'node:test'
 import { createClient } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// What operators are told, tried on an installation.
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const PAGES = ['README.md', ...globSync('docs/operating/*.md', { cwd: ROOT })].map((page) => readFileSync(path.join(ROOT, page), 'utf8'))
 const directory = mkdtempSync(path.join(tmpdir(), 'berth-operating-'))
 const SETTINGS_FILE = path.join(directory, 'settings.json')
 const EGRESS_FILE = path.join(directory, 'egress.json')
 let service: Service
-/** What stands for something of the reader's own. */
+/** Values for the placeholders of the pages. */
 let own: Record<string, string>
 
 before(async () => {
@@ -32,12 +31,12 @@ after(async () => {
 
 const blocks = (language: string) =>
   PAGES.flatMap((text) => [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))]).map(([, block = '']) => block)
-/** What the first group of a pattern finds anywhere, once each. */
+/** Returns all distinct matches of the first group, over all pages. */
 const names = (pattern: RegExp) => [...new Set(PAGES.flatMap((text) => [...text.matchAll(pattern)].map(([, name = '']) => name)))]
 const words = (command: string) => [...command.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare = '']) => quoted ?? own[bare] ?? bare)
 
-test('every admin command that is printed ends well', async () => {
-  // A unit of systemd is tried where systemd is: tests/hosts.
+test('every printed admin command succeeds', async () => {
+  // Commands for the systemd unit are tested where systemd runs: tests/hosts.
   const commands = names(/npm run (?:-s )?admin -- ([^#`\n]+)/g).filter(
     (command) => !command.includes('…') && !/\bservice (install|uninstall|status)\b/.test(command),
   )
@@ -49,13 +48,13 @@ test('every admin command that is printed ends well', async () => {
   }
 })
 
-test('every question to the database that is printed is answered', async () => {
+test('every printed database query succeeds', async () => {
   const questions = blocks('sql')
   assert.ok(questions.length >= 1)
   for (const question of questions) await service.query(question)
 })
 
-test('every metric that is named is there', async () => {
+test('every metric that the pages name exists', async () => {
   const roles = ['berth_api', 'berth_cell', 'berth_owner']
   const [seen, named] = [await service.metric_names(), names(/`(berth_[a-z_]+)/g).filter((name) => !roles.includes(name))]
   assert.ok(named.length >= 14, named.join())
@@ -67,13 +66,13 @@ test('every metric that is named is there', async () => {
   assert.deepEqual(reasons?.split(', ').toSorted(), counted.toSorted())
 })
 
-test('every check of the doctor is explained', async () => {
+test('the pages explain every check of the doctor', async () => {
   const { findings } = JSON.parse(await service.admin('doctor', '--json')) as { findings: { check: string }[] }
   const explained = names(/^\| ((?:`[a-z_]+`(?:, )?)+)/gm).flatMap((cell) => [...cell.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name))
   for (const { check } of findings) assert.ok(explained.includes(check), check)
 })
 
-test('what Node compiled is kept for one version, each process its own', () => {
+test('each process keeps its own compile cache of Node, for one version', () => {
   const kept = globSync('compiled/*', { cwd: service.data_dir }).toSorted()
   assert.deepEqual(
     kept.map((name) => path.basename(name).replace(/-[0-9a-f]+$/, '')),
@@ -84,7 +83,7 @@ test('what Node compiled is kept for one version, each process its own', () => {
   for (const name of kept) assert.ok(globSync(`${name}/*/*`, { cwd: service.data_dir }).length > 10, name)
 })
 
-test('no process of the service ends before machines do, and none that is not root can gain a right', () => {
+test('the kernel kills machines before processes of the service, and a process that is not root cannot gain a right', () => {
   const seen = (['postgres', 'hostd', 'api', 'cell'] as const).map((child) => {
     const of = (file: string) => readFileSync(`/proc/${service.pid(child)}/${file}`, 'utf8')
     const said = (name: string) => new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(of('status'))?.[1]
@@ -96,7 +95,7 @@ test('no process of the service ends before machines do, and none that is not ro
       bounding: said('CapBnd'),
     }
   })
-  // Whoever lacks CAP_SYS_RESOURCE, as in some containers, cannot protect anybody; the service then says so, and machines still end first.
+  // Without CAP_SYS_RESOURCE, as in some containers, the service cannot lower scores and reports it; machines still end first.
   const held = BigInt(`0x${/^CapEff:\s+(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
   const expected = held & (1n << 24n) ? '-900' : readFileSync('/proc/self/oom_score_adj', 'utf8').trim()
   for (const { child, score, is_root, no_new_privs, bounding } of seen) {

@@ -41,7 +41,7 @@ async function found(max_matches: number): Promise<string[]> {
 }
 
 test(
-  'a directory of 20,000 files is listed and searched by pages, while it runs and while it sleeps',
+  'a directory of 20,000 files is listed and searched by pages, in a running and in a suspended workspace',
   { timeout: patience(300_000) },
   async () => {
     const script = `

@@ -1,4 +1,4 @@
-// An installation of its own: its processes are killed and stopped, and what is unused is soon hibernated.
+// Own installation: its processes are killed and stopped, and idle machines are soon hibernated.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ const markers = openMarkers()
 const history = openHistory(path.join(folder, 'history.jsonl'))
 let service: Service
 
-// `npm run failpoints` has every point in every mode.
+// `npm run failpoints` runs every point in every mode.
 const CASES: Record<'hibernate' | 'wake', [name: string, owner: Point['owner'], mode: Mode, ended: RegExp, fact: string][]> = {
   hibernate: [
     ['hibernate.H2', 'cell', 'kill', /^ok/, 'the guest that was saved runs on'],
@@ -49,7 +49,7 @@ for (const kind of ['hibernate', 'wake'] as const)
     })
   }
 
-test('nothing is left behind', async () => {
+test('afterwards rows, host and files agree', async () => {
   await checkRest(service, history)
   assert.deepEqual(history.violations, [])
 })

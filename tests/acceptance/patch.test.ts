@@ -26,7 +26,7 @@ const put = <T = Record<string, unknown>>(path: string, text: string | Buffer, q
 const text = async (path: string) => (await client.tool(workspace, at(path))).bytes.toString()
 const patch = <T = PatchResult>(json: object, headers = {}) => client.tool<T>(workspace, '/files/patch', { json, headers })
 
-test('edits are applied, the mode stays, and the answer says what became of the file', async () => {
+test('edits are applied, the mode stays, and the answer describes the new file', async () => {
   await put('/home/user/f', 'one two', '&mode=0750')
   const { status, body } = await patch({
     path: '/home/user/f',
@@ -79,7 +79,7 @@ test('each refusal has its reason and changes nothing', async () => {
   assert.equal(await text(path), 'a a')
 })
 
-test('of fifty patches at once that expect one revision, one wins each round', async () => {
+test('of fifty concurrent patches on one revision, one wins each round', async () => {
   await put('/home/user/race', 'start')
   let expected_revision = sha256('start')
   for (let round = 0; round < 3; round++) {
@@ -95,7 +95,7 @@ test('of fifty patches at once that expect one revision, one wins each round', a
   }
 })
 
-test('7 MiB is patched, a body above it is 413 with max_bytes', async () => {
+test('a body of 7 MiB is patched, and a larger one is 413 with max_bytes', async () => {
   const content = 'x'.repeat((7 << 20) - 100)
   const made = await patch({ path: '/home/user/big', content })
   assert.deepEqual([made.status, made.body.previous_revision], [200, null])
@@ -104,7 +104,7 @@ test('7 MiB is patched, a body above it is 413 with max_bytes', async () => {
   assert.equal(await text('/home/user/big'), content)
 })
 
-test('a sparse file of 1 TiB is not edited, and the machine serves on', async () => {
+test('an edit of a sparse file of 1 TiB is refused, and the machine keeps serving', async () => {
   await client.run(workspace, ['truncate', '-s', '1T', '/home/user/sparse'])
   const refused = await patch({ path: '/home/user/sparse', edits: [{ old_text: 'a', new_text: 'b' }] })
   assert.deepEqual([...refusalOf(refused).slice(0, 2), detailsOf(refused)['max_bytes']], [413, 'payload_too_large', 16 << 20])
@@ -128,7 +128,7 @@ test('a key replays a patch, an append and a write; another request under it is 
   assert.equal(await text('/home/user/k'), 'xx+')
 })
 
-test('twenty appends of one key at once append once', async () => {
+test('twenty concurrent appends with one key append once', async () => {
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => put('/home/user/once', 'x', '&append=true', { 'idempotency-key': 'once' })),
   )
@@ -136,7 +136,7 @@ test('twenty appends of one key at once append once', async () => {
   assert.equal(await text('/home/user/once'), 'x')
 })
 
-test('a key replays in a machine that was started anew from the disk', async () => {
+test('a key replays in a machine that was started again from the disk', async () => {
   const headers = { 'idempotency-key': 'outlives' }
   const first = await patch({ path: '/home/user/outlives', content: 'x' }, headers)
   await service.kill_machine(workspace.id)

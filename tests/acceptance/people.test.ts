@@ -1,4 +1,4 @@
-// From the first person to a colleague's command, against a real mail server. An installation of its own: where its mail goes is a setting.
+// From the first person to a colleague's command, with a real mail server. Own installation: its mail server is a setting.
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -56,7 +56,7 @@ test('the first owner invites a colleague, who registers, makes a key of their o
   assert.equal((await client.run(workspace, ['sh', '-c', 'echo $((6 * 7))'])).stdout.trim(), '42')
 })
 
-/** What a reader of the guide has besides a terminal: a mailbox and an authenticator. */
+/** Serves a mailbox and an authenticator to the commands of the guide. */
 async function serveReader(): Promise<AsyncDisposable & { url: string }> {
   const answers = {
     async token(query: URLSearchParams) {
@@ -66,12 +66,12 @@ async function serveReader(): Promise<AsyncDisposable & { url: string }> {
       await until(`mail ${nth} to ${to} arrives`, 60_000, async () => mails().length >= nth)
       return /#token=([A-Za-z0-9_-]+)/.exec(mails()[nth - 1]?.text ?? '')?.[1] ?? ''
     },
-    // A code is good once, also within its 30 seconds, and the next one is taken early.
+    // A code is valid once, also within its 30 seconds; `ahead` returns the next one early.
     code: async (query: URLSearchParams) =>
       new TOTP({ secret: Secret.fromBase32(query.get('secret') ?? '') }).generate({
         timestamp: Date.now() + Number(query.get('ahead') ?? 0) * 30_000,
       }),
-    // A minute must be between two mails of an invitation.
+    // At least a minute must lie between two mails of an invitation.
     later: async () => {
       await service.query("update mails set created_at = created_at - interval '2 minutes' where invitation_id is not null")
       return ''
@@ -93,7 +93,7 @@ async function serveReader(): Promise<AsyncDisposable & { url: string }> {
   }
 }
 
-test('the commands of docs/guides/people.md are all answered', { timeout: patience(240_000) }, async () => {
+test('all commands of docs/guides/people.md succeed', { timeout: patience(240_000) }, async () => {
   await using reader = await serveReader()
   const printed = await runPage('people.md', {
     env: { URL: service.base_url, SESSION: '', READER: reader.url },
@@ -111,10 +111,10 @@ OTHER_SESSION_ID=$(api "$URL/v1/auth/sessions" | field id)`,
       'ADA=$SESSION': "INVITATION_TOKEN=$(reader 'token?to=charles@example.com&subject=invited&nth=2')",
     },
   })
-  assert.match(printed, /"kind": "organization"/) // of the manifest
+  assert.match(printed, /"kind": "organization"/) // a line of the manifest
 })
 
-test('the commands of docs/guides/usage.md are all answered', { timeout: patience(240_000) }, async () => {
+test('all commands of docs/guides/usage.md succeed', { timeout: patience(240_000) }, async () => {
   const grace = 'grace@example.com'
   await service.admin('person', 'create', '--email', grace, '--organization', 'default', '--role', 'owner', '--name', 'Grace')
   await service.admin('organization', 'create', 'acme')

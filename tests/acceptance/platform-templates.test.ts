@@ -1,5 +1,5 @@
-// The platform's templates beside base and browser, each built by the command that operators use, opened and used. Building them takes
-// minutes where they are not in the cache, so they are a part of the long run alone.
+// The platform's templates except base and browser, each built by the operator's command, opened and used. Only in the long run: a
+// build without the cache takes minutes.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import http from 'node:http'
@@ -25,7 +25,7 @@ before(async () => {
 })
 after(() => (isLong ? service.stop() : undefined))
 
-/** @returns the lines that say what was published. */
+/** @returns the lines that name published versions */
 async function publish(): Promise<string> {
   const script = path.join(import.meta.dirname, '../../tools/templates.mjs')
   const options = { env: cleanEnvironment(), timeout: BUILD_MS, maxBuffer: 1 << 24 }
@@ -42,7 +42,7 @@ const shell = async (at: OpenedWorkspace, script: string) => {
   return stdout.trim()
 }
 
-/** Sends requests to the app of a port, by its URL. */
+/** Returns a function that sends requests to the app of a port by its URL. */
 async function portOf({ id }: OpenedWorkspace, port: number) {
   const at = `/v1/workspaces/${id}/ports/${port}`
   const { url } = (await client.api<{ url: string }>(at, { method: 'PUT' })).body
@@ -65,18 +65,18 @@ function visit({ hostname, host, port, pathname, search }: URL, method: string, 
   })
 }
 
-test('publishing the templates again publishes nothing', { skip }, async () => {
+test('a second publish of the templates publishes nothing', { skip }, async () => {
   assert.match(await publish(), /^node version 1\npython version 1\ncode-interpreter version 1\ndesktop version 1$/m)
 })
 
-test('node has its package managers and compiles what native modules need', { skip }, async () => {
+test('the node template has its package managers and compiles native modules', { skip }, async () => {
   const workspace = await client.open('node', { template: 'node' })
   const versions = await shell(workspace, 'node --version; npm --version; pnpm --version; yarn --version')
   assert.match(versions, /^v24\.\d+\.\d+\n\d+\.\d+\.\d+\n\d+\.\d+\.\d+\n\d+\.\d+\.\d+$/)
   assert.equal(await shell(workspace, `echo 'int main(){return puts("built")<0;}' > a.c && gcc -w a.c -o a && ./a`), 'built')
 })
 
-test('python has IPython and pipx, and builds a module in C', { skip }, async () => {
+test('the python template has IPython and pipx, and builds a C module', { skip }, async () => {
   const workspace = await client.open('python', { template: 'python' })
   assert.match(await shell(workspace, 'python --version; ipython3 --version; pipx --version'), /^Python 3\.\d+\.\d+\n\d.*\n\d/)
   const module =
@@ -94,7 +94,7 @@ interface Event {
   status?: string
 }
 
-test('the code interpreter keeps variables, over a suspension too, and answers with rich results and errors', { skip }, async () => {
+test('the code interpreter keeps variables also over a suspend, and returns rich results and errors', { skip }, async () => {
   const workspace = await client.open('interpreter', { template: 'code-interpreter' })
   const call = await portOf(workspace, 49_999)
   const run = async (code: string, more: object = {}) => {
@@ -161,7 +161,7 @@ function count(of: object): object {
   return 'execution_count' in of ? { execution_count: of.execution_count } : {}
 }
 
-test('the desktop shows windows on a screen that a browser looks at over a port', { skip }, async () => {
+test('a browser sees the windows of the desktop template over a port', { skip }, async () => {
   const workspace = await client.open('desktop', { template: 'desktop', inputs: { DESKTOP_SIZE: '1000x700' } })
   assert.equal(await shell(workspace, "xdpyinfo | sed -n 's/ *dimensions: *\\([0-9x]*\\).*/\\1/p'"), '1000x700')
   const call = await portOf(workspace, 6080)

@@ -1,5 +1,5 @@
-// The TypeScript SDK on the platforms that README.md of sdk/typescript names, against real machines. The night does it: their programs
-// are some hundred megabytes.
+// The TypeScript SDK on the platforms that README.md of sdk/typescript names, against real machines. Only in the long run: the programs
+// of the platforms are some hundred megabytes.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -18,7 +18,7 @@ import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
-/** As npm leaves it: Node.js before 22 finds the package `ws` there. */
+/** As npm installs it: Node.js before 22 needs the package `ws`. */
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: patience(900_000) }
 
@@ -55,7 +55,7 @@ console.log(JSON.stringify(seen))
 }
 
 test(
-  "the SDK's commands, files, streams and terminals are whole in Chromium, on a page of an origin that is let in, and on no other",
+  'the commands, files, streams and terminals of the SDK work in Chromium on a page of an allowed origin, and on no other',
   OPTIONS,
   async () => {
     const image = process.env['BERTH_TEST_BROWSER_TEMPLATE']
@@ -68,7 +68,7 @@ test(
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
-    // Of its own: what origins are let in is a setting.
+    // Own installation: the allowed origins are a setting.
     const open = await startService({ settings: { cors_origins: [`http://127.0.0.1:${port}`], slots: 1, shells: 1 } })
     const chromium = await openChromium(image)
     const given = JSON.stringify({ url: open.base_url, apiKey: open.api_key, key: 'platform-chromium' })
@@ -76,7 +76,7 @@ test(
     try {
       await chromium.goto(`http://127.0.0.1:${port}/`)
       assert.deepEqual(await chromium.evaluate(program), SEEN)
-      // The same page by another name is of another origin.
+      // The same page under another name has another origin.
       await chromium.goto(`http://localhost:${port}/`)
       const me = `fetch(${JSON.stringify(`${open.base_url}/v1/me`)}, { headers: { authorization: ${JSON.stringify(`Bearer ${open.api_key}`)} } })`
       assert.equal(await chromium.evaluate(`${me}.then(({ status }) => status, ({ name }) => name)`), 'TypeError')

@@ -1,4 +1,4 @@
-// An installation of its own: its URLs of ports are served over TLS, and its processes are killed.
+// Own installation: its URLs of ports are served over TLS, and its processes are killed.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { until } from '../support/processes.ts'
 import { freePorts, type Service, startService } from '../support/service.ts'
 
 const WAIT_MS = 120_000
-/** Answers with what it was asked, or for /ticks with a number every 100 ms without end. */
+/** Answers with the headers of the request; /ticks sends a number every 100 ms without end. */
 const APP = `
 import http.server, json, time
 class App(http.server.BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ function makeCertificate(ports_url: string): void {
   const output = { line: () => undefined, note: () => undefined }
   assert.equal(makePortsAuthority([folder], ports_url, output, new Date()), 0)
   chmodSync(folder, 0o755)
-  chmodSync(path.join(folder, 'key.pem'), 0o644) // for the user of portd
+  chmodSync(path.join(folder, 'key.pem'), 0o644) // readable for the user of portd
 }
 
 before(async () => {
@@ -75,7 +75,7 @@ async function ports<T>(method: string, rest = '', options: { token?: string; js
   return answer.body
 }
 
-/** A request as it comes from outside; null: of somebody who trusts no authority of ours. */
+/** Sends a request as from outside. null: the client does not trust the test's authority. */
 async function open(where: string, authority: string | null, headers: http.OutgoingHttpHeaders = {}): Promise<http.IncomingMessage> {
   const { hostname, port, host, pathname, search } = new URL(where)
   const trust = authority === null ? {} : { ca: readFileSync(path.join(folder, authority)) }
@@ -84,7 +84,7 @@ async function open(where: string, authority: string | null, headers: http.Outgo
     ...trust,
   })
   const [answer] = (await once(request, 'response')) as [http.IncomingMessage]
-  request.on('error', () => undefined) // whoever reads the answer meets it
+  request.on('error', () => undefined) // the reader of the answer gets it
   return answer
 }
 const bearer = () => ({ authorization: `Bearer ${token}` })
@@ -100,7 +100,7 @@ const serves = async () => {
   return answer?.statusCode === 200
 }
 
-/** The app's ticks as they come, each of them once. */
+/** Reads the ticks of the app and checks that each arrives once. */
 async function ticks(): Promise<{ next(count: number): Promise<void>; ended: Promise<unknown> }> {
   const answer = await visit(`${url}/ticks`)
   assert.equal(answer.statusCode, 200)
@@ -123,7 +123,7 @@ async function ticks(): Promise<{ next(count: number): Promise<void>; ended: Pro
   }
 }
 
-test('over TLS, whoever trusts the authority is served, and nobody else; the cookie of a link is for TLS and this host alone', async () => {
+test('over TLS only a client that trusts the authority is served, and the cookie of a link is bound to TLS and this host', async () => {
   await assert.rejects(open(url, null, bearer()), {
     code: /SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER/,
   })
@@ -139,7 +139,7 @@ test('over TLS, whoever trusts the authority is served, and nobody else; the coo
   assert.ok(!/domain=/i.test(cookie), cookie)
 })
 
-test('a certificate that is made anew is in use within seconds, while streams go on', async () => {
+test('a new certificate is in use within seconds, and streams continue', async () => {
   const shown = async () => {
     const answer = await visit()
     assert.ok(answer.socket instanceof TLSSocket)
@@ -154,7 +154,7 @@ test('a certificate that is made anew is in use within seconds, while streams go
   await stream.next(3)
 })
 
-test('a stream goes on while the cell is killed and starts again, and new requests are served then', async () => {
+test('a stream continues over a kill and restart of the cell, after which new requests are served', async () => {
   const stream = await ticks()
   await stream.next(2)
   await service.kill9('cell')
@@ -163,7 +163,7 @@ test('a stream goes on while the cell is killed and starts again, and new reques
   await stream.next(5)
 })
 
-test('portd killed in the middle cuts its streams, and the next one serves the same credentials', async () => {
+test('a kill of portd cuts its streams, and the next portd accepts the same credentials', async () => {
   const stream = await ticks()
   await stream.next(2)
   await service.kill9('portd')

@@ -1,4 +1,4 @@
-// An installation of its own: its machines are frozen and hibernated, and a browser is taken out of a template's image.
+// Own installation: its machines are frozen and hibernated, and a browser is extracted from the image of a template.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import http from 'node:http'
@@ -26,7 +26,7 @@ before(async () => {
   service = await startService({ settings: { ...PARK, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('app', { caps: { memory_mib: 512 } })
-  // Left by the command that starts it: no command keeps the machine from being parked.
+  // The app outlives the command that starts it: a running command would prevent parking.
   await client.tool(workspace, '/files?path=/home/user/app.py', { method: 'PUT', bytes: Buffer.from(PORT_APP) })
   await client.run(workspace, ['sh', '-c', 'setsid python3 -u app.py </dev/null >/tmp/app.log 2>&1 &'], { cwd: '/home/user' })
   url = (await ports<{ url: string }>('PUT')).url
@@ -57,11 +57,11 @@ interface VisitOptions {
   method?: string
   headers?: Record<string, string>
   body?: Buffer
-  /** As it is written, in the place of the URL's. */
+  /** Sent as written, instead of the path of the URL. */
   raw_path?: string
 }
 
-/** A request as it comes from outside: its name leads to this computer. */
+/** Sends a request as from outside, with the public name resolved to this computer. */
 function visit(where: string, options: VisitOptions = {}): Promise<Visited> {
   const { hostname, port, host, pathname, search } = new URL(where)
   assert.ok(hostname.endsWith('.localhost'))
@@ -80,7 +80,7 @@ function visit(where: string, options: VisitOptions = {}): Promise<Visited> {
 }
 
 const bearer = () => ({ authorization: `Bearer ${token}` })
-/** What the app has been asked until now. */
+/** Returns the requests that the app has received so far. */
 async function seen(): Promise<Seen[]> {
   const { status, text, headers } = await visit(`${url}/seen`, { headers: bearer() })
   assert.deepEqual([status, headers['x-service-reason']], [200, undefined], text)
@@ -101,7 +101,7 @@ async function resumes(): Promise<number> {
   return row?.count ?? 0
 }
 
-test('a request reaches the app of a running workspace with its public name, and without the credential', async () => {
+test('a request reaches the app of a running workspace with the public host name and without the credential', async () => {
   const own = await visit(url, {
     raw_path: '//a/../b%2Fc?x=1',
     headers: { 'x-service-token': token, authorization: 'Basic b3duOm93bg==', 'x-forwarded-for': '1.2.3.4' },
@@ -116,7 +116,7 @@ test('a request reaches the app of a running workspace with its public name, and
   assert.ok(!JSON.stringify(await seen()).includes(token))
 })
 
-test('no credential, a wrong one and one of another workspace are refused with a reason', async () => {
+test('a missing credential, a wrong one and one of another workspace are refused with a reason', async () => {
   const other = `${url.replace('://3000-', '://3001-')}/`
   const refused = [
     await visit(url),
@@ -146,7 +146,7 @@ test('a frozen machine and a hibernated one are woken within the request', async
   assert.equal((await seen()).length, before + 1)
 })
 
-test('a suspended workspace is resumed within the request, with its memory as it was; one that is being suspended is waited for', async () => {
+test('a request resumes a suspended workspace with its memory, and waits for a suspend in progress', async () => {
   const before = (await seen()).length
   await suspend()
   assert.equal((await seen()).length, before + 1)
@@ -157,7 +157,7 @@ test('a suspended workspace is resumed within the request, with its memory as it
   assert.equal(await stateOf(), 'running')
 })
 
-test('a thousand visitors without a good credential leave a suspended workspace asleep', async () => {
+test('a thousand requests without a valid credential do not wake a suspended workspace', async () => {
   await suspend()
   const before = await resumes()
   let refused = 0
@@ -174,7 +174,7 @@ test('a thousand visitors without a good credential leave a suspended workspace 
   assert.deepEqual([refused, await stateOf(), await resumes()], [1000, 'suspended', before])
 })
 
-test('a webhook of 5 MiB to a suspended workspace arrives once and whole, and its secret does not', async () => {
+test('a webhook of 5 MiB to a suspended workspace arrives once and complete, without its secret', async () => {
   if ((await stateOf()) === 'running') await suspend()
   const callback = (await ports<{ url: string }>('POST', '/callback')).url
   const body = randomBytes(HOOK_BYTES)
@@ -190,7 +190,7 @@ test('a webhook of 5 MiB to a suspended workspace arrives once and whole, and it
   await until('the callback URL is over', WAIT_MS, async () => (await visit(`${callback}x`, { method: 'POST' })).status === 401)
 })
 
-/** Listens where it is told, and on all addresses after a time where it is told so. */
+/** Listens on a given address, and after a given delay on all addresses. */
 const LISTENER = `
 import http.server, sys, time
 from http.server import ThreadingHTTPServer as Server
@@ -207,7 +207,7 @@ if len(sys.argv) > 2:
 server.serve_forever()
 `
 
-test('a server that listens on loopback alone is named to its visitor at once; one that then listens everywhere is reached', async () => {
+test('a visitor learns at once that a server listens only on loopback, and reaches it once it listens everywhere', async () => {
   workspace = await client.open('app', { caps: { memory_mib: 512 } }) // a token of its epoch
   const port = `/v1/workspaces/${workspace.id}/ports/5173`
   const at = (await client.api<{ url: string }>(port, { method: 'PUT' })).body.url
@@ -231,7 +231,7 @@ test('a server that listens on loopback alone is named to its visitor at once; o
       assert.deepEqual([refused.status, refused.headers['x-service-reason']], [502, 'app_listens_elsewhere'], refused.text)
       const { error } = JSON.parse(refused.text) as { error: { message: string; details: object } }
       assert.ok(error.message.includes(`${named} only`) && error.message.includes('--host 0.0.0.0'), error.message)
-      assert.ok(took_ms < 20_000, `${took_ms} ms`) // 30 s is how long a visitor waits where nothing listens
+      assert.ok(took_ms < 20_000, `${took_ms} ms`) // a visitor waits 30 s if nothing listens
       const page = await visit(`${at}/`, { headers: { ...headers, accept: 'text/html' } })
       assert.ok(page.headers['content-type']?.startsWith('text/html') && page.text.includes(`${named} only`), page.text)
       assert.equal((await visit(`${at}/`, { headers: upgrade })).headers['x-service-reason'], 'app_listens_elsewhere')
@@ -250,14 +250,14 @@ async function browser(): Promise<Chromium> {
   )
   return openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
 }
-/** Strangers of the test before, at this address, may have used up what it may ask. */
+/** Waits while this address is rate-limited: the visitors of the test before may have used up its limit. */
 async function visitCalmly(where: string): Promise<Visited> {
   let answer = await visit(where)
   await until('the address may ask again', WAIT_MS, async () => answer.status !== 429 || (answer = await visit(where)).status !== 429)
   return answer
 }
 
-test('nothing reaches the app by a credential after the answer that revokes it', async () => {
+test('after the answer that revokes a credential, no request with it reaches the app', async () => {
   const made = async () => (await ports<{ url: string }>('POST', '/callback')).url
   const revoking = {
     replaced: made,
@@ -277,7 +277,7 @@ test('nothing reaches the app by a credential after the answer that revokes it',
 })
 
 const titleOf = (chromium: Chromium) => (what: string) =>
-  // A page that reloads just now answers nothing.
+  // A page in the middle of a reload does not answer.
   until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title').catch(() => null)) === what)
 
 test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {
@@ -291,7 +291,7 @@ test('Chromium opens a signed link to an app with a WebSocket in a suspended wor
     assert.equal(await chromium.evaluate('location.href'), `${url}/page?a=b`)
     await chromium.evaluate(`say('again')`)
     await title('echo:again')
-    // The page's own cookie reaches the app, the service's neither the app nor the page.
+    // The cookie of the page reaches the app; the cookie of the service reaches neither the app nor the page.
     await chromium.evaluate(`location.reload()`)
     await title('echo:first')
     assert.equal(await chromium.evaluate('document.cookie'), 'app=1')
@@ -299,7 +299,7 @@ test('Chromium opens a signed link to an app with a WebSocket in a suspended wor
     const cookies = pages.flatMap(({ headers }) => headers.filter(([name]) => name.toLowerCase() === 'cookie').map(([, value]) => value))
     assert.deepEqual([new Set(cookies), pages.length], [new Set(['app=1']), 4])
     assert.ok(!JSON.stringify(pages).includes('sfc_') && !JSON.stringify(pages).includes('sfl_'))
-    // Longer than what parks an unused machine: an open WebSocket keeps it awake.
+    // Wait longer than the parking timeout: an open WebSocket must keep the machine awake.
     await ports('DELETE')
     await title('closed')
     assert.equal((await visit(url, { headers: bearer() })).headers['x-service-reason'], 'credential_invalid')
@@ -308,7 +308,7 @@ test('Chromium opens a signed link to an app with a WebSocket in a suspended wor
   }
 })
 
-test('in a workspace that was suspended, a page is loaded anew when its file changes, and a page has a terminal', async () => {
+test('in a resumed workspace a page reloads when its file changes, and a page has a terminal', async () => {
   const work = await client.open('work', { caps: { memory_mib: 512 } })
   const put = async (name: string, text: string) => {
     const bytes = Buffer.from(text)

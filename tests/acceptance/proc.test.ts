@@ -20,9 +20,9 @@ async function sh(script: string): Promise<string> {
 }
 
 /**
- * What programs read that a workspace installs; `self` stands for a process. Left out is what they do without, and the
- * engine does not have: /proc/tty/drivers (htop), /proc/sys/kernel/core_pattern and /sys/kernel/mm/transparent_hugepage (java, go).
- * The tools of the base template are run by guest.test.ts.
+ * Files that programs read which a workspace may install; `self` stands for a process. Left out are files that the engine lacks and the
+ * programs do without: /proc/tty/drivers (htop), /proc/sys/kernel/core_pattern and /sys/kernel/mm/transparent_hugepage (java, go).
+ * guest.test.ts runs the tools of the base template.
  */
 const READ: Record<string, string[]> = {
   htop: [
@@ -60,7 +60,7 @@ for (const [program, files] of Object.entries(READ))
     assert.equal(unread, '')
   })
 
-test('what Node tells of the machine is what the kernel says', async () => {
+test('Node reports the same machine as the kernel', async () => {
   const told = await sh(`node -p 'const os = require("node:os"); JSON.stringify([os.cpus().length, os.totalmem(), os.uptime() > 0,
     os.freemem() > 0, os.loadavg().length, Object.keys(os.networkInterfaces()), process.memoryUsage().rss > 0])'`)
   const kernel = await sh("echo $(nproc) $(awk '/MemTotal/ { print $2 * 1024 }' /proc/meminfo)")

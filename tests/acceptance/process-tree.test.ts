@@ -1,4 +1,4 @@
-// An installation of its own: its processes are killed.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -43,11 +43,11 @@ function userOf(status: string): string {
 
 const supervisor = () => Number(readFileSync(path.join(service.data_dir, 'supervisor.lock'), 'utf8').trim())
 
-test('PostgreSQL, api, cell and portd each run as a user of their own, hostd alone as root', () => {
+test('PostgreSQL, api, cell and portd each run as their own user, and only hostd as root', () => {
   assert.deepEqual(uidNames(), ['berth-pg', 'root', 'berth-api', 'berth-cell', 'berth-ports'])
 })
 
-test('what machines ask is read by a process of a user that has nothing', () => {
+test('name queries of machines are parsed by a process without privileges', () => {
   const title = `berth-${service.instance}-resolver\0`
   const found = globSync('/proc/[0-9]*/cmdline').filter((file) => contentOf(file).startsWith(title))
   assert.equal(found.length, 1)
@@ -66,7 +66,7 @@ function contentOf(file: string): string {
   }
 }
 
-test('api and cell cannot read what is not theirs', async () => {
+test('api and cell cannot read files of other processes', async () => {
   const read = async (user: string, file: string) =>
     execute('setpriv', ['--reuid', user, '--regid', user, '--clear-groups', 'cat', file]).then(
       () => 'read',
@@ -83,7 +83,7 @@ test('api and cell cannot read what is not theirs', async () => {
   assert.deepEqual([...new Set(answers)], ['refused'])
 })
 
-test('a second start on the same data directory says so and ends with an error', async () => {
+test('a second start on the same data directory fails with that reason', async () => {
   const command = [path.join(ROOT, 'tools/start.mjs'), '--data-dir', service.data_dir]
   await assert.rejects(
     execute(process.execPath, command, { env: cleanEnvironment(), timeout: patience(300_000) }),
@@ -95,7 +95,7 @@ test('a second start on the same data directory says so and ends with an error',
   )
 })
 
-test('an operator command reaches the embedded database, which nobody else does', async () => {
+test('an operator command reaches the embedded database, and an unprivileged user does not', async () => {
   const key = await service.admin('key', 'create', '--organization', 'default', '--project', 'default', '--tools', 'exec,files', '--quiet')
   assert.match(key, /^sfk_[0-9a-f]{16}_[0-9a-f]{64}\n$/)
   const psql = `const pg = require('pg'); new pg.Client({ connectionString: ${JSON.stringify(service.database_url())} }).connect().then(() => 0, () => process.exit(9))`
@@ -116,7 +116,7 @@ for (const child of CHILDREN satisfies readonly ChildName[]) {
   })
 }
 
-test('kill -9 of the supervisor ends nothing, and the next one takes over what runs', async () => {
+test('kill -9 of the supervisor ends no process, and the next supervisor takes over the running ones', async () => {
   const [before_kill, killed] = [pids(), supervisor()]
   await service.kill9('supervisor')
   assert.deepEqual(pids(), before_kill)
@@ -125,7 +125,7 @@ test('kill -9 of the supervisor ends nothing, and the next one takes over what r
   assert.notEqual(supervisor(), killed)
 })
 
-/** Promised are five on a computer that does nothing else; this one may be doing much. */
+/** The promise is five seconds on an idle computer; this one may be busy. */
 const WARM_START_SECONDS_MAX = 30
 
 test(`a restart by SIGTERM ends every process, and a warm start serves within ${WARM_START_SECONDS_MAX} s`, async (t) => {
@@ -140,7 +140,7 @@ test(`a restart by SIGTERM ends every process, and a warm start serves within ${
   assert.ok(seconds < WARM_START_SECONDS_MAX, `${seconds} s`)
 })
 
-test('clean takes everything out of the kernel and keeps the data', async () => {
+test('clean removes everything from the kernel and keeps the data', async () => {
   const file = path.join(service.data_dir, 'pool.img')
   const clean = [path.join(ROOT, 'tools/clean.mjs'), '--data-dir', service.data_dir]
   await execute(process.execPath, clean, { env: cleanEnvironment(), timeout: patience(300_000) })
@@ -154,7 +154,7 @@ test('clean takes everything out of the kernel and keeps the data', async () => 
     readdirSync('/sys/class/net').filter((each) => each.includes(service.instance)),
     [],
   )
-  // Whoever looks into every new device, as udev does, keeps it for a moment.
+  // A program that opens every new device, as udev does, holds it for a moment.
   const attached = async () => (await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file)
   await until('the image is detached', 30_000, async () => !(await attached()))
   assert.deepEqual(await service.stop(), ['config.json'], 'clean --data leaves the file of the settings alone')

@@ -21,7 +21,7 @@ interface List {
   truncated: boolean
 }
 const list = async (query = '') => (await client.tool<List>(workspace, `/processes${query}`)).body
-/** The list as soon as it fits: a process that was forked has another name until it executes its program. */
+/** Polls the list until it fits: a forked process has another name until it executes its program. */
 async function listed(what: string, fits: (processes: Process[]) => boolean): Promise<List> {
   let seen = await list()
   await until(what, 60_000, async () => fits((seen = await list()).processes)).catch((cause: unknown) => {
@@ -37,7 +37,7 @@ const find = (processes: Process[], word: string) => {
   return found[0] as Process
 }
 
-/** Starts a command and returns once it has printed something. */
+/** Starts a command and waits for its first output. */
 async function started(session_id: string, argv: string[], body: Record<string, unknown> = {}): Promise<void> {
   await client.tool(workspace, '/exec', { json: { session_id, argv, ...body } })
   const response = await send(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/${session_id}/output`, { token: workspace.token })
@@ -49,7 +49,7 @@ const ended = async (session_id: string) => {
   throw new Error('no exit')
 }
 
-test('a list says of each process what it is, whose it is and to which command it belongs', async () => {
+test('a list has the program, user and command of each process', async () => {
   const script = 'sleep 1001 & (setsid sleep 1002 & wait) & (sleep 1003 &) ; sudo sleep 1004 & echo ready; wait'
   const before = Date.now()
   await started('tree', ['bash', '-c', script])
@@ -83,7 +83,7 @@ test('a list says of each process what it is, whose it is and to which command i
   )
   assert.ok(shell.memory_bytes > 100_000 && shell.memory_bytes < 64 << 20)
   assert.ok(Math.abs(Date.parse(shell.started_at) - before) < 120_000, shell.started_at)
-  // A child; one that left by setsid; one whose parent has ended: all of the same command.
+  // A child, a process that left by setsid, and a process whose parent has ended all belong to the command.
   for (const word of ['1001', '1002', '1003']) assert.equal(find(processes, word).session_id, 'tree')
   assert.equal(find(processes, '1001').ppid, shell.pid)
   assert.equal(processes.filter(({ command, user }) => command.includes('1004') && user === 'root').length, 2) // sudo and its sleep
@@ -94,21 +94,21 @@ test('a list says of each process what it is, whose it is and to which command i
   )
 })
 
-test('what a terminal runs belongs to the terminal', async () => {
+test('a process of a terminal belongs to the terminal', async () => {
   const { status } = await client.tool(workspace, '/pty', { json: { session_id: 'shown', argv: ['sleep', '987'] } })
   assert.equal(status, 201)
   assert.equal(find((await list()).processes, '987').session_id, 'shown')
   await client.tool(workspace, '/pty/shown', { method: 'DELETE' })
 })
 
-test('a list of one says that there are more', async () => {
+test('a list with limit 1 is marked as truncated', async () => {
   const { processes, truncated } = await list('?limit=1')
   assert.deepEqual([processes.length, truncated], [1, true])
   const refused = await client.tool<{ error: { code: string } }>(workspace, '/processes?limit=0')
   assert.deepEqual([refused.status, refused.body.error.code], [400, 'bad_request'])
 })
 
-test('a signal reaches one process, of whichever user', async () => {
+test('a signal reaches one process of any user', async () => {
   const { processes } = await list()
   assert.equal((await signal(find(processes, '1001').pid, 'SIGSTOP')).status, 204)
   const { processes: then } = await listed('it is stopped', (all) => find(all, '1001').state === 'stopped')
@@ -124,7 +124,7 @@ test('a signal reaches one process, of whichever user', async () => {
   assert.deepEqual(refusalOf(await signal(shell.pid, 'SIGTERM')), [404, 'not_found', 'process_not_found'])
 })
 
-test('what is no process or no signal is refused, and the first process is nobody there', async () => {
+test('an unknown process or signal is refused, and the first process cannot be signalled', async () => {
   for (const name of ['TERMINATE', 'SIGNOTHING', '', '15', 'SIGRTMIN'])
     assert.deepEqual(refusalOf(await signal(1, name)), [422, 'validation_failed', undefined])
   for (const pid of [1, 999_999, 2147483647, 9999999999])
@@ -134,8 +134,8 @@ test('what is no process or no signal is refused, and the first process is nobod
   assert.equal((await client.run(workspace, ['echo', 'well'])).stdout, 'well\n')
 })
 
-test('hostile command lines are told bounded and as text, whatever their bytes', async () => {
-  // One argument of 100,000 bytes ten times, then one of control characters and bytes that are no UTF-8.
+test('hostile command lines are listed as bounded text', async () => {
+  // A command line with ten arguments of 100,000 bytes, and one with control characters and bytes that are not UTF-8.
   const program = `
 import os
 nap = 'import time; time.sleep(600)'
@@ -161,7 +161,7 @@ import time; print('ready', flush=True); time.sleep(600)`
   await client.tool(workspace, '/exec/hostile/cancel', { method: 'POST' })
 })
 
-test('a guest that puts a file system of its own over /proc loses the list, and nothing else', async () => {
+test('a guest that mounts over /proc loses only the list', async () => {
   const own = await client.open('no-proc')
   await client.run(own, ['sudo', 'mount', '-t', 'tmpfs', 'none', '/proc'])
   const { status, body } = await client.tool<{ error: { code: string; details: object } }>(own, '/processes')

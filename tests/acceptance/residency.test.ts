@@ -1,4 +1,4 @@
-// An installation of its own: it freezes what is unused, is killed and restarted.
+// Own installation: it freezes idle machines, and is killed and restarted.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -35,14 +35,14 @@ after(async () => {
   await internet.close()
 })
 
-/** A workspace whose machine is watched. */
+/** A workspace whose machine the test observes. */
 interface Parked {
   workspace: OpenedWorkspace
   run(script: string): Promise<string>
-  /** The host has frozen it, and the cell has heard so. */
+  /** Waits until the host has frozen it and the cell knows. */
   frozen(): Promise<void>
   state(): Promise<string | undefined>
-  /** Not a single time in so many seconds it is anything but running. */
+  /** Checks that it is running at every poll for so many seconds. */
   staysResident(seconds: number): Promise<void>
 }
 
@@ -71,10 +71,10 @@ async function open(key: string): Promise<Parked> {
   }
 }
 
-/** Longer than what is unused may stay resident. */
+/** Longer than an idle machine may stay resident. */
 const LONG_ENOUGH_SECONDS = 2.5 * FREEZE_AFTER_SECONDS
 
-test('an unused machine stands still, its workspace runs on, and the next call goes on where it was', async () => {
+test('an idle machine is frozen, its workspace stays running, and the next call continues with its processes', async () => {
   const { workspace, run, frozen } = parked
   const pid = await run('setsid sleep 1000 >/dev/null 2>&1 & echo $!')
   await frozen()
@@ -87,7 +87,7 @@ test('an unused machine stands still, its workspace runs on, and the next call g
   assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
 })
 
-test('a caller that reads how idle a machine is, again and again, does not keep it resident', async () => {
+test('repeated reads of the idle state do not keep a machine resident', async () => {
   const { workspace, frozen } = await open('asked')
   const reading = new AbortController()
   const reads = (async () => {
@@ -104,13 +104,13 @@ test('a caller that reads how idle a machine is, again and again, does not keep 
   }
 })
 
-/** Two a second: until then it is resident. It lasts far longer than is looked, which may begin late on a busy computer. */
+/** Number of talks, two a second: far more than the check takes, which may start late on a busy computer. */
 const TALKS = 50
 const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
 near, far = socket.socketpair()
 `
-/** As often as over the network, and as much, to itself: what keeps a machine resident is not the processor that this takes. */
+/** Talks to itself as often and as much as over the network: this CPU time alone must not keep a machine resident. */
 const TALKS_TO_ITSELF = `
 while True:
     near.sendall(bytes(200))
@@ -140,11 +140,11 @@ while sent < ${TALKS}:
   ],
 ]
 
-// One workspace for each reason, all of them at once: each waits most of its time.
+// All of them run at once with a workspace each, because each waits most of its time.
 describe('side by side', { concurrency: 8 }, () => {
   test('timers fire late, never early', async () => {
     const { run, frozen } = await open('timers')
-    // The monotonic clock of a guest goes on while it stands still: what was due meanwhile is late, and nothing comes before its time.
+    // The guest's monotonic clock goes on while the machine is frozen: due timers fire late, and none fires early.
     await run(
       `setsid bash -c 'a=$(date +%s%N); sleep 8; b=$(date +%s%N); echo $(( (b - a) / 1000000 )) >/home/user/slept' >/dev/null 2>&1 &`,
     )
@@ -154,7 +154,7 @@ describe('side by side', { concurrency: 8 }, () => {
     assert.ok(slept_ms >= 8000, String(slept_ms))
   })
 
-  test('a command that runs keeps it resident until it ends, though nobody follows it', async () => {
+  test('a running command without a reader keeps it resident until it ends', async () => {
     const { workspace, staysResident, frozen } = await open('command')
     await client.tool(workspace, '/exec', { json: { session_id: 'sleeps', argv: ['sleep', '12'] } })
     await staysResident(LONG_ENOUGH_SECONDS)
@@ -163,7 +163,7 @@ describe('side by side', { concurrency: 8 }, () => {
     assert.deepEqual([body.state, body.exit_code], ['exited', 0])
   })
 
-  test('a process that uses the processor keeps it resident', async () => {
+  test('a process that uses CPU keeps it resident', async () => {
     const { run, staysResident, frozen } = await open('processor')
     const spin = await run('setsid bash -c "while :; do :; done" >/dev/null 2>&1 & echo $!')
     await staysResident(LONG_ENOUGH_SECONDS)
@@ -178,14 +178,14 @@ describe('side by side', { concurrency: 8 }, () => {
         method: 'PUT',
         bytes: Buffer.from(CONNECTS + program + TALKS_TO_ITSELF),
       })
-      // On a busy computer it may take long to come to its connection.
+      // On a busy computer the program may take long to connect.
       await client.tool(workspace, '/keepalive', { json: { seconds: 3600 } })
       const pid = await run('setsid python3 /home/user/trickles.py >/dev/null 2>&1 & echo $!')
       await internet.visited((visit) => visit.url === url)
       await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
       await staysResident(LONG_ENOUGH_SECONDS)
       await frozen()
-      // It has its connection still.
+      // The connection is still open.
       assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
     })
 
@@ -199,7 +199,7 @@ describe('side by side', { concurrency: 8 }, () => {
     await frozen()
   })
 
-  test('a hint says that it was frozen, and wakes it without being activity', async () => {
+  test('a wake hint reports that it was frozen, thaws it, and does not count as activity', async () => {
     const { workspace, state, staysResident, frozen } = await open('hint')
     await frozen()
     const activeAt = async () =>
@@ -215,7 +215,7 @@ describe('side by side', { concurrency: 8 }, () => {
   })
 })
 
-test('a frozen machine is thawed while hostd is down, and suspends, resumes and forks like any other', async () => {
+test('a frozen machine can be thawed while hostd is down, and suspends, resumes and forks', async () => {
   const { workspace, run, frozen } = parked
   await run('echo kept >/dev/shm/canary')
   await frozen()
@@ -234,7 +234,7 @@ test('a frozen machine is thawed while hostd is down, and suspends, resumes and 
   assert.equal(await run('cat /dev/shm/canary'), 'kept')
 })
 
-test('a restart of the service finds it frozen, and the first call thaws it', async () => {
+test('a frozen machine stays frozen over a restart of the service, and the first call thaws it', async () => {
   const { workspace, run, frozen, state } = parked
   await run('echo kept >/dev/shm/canary')
   await frozen()

@@ -1,4 +1,4 @@
-// An installation of its own: its room is small, its cell is killed, and it gets another engine and another agent.
+// Own installation: its capacity is small, its cell is killed, and it gets another engine and another agent.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -7,7 +7,7 @@ import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
 
-/** What a default machine takes, with what is counted for the engine. */
+/** Memory of a default machine, including what is counted for the engine. */
 const MACHINE_MIB = 1024 + 192
 const ROOM = 3
 const ASKED_MS = 120_000
@@ -22,7 +22,7 @@ before(async () => {
     capacity_memory_mib: ROOM * MACHINE_MIB,
     disk_overcommit: 1000,
     freeze_after_seconds: 2,
-    hibernate_after_seconds: 3600, // nobody leaves but for somebody else
+    hibernate_after_seconds: 3600, // a machine is hibernated only to release capacity
     runsc: programs.engine(),
   }
   service = await startService({ settings })
@@ -40,7 +40,7 @@ async function open(key: string): Promise<void> {
 
 const keyOf = (id: string) => sleepers.find(({ workspace }) => workspace.id === id)?.key ?? id
 const resident = async () => (await service.inventory()).machines.map(({ subject }) => keyOf(subject.id)).sort()
-/** Those whose row says that their memory is on the disk. */
+/** Keys of the workspaces that are hibernated by their row. */
 const hibernated = async () => {
   const rows = await service.query<{ key: string }>(
     "select key from workspaces where residency = 'hibernated' and observed_state = 'running' order by key",
@@ -53,7 +53,7 @@ const serves = async (key: string) => {
   await assertContinues(client, sleeper.workspace, sleeper.witness)
 }
 
-/** All that the book counts fits, and every machine has a row that counts. */
+/** Checks that the granted memory fits the capacity. */
 async function assertBookFits(): Promise<void> {
   const [taken] = await service.query<{ memory_mib: number }>(
     `select coalesce(sum(memory_mib + 192), 0)::int as memory_mib from grants where kind = 'workspace' and (is_reserved or residency <> 'hibernated')`,
@@ -62,7 +62,7 @@ async function assertBookFits(): Promise<void> {
   assert.ok((await resident()).length <= ROOM)
 }
 
-test('with room for three, six opens all run: the longest unused leave, and a call to one of these is answered with its memory', async () => {
+test('with capacity for three, six opens all run: the least recently used are hibernated, and a call to one of them finds its memory', async () => {
   for (let count = 0; count < 6; count += 1) await open(`w${count}`)
   const { data } = (await client.api<{ data: { observed_state: string }[] }>('/v1/workspaces')).body
   assert.deepEqual(
@@ -78,11 +78,11 @@ test('with room for three, six opens all run: the longest unused leave, and a ca
   assert.equal(refused?.count, 0)
 })
 
-test('a cell that is killed while ten wakes wait: whoever asks again is answered, each command ran once, and the book fits', async () => {
+test('after a kill of the cell while ten wakes wait, repeated calls are answered, each command ran once, and grants fit the capacity', async () => {
   for (let count = 6; count < 13; count += 1) await open(`w${count}`)
   const asleep = await hibernated()
   assert.equal(asleep.length, 10)
-  // Nobody leaves within a second of its last use: so long they wait at least.
+  // A workspace is not evicted within a second of its last use: so long the wakes must wait.
   for (const { key, workspace } of sleepers) if (!asleep.includes(key)) await client.run(workspace, ['true'])
   const calls = sleepers.filter(({ key }) => asleep.includes(key)).map(({ workspace }) => once(workspace))
   await until('ten wakes wait', ASKED_MS, async () => waiting(await service.metrics('cell')) >= 10)
@@ -102,7 +102,7 @@ function waiting(metrics: ReadonlyMap<string, number>): number {
   return [...metrics].filter(([name]) => name.startsWith('berth_room_waiting')).reduce((sum, [, value]) => sum + value, 0)
 }
 
-/** Asks until it is answered, as a caller does who repeats what may be repeated. */
+/** Repeats the call until it succeeds, as a caller does for retryable errors. */
 async function once(workspace: OpenedWorkspace): Promise<void> {
   const json = { session_id: 'once', argv: ['sh', '-c', 'echo ran >>/home/user/once'] }
   await until(`${keyOf(workspace.id)} is answered`, ASKED_MS, async () => {
@@ -113,7 +113,7 @@ async function once(workspace: OpenedWorkspace): Promise<void> {
   })
 }
 
-test('another version finds less room than its machines take: what ran, was frozen, was hibernated and was suspended all serves', async () => {
+test('a new version with less capacity than its machines use still serves running, frozen, hibernated and suspended workspaces', async () => {
   const [awake, ...others] = await resident()
   const [asleep] = await hibernated()
   assert.ok(awake !== undefined && asleep !== undefined)

@@ -23,7 +23,7 @@ const kids = async () => {
   return body.keys.map(({ kid }) => kid)
 }
 
-test('a rotation of the signing key stops nobody: tokens of the old key are served on, those of the new one at once', async () => {
+test('after a rotation of the signing key, tokens of the old key stay valid and those of the new one are valid at once', async () => {
   const old = decodeProtectedHeader(workspace.token).kid
   assert.equal(await served(workspace.token), 200)
   assert.equal((await service.admin('keys', 'rotate')).trim(), old)
@@ -36,13 +36,13 @@ test('a rotation of the signing key stops nobody: tokens of the old key are serv
   assert.deepEqual((await kids()).slice(0, 2), [decodeProtectedHeader(token).kid, old])
 })
 
-test('revoking the tokens of a workspace refuses those that were issued until then, and no later one', async () => {
+test('a revocation of the tokens of a workspace refuses all earlier tokens and no later one', async () => {
   await service.admin('workspace', 'revoke-tokens', workspace.id)
   await until('the token is refused', 30_000, async () => (await served(workspace.token)) === 401)
   await until('a new token is served', 30_000, async () => (await served(await client.token(workspace.id))) === 200)
 })
 
-test('a person works with a session that admin made, until the role ends', async () => {
+test('a session that admin created works until the person gets a role without tools', async () => {
   await service.admin('person', 'create', '--email', EMAIL, '--organization', service.organization, '--role', 'member')
   const session = (await service.admin('session', 'create', '--email', EMAIL, '--quiet')).trim()
   const theirs = createClient(service.base_url, session)

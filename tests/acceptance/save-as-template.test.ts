@@ -17,7 +17,7 @@ after(() => service.stop())
 
 const shell = async (at: OpenedWorkspace, script: string) => (await client.run(at, ['sh', '-c', script])).stdout.trim()
 
-/** Written in the guest: a token of a provider's shape, made there so that this file holds none. */
+/** The guest generates a token of a provider's shape, so that this file contains none. */
 const LEAK = `python3 -c 'import random, string; print("KEY=" + "gh" + "p_" + "".join(random.choices(string.ascii_letters + string.digits, k=36)))' > /home/user/leak.env`
 const CHANGE = `set -e
 mkdir -p /home/user/app && echo v1 > /home/user/app/name && ln /home/user/app/name /home/user/app/same && ln -s name /home/user/app/link
@@ -25,7 +25,7 @@ chmod 700 /home/user/app && sudo rm /usr/share/zoneinfo/UTC
 echo secret > /tmp/scratch; echo ls > /home/user/.bash_history
 sudo sh -c 'echo line > /var/log/app.log; mkdir /usr/share/misc/kept; mv /etc/alternatives /etc/moved'`
 
-test('what a workspace has changed is in a workspace of the template that it was saved as; what is scrubbed is not', async () => {
+test('a workspace of a saved template has the changes of the source, without the scrubbed files', async () => {
   const source = await client.open('save-source', { template: 'base' })
   await shell(source, CHANGE)
   await shell(source, LEAK)
@@ -51,7 +51,7 @@ test('what a workspace has changed is in a workspace of the template that it was
   assert.notEqual(await shell(made, 'cat /etc/machine-id'), host_id)
 })
 
-test('files of the version are listed, and compared with those of the base: what was moved, deleted and changed', async () => {
+test('files of the version are listed and compared with the base: moved, deleted and changed ones', async () => {
   const at = '/v1/templates/saved-real/versions/2'
   const listed = await asked<TemplateFile>(`${at}/files?path=/home/user/app`)
   assert.deepEqual(
@@ -87,7 +87,7 @@ test('files of the version are listed, and compared with those of the base: what
   )
 })
 
-/** All rows of a list of files, once it has been made. */
+/** Returns all rows of a file list once the service has made it. */
 async function asked<Row>(path: string): Promise<Row[]> {
   let answer = await client.api<{ data: Row[] }>(path)
   await until('the files are listed', 300_000, async () => {

@@ -19,7 +19,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Lines of sdk/python/tests/methods_async.py: each step, and last what was seen in all of them. */
+/** Lines that sdk/python/tests/methods_async.py prints: one per step, then a summary of all. */
 type Line = { name: string; why: string; seconds: number } | { requests: string[]; left_out: string[] }
 
 for (const [name, client] of [

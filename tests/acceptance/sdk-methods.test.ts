@@ -20,6 +20,6 @@ after(() => service.stop())
 
 methodsSuite('real machines', () => ({ berth, person }))
 
-test('each operation that has a method was asked for by the methods', () => {
+test('the methods of the SDK have called each operation that has a method', () => {
   assert.deepEqual(calledOperations().filter((id) => !asked.has(id)), []) // prettier-ignore
 })

@@ -15,7 +15,7 @@ after(() => service.stop())
 
 sdkSuite('real machines', () => ({ berth, secret: service.api_key }))
 
-test('a command goes on over a suspend in its middle, and its reader misses nothing', { timeout: patience(240_000) }, async () => {
+test('a command continues over a suspend, and its reader misses nothing', { timeout: patience(240_000) }, async () => {
   const ws = await berth.open('goes-on', { template: 'base' })
   const count = 'for i in $(seq 1 40); do echo $i; sleep 0.1; done'
   const command = await ws.start(['bash', '-c', count])

@@ -1,4 +1,4 @@
-// An installation of its own: every reader of the computer that is its own is counted, and hostd is ended.
+// Own installation: its reader processes are counted, and hostd is killed.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -11,7 +11,7 @@ let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
-/** So many take a guest several times as long as it has before its search goes on beside it. */
+/** Searching so many files takes the guest several times the limit after which the host takes over. */
 const FILES = 8000
 const TREE = '/home/user/tree'
 const MANY = `
@@ -45,7 +45,7 @@ const search = async (path: string, json: object = {}) => {
   assert.equal(headers['x-served-from'], undefined)
   return body
 }
-/** Of this installation, as the kernel shows them. */
+/** Number of reader processes of this installation, as the kernel shows them. */
 const readers = () =>
   globSync('/proc/[0-9]*/cmdline').filter((file) => lineOf(file).startsWith(`berth-${service.instance}-disk-reader\0`)).length
 function lineOf(file: string): string {
@@ -55,7 +55,7 @@ function lineOf(file: string): string {
     return '' // it ended
   }
 }
-/** As the guest itself searches: a path that is not spelled plainly is not looked for on the disk. */
+/** Searches in the guest alone: a path that is not in plain form is never searched by the host. */
 async function inTheGuest(json: object = {}): Promise<SearchResult> {
   const before = readers()
   const found = await search('/home/user/./tree', json)
@@ -63,7 +63,7 @@ async function inTheGuest(json: object = {}): Promise<SearchResult> {
   return { ...found, matches: found.matches.map((match) => ({ ...match, path: match.path.replace('/./', '/') })) }
 }
 
-test('a short search starts no reader, a long one does, and both find what the guest finds', async () => {
+test('only a long search starts a reader, and both find the same as the guest', async () => {
   assert.equal((await search(`${TREE}/d0/f0`)).matches.length, 1)
   assert.equal(readers(), 0)
   const inside = await inTheGuest()
@@ -76,7 +76,7 @@ test('a short search starts no reader, a long one does, and both find what the g
   })
 })
 
-test('a long search goes on by its cursor, page by page, as in the guest', async () => {
+test('a long search continues by its cursor page by page, as in the guest', async () => {
   const matches: SearchResult['matches'] = []
   let scanned = 0
   for (let cursor: string | null = ''; cursor !== null;) {
@@ -89,7 +89,7 @@ test('a long search goes on by its cursor, page by page, as in the guest', async
   assert.ok(scanned >= FILES, `${scanned}`)
 })
 
-test('what has just been written is found', async () => {
+test('a search finds a line that was just written', async () => {
   for (let n = 0; n < 5; n++) {
     await run('bash', '-c', `echo "fresh ${n}" > ${TREE}/d7/fresh`)
     const { matches } = await search(TREE, { pattern: 'fresh' })
@@ -100,7 +100,7 @@ test('what has just been written is found', async () => {
   }
 })
 
-test('what the guest has mounted in the tree is searched by the guest', async () => {
+test('files on a mount of the guest are searched by the guest', async () => {
   await run('sudo', 'bash', '-ec', `mkdir ${TREE}/m && mount -t tmpfs none ${TREE}/m && echo mounted > ${TREE}/m/f`)
   const { matches } = await search(TREE, { pattern: 'mounted' })
   assert.deepEqual(
@@ -111,7 +111,7 @@ test('what the guest has mounted in the tree is searched by the guest', async ()
   assert.deepEqual((await search(TREE, { pattern: 'mounted' })).matches, [])
 })
 
-test('a large page of changes is the same as small ones, which the guest lists alone', async () => {
+test('a large page of changes equals the small pages that the guest lists alone', async () => {
   await run(
     'bash',
     '-c',
@@ -123,7 +123,7 @@ test('a large page of changes is the same as small ones, which the guest lists a
       const at: string = cursor === '' ? '' : `&cursor=${cursor}`
       const { status, body } = await client.tool<Changes>(workspace, `/changes?path_prefix=${TREE}/d1&limit=${limit}${at}`)
       assert.equal(status, 200)
-      // What a sandbox keeps of a directory's size changes when it forgets it.
+      // The size of a directory differs between the sandbox's cache and the disk.
       found.push(...body.data.map((change) => (change.type === 'directory' ? { ...change, size: 0 } : change)))
       cursor = body.next_cursor
     }
@@ -134,14 +134,14 @@ test('a large page of changes is the same as small ones, which the guest lists a
   assert.deepEqual(await pages(1000), alone)
 })
 
-test('a killed hostd takes the reader with it, and the machine searches meanwhile', async () => {
+test('a kill of hostd ends the reader, and the machine searches until hostd is back', async () => {
   await search(TREE)
   assert.equal(readers(), 1)
   await service.kill9('hostd')
   assert.equal((await search(TREE)).files_scanned, FILES + 1)
 })
 
-test('a suspended workspace has no reader of its machine left, and is searched as its disk', async () => {
+test('after a suspend no reader of the machine is left, and searches read the disk', async () => {
   const running = await search(TREE)
   const { state } = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
   assert.equal(state, 'succeeded')

@@ -5,7 +5,7 @@ import type { SearchResult } from '../../contract/schemas/cell/search.ts'
 import { createClient, type Client, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-/** What waits, waits for the bound of a search, or for ever. */
+/** A blocked search would take until the search time limit, or for ever. */
 const AT_ONCE_MS = LIMITS.search.seconds_max * 1000 - 1000
 
 let service: SharedService
@@ -43,7 +43,7 @@ const found = async (json: object) => {
 }
 const places = async (json: object) => (await found(json)).matches.map(({ path, line, column }) => `${path}:${line}:${column}`)
 
-test('matches come by path and line, with context; links, FIFOs, sockets, binary and huge files are passed by', async () => {
+test('matches are ordered by path and line with context, and links, FIFOs, sockets, binary and huge files are skipped', async () => {
   const begun = performance.now()
   assert.deepEqual(await found({ path: '/home/user/src', context_lines: 1 }), {
     matches: [
@@ -58,7 +58,7 @@ test('matches come by path and line, with context; links, FIFOs, sockets, binary
   assert.ok(performance.now() - begun < AT_ONCE_MS)
 })
 
-test('literals, RE2 and case, include and exclude', async () => {
+test('a search supports literals, RE2, case, include and exclude', async () => {
   assert.deepEqual(await places({ path: '/home/user/src', pattern: 'NEEDLE', case_insensitive: true, include: ['*.ts'] }), [
     '/home/user/src/a.ts:2:5',
   ])
@@ -68,7 +68,7 @@ test('literals, RE2 and case, include and exclude', async () => {
   assert.deepEqual(await places({ path: '/home/user/src/link' }), ['/home/user/src/link:2:5'])
 })
 
-test('a pattern that is not RE2, or too large, is 422; one that blows up elsewhere is quick', async () => {
+test('a pattern that is too large or not RE2 is 422, and one with catastrophic backtracking elsewhere is fast', async () => {
   for (const pattern of ['(a)\\1', '(?=a)', '(', 'a'.repeat(1 << 20), '(.{1000}){1000}']) {
     assert.deepEqual(refusalOf(await ask({ pattern, regex: true })).slice(0, 2), [422, 'validation_failed'], pattern.slice(0, 20))
   }
@@ -79,7 +79,7 @@ test('a pattern that is not RE2, or too large, is 422; one that blows up elsewhe
   assert.ok(performance.now() - begun < AT_ONCE_MS, `${performance.now() - begun} ms`)
 })
 
-test('a search that starts at what is no file is 4xx at once', async () => {
+test('a search of a special file is 4xx at once', async () => {
   for (const [path, wanted] of [
     ['/home/user/src/fifo', [409, 'conflict', 'not_a_file']],
     ['/home/user/src/socket', [409, 'conflict', 'not_a_file']],
@@ -93,7 +93,7 @@ test('a search that starts at what is no file is 4xx at once', async () => {
   }
 })
 
-test('a search of everything leaves out what is made up while it is read', async () => {
+test('a search of / skips /proc, /sys and /dev', async () => {
   const { stop_reason, matches } = await found({ path: '/', pattern: 'MemTotal', max_matches: 5000 })
   assert.notEqual(stop_reason, 'max_matches')
   assert.deepEqual(
@@ -102,7 +102,7 @@ test('a search of everything leaves out what is made up while it is read', async
   )
 })
 
-test('max_matches, max_file_bytes and the bound on time say so', async () => {
+test('a search reports when it stops at max_matches or the time limit, and skips files over max_file_bytes', async () => {
   await sh('seq -f "needle %g" 5001 > many; for i in 1 2; do head -c 16000000 /dev/zero | tr "\\0" a > long$i; done')
   const cut = await found({ path: '/home/user/many' })
   assert.deepEqual([cut.matches.length, cut.truncated, cut.stop_reason], [200, true, 'max_matches'])

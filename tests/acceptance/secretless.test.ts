@@ -1,4 +1,4 @@
-// An installation of its own, whose machines send to an internet of the test's own: a value that goes into requests alone.
+// A secret whose value is only inserted into requests. Own installation: its machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { createReadStream, globSync, readdirSync, readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { type Service, startService } from '../support/service.ts'
 import { patience } from '../support/patience.ts'
 
 const ID = randomUUID()
-/** Put together where it is needed: this process is one of those that are looked through. */
+/** Put together at use, because this process is also searched for the value. */
 const value = (word: string) => `sent-${ID}-${word}`
 const CONTROL = `control-${ID}`
 const PLACEHOLDER = /^berth-secret-[0-9a-f]{40}$/
@@ -41,14 +41,14 @@ after(async () => {
   await internet.close()
 })
 
-/** The guest knows the names without asking anybody. */
+/** The guest knows the names from /etc/hosts, without a name server. */
 async function named(at: OpenedWorkspace): Promise<void> {
   const line = `echo '${INTERNET_ADDRESS} ${INTERNET_HOST}\n${OTHER_ADDRESS} ${OTHER_HOST}' >> /etc/hosts`
   assert.equal((await client.run(at, ['sh', '-c', line], { user: 'root' })).exit.exit_code, 0)
 }
 
 const sh = (at: OpenedWorkspace, script: string) => client.run(at, ['sh', '-c', script])
-/** What the server was sent by the request to a page of this name. */
+/** Returns the Authorization header that the server received with the request of this name. */
 const sent = async (name: string) => (await internet.visited(({ url }) => url.startsWith(`/page?${name}`))).authorization
 const curl = (name: string, host = INTERNET_HOST, more = '') =>
   `curl -sS --max-time 30 ${more} -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $TOKEN" 'https://${host}/page?${name}'`
@@ -73,7 +73,7 @@ test('curl, Python and Node send the placeholder that they have, and the host ge
 })
 
 test(
-  'a command on files has the placeholder, the host gets the value, and a policy that changes meanwhile holds for it',
+  'a file-first command has the placeholder, the host gets the value, and a policy change holds for the running command',
   { timeout: patience(300_000) },
   async () => {
     const files = await client.open('secretless-files', { mode: 'file_first', secrets: ['TOKEN'], caps: { memory_mib: 256 } })
@@ -95,14 +95,14 @@ test(
   },
 )
 
-test('a host that is not bound gets the placeholder, over TLS that is its own', { timeout: patience(300_000) }, async () => {
+test('a host that is not bound gets the placeholder over its own TLS', { timeout: patience(300_000) }, async () => {
   const untrusted = await sh(workspace, curl('untrusted', OTHER_HOST))
   assert.equal(untrusted.exit.exit_code, 60, untrusted.stderr) // its certificate is none of the workspace's authority
   await sh(workspace, curl('other', OTHER_HOST, '-k'))
   assert.match((await sent('other')) ?? '', /^Bearer berth-secret-/)
 })
 
-test('a rotation counts for what runs, and a name that is taken back gets nothing more', { timeout: patience(300_000) }, async () => {
+test('running commands use a rotated value at once', { timeout: patience(300_000) }, async () => {
   await client.tool(workspace, '/exec', {
     json: {
       session_id: 'loop',
@@ -119,7 +119,7 @@ test('a rotation counts for what runs, and a name that is taken back gets nothin
   await sh(workspace, 'touch /tmp/stop')
 })
 
-test('a policy holds for these requests as for all others', { timeout: patience(300_000) }, async () => {
+test('requests with a secret obey the egress policy', { timeout: patience(300_000) }, async () => {
   const policy = `/v1/workspaces/${workspace.id}/egress-policy`
   const put = async (json: object) => {
     const { body } = await client.api<{ version: number }>(policy, { method: 'PUT', json })
@@ -136,18 +136,18 @@ test('a policy holds for these requests as for all others', { timeout: patience(
   await client.api(policy, { method: 'DELETE' })
 })
 
-test('killed, the proxy is started again, and no request is sent without its value meanwhile', { timeout: patience(300_000) }, async () => {
+test('a killed proxy is restarted, and no request is sent without its value in between', { timeout: patience(300_000) }, async () => {
   const before = proxies()
   assert.equal(before.length, 1)
   process.kill(before[0] ?? 0, 'SIGKILL')
-  for (let at = 0; at < 5; at++) await sh(workspace, curl(`killed-${at}`)) // one may find it dying
+  for (let at = 0; at < 5; at++) await sh(workspace, curl(`killed-${at}`)) // one request may meet the dying proxy
   await until('another one serves', 60_000, async () => (await sh(workspace, curl('again'))).stdout === '200')
   assert.ok(!isRunning(before[0] ?? 0) && proxies().length === 1)
   const all = internet.visits.filter(({ url }) => url.startsWith('/page?killed') || url === '/page?again')
   assert.ok(all.length > 0 && all.every(({ authorization }) => authorization === `Bearer ${value('two')}`))
 })
 
-test('the process that has values is of a user that has nothing', () => {
+test('the process that holds the values has no privileges', () => {
   const [pid = 0] = proxies()
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   assert.match(status, /^CapPrm:\t0{16}$/m)
@@ -155,7 +155,7 @@ test('the process that has values is of a user that has nothing', () => {
   assert.match(status, /^Seccomp:\t2$/m)
 })
 
-test('what runs goes on after suspend and resume, and in a fork', { timeout: patience(300_000) }, async () => {
+test('running commands keep using the secret after suspend and resume and in a fork', { timeout: patience(300_000) }, async () => {
   const loop = (name: string) =>
     `while [ ! -e /tmp/${name} ]; do curl -sS --max-time 10 -o /dev/null -H "Authorization: Bearer $TOKEN" "https://${INTERNET_HOST}/page?on-$(cat /tmp/where)"; sleep 0.3; done`
   const placeholder = (await sh(workspace, 'echo first > /tmp/where; printf %s "$TOKEN"')).stdout
@@ -175,15 +175,15 @@ test('what runs goes on after suspend and resume, and in a fork', { timeout: pat
 })
 
 test(
-  'the value is nowhere in the guest: not in its environment, its disk, its memory, nor in a file or a process of the host',
+  'no environment, disk or memory of the guest and no file or process of the host contains the value',
   { timeout: patience(600_000) },
   async () => {
-    const either = value('') // what both begin with
+    const either = value('') // common prefix of both values
     const search = `grep -rlaF -e '${either}' /home /etc /tmp /var /root /usr/local /run /proc/[0-9]*/environ 2>/dev/null; true`
     const found = await client.run(workspace, ['sh', '-c', `echo "${either.slice(0, 9)}" > /dev/null; ${search}`], { user: 'root' })
     const own = found.stdout.split('\n').filter((line) => line !== '' && !/^\/proc\/(self|\d+)\//.test(line))
     assert.deepEqual(own, [])
-    // Both have been used by what runs while it is saved.
+    // A running command has used both while the machine is saved.
     await client.tool(workspace, '/exec', {
       json: {
         session_id: 'held',
@@ -196,10 +196,10 @@ test(
     })
     await internet.visited(({ url }) => url === '/page?held')
     await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-    await service.query('checkpoint') // what is committed stands in files
+    await service.query('checkpoint') // writes committed rows to files
     const kept = ['pg', 'logs', 'keys'].map((name) => path.join(service.data_dir, name))
     const saved = path.join(service.pool_path())
-    // What was asked of the guest above names it: the record of that command alone.
+    // The guest search above names the value: only the record of that command has it.
     const withValue = await filesWith(value('two'), [...kept, path.join(service.run_dir, 'config'), saved])
     assert.deepEqual(withValue, [])
     assert.deepEqual(await filesWith(value('one'), [...kept, saved]), [])
@@ -208,7 +208,7 @@ test(
   },
 )
 
-/** Processes that put values in, of this installation. */
+/** Pids of this installation's secret proxies. */
 function proxies(): number[] {
   const title = `berth-${service.instance}-secrets\0`
   const files = globSync('/proc/[0-9]*/cmdline')
@@ -251,7 +251,7 @@ async function contains(file: string, text: string): Promise<boolean> {
       before = seen.slice(-text.length)
     }
   } catch {
-    return false // it went while it was read
+    return false // the file vanished during the read
   }
   return false
 }

@@ -1,4 +1,4 @@
-// A secret on real machines: who sees its value, and that nobody else ever does.
+// A secret on real machines: who sees its value, and that no other party does.
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream, readdirSync, readFileSync } from 'node:fs'
@@ -10,11 +10,11 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { startService, type Service } from '../support/service.ts'
 
 const NAME = 'CANARY'
-/** Two values of one secret. Each is put together where it is needed: this process is one of those that are looked through. */
+/** Two values of one secret, put together at use because this process is also searched. */
 const value = (word: string) => `canary-${ID}-${word}`
 const ID = randomUUID()
 const CONTROL = `control-${ID}`
-/** What a workspace's processes have stands in the memory of its checkpoints: that is its own. */
+/** Excluded: a memory checkpoint rightly has the values of its processes. */
 const MEMORIES = /\/checkpoints\/[^/]+\/(?!disk\/)/
 
 let service: Service
@@ -30,13 +30,13 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** What a command has, by its digest: what it prints is kept on its disk. */
+/** Prints a digest, because the output of a command is kept on its disk. */
 const SHOW = `printf %s "$${NAME}" | sha256sum | cut -c1-64`
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const seen = async (at: OpenedWorkspace, body: Record<string, unknown> = {}) =>
   (await client.run(at, ['sh', '-c', SHOW], body)).stdout.trim()
 
-test('a command and a terminal of a workspace that is bound to a secret have its value', async () => {
+test('a command and a terminal of a bound workspace have the value', async () => {
   const created = await client.api<{ id: string }>(`/v1/projects/${project_id}/secrets`, { json: { name: NAME, value: value('one') } })
   assert.equal(created.status, 201)
   secret_id = created.body.id
@@ -49,7 +49,7 @@ test('a command and a terminal of a workspace that is bound to a secret have its
   await terminal.rest()
 })
 
-test('what runs keeps the value it was started with; what starts after a rotation has the new one', async () => {
+test('a running command keeps its value, and one started after a rotation has the new value', async () => {
   const session_id = 'keeps'
   const loop = ['sh', '-c', `while [ ! -e /tmp/go ]; do sleep 0.1; done; ${SHOW}`]
   await client.tool(workspace, '/exec', { json: { session_id, argv: loop } })
@@ -60,7 +60,7 @@ test('what runs keeps the value it was started with; what starts after a rotatio
   assert.equal((await client.run(workspace, loop, { session_id })).stdout.trim(), digest(value('one')))
 })
 
-test('a resume and a fork have it, and who is not bound does not', async () => {
+test('a resumed workspace and a fork have the value, and an unbound workspace does not', async () => {
   await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
   workspace = await client.open('canary')
   assert.equal(await seen(workspace), digest(value('two')))
@@ -71,24 +71,24 @@ test('a resume and a fork have it, and who is not bound does not', async () => {
   assert.equal(await seen(other, { secret_refs: [NAME] }), digest(value('two')))
 })
 
-test('no value stands in the database, the logs, a key, a disk, a command line or an environment of this computer', async () => {
+test('no database, log, key, disk, command line or environment of this computer contains a value', async () => {
   const rotated = await service.admin('keys', 'rotate-kek')
   assert.equal(await seen(workspace), digest(value('two')))
   assert.match(await service.admin('doctor'), new RegExp(`${rotated.trim().slice(0, 8)} has 1`))
   await client.run(workspace, ['sh', '-c', `echo ${CONTROL} > /home/user/control`])
   await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-  // A checkpoint of memory has what running processes have: these have ended, and the agent may have kept nothing of them on the disk.
-  await service.query('checkpoint') // what is committed stands in files
-  const either = value('') // what both begin with
+  // The processes with the value have ended, and the agent must keep nothing of them on the disk.
+  await service.query('checkpoint') // writes committed rows to files
+  const either = value('') // common prefix of both values
   const kept = ['pg', 'logs', 'keys', 'compiled'].map((name) => path.join(service.data_dir, name))
   assert.deepEqual(await filesWith(either, [...kept, path.join(service.run_dir, 'config'), diskOf(workspace.id)]), [])
   assert.deepEqual(processesWith(either), [])
-  // The search finds what is there: the secret's name in the database, and what a command has written on the workspace's disk.
+  // The search works: it finds the name of the secret in the database, and text that a command wrote to the workspace's disk.
   assert.notDeepEqual(await filesWith(NAME, [path.join(service.data_dir, 'pg')]), [])
   assert.notDeepEqual(await filesWith(CONTROL, [diskOf(workspace.id)]), [])
 })
 
-test('a deleted secret is given to nothing that is started from then on', async () => {
+test('a deleted secret is given to no command that starts later', async () => {
   assert.equal((await client.api(`/v1/secrets/${secret_id}`, { method: 'DELETE' })).status, 204)
   workspace = await client.open('canary')
   assert.equal(await seen(workspace), digest(''))
@@ -96,12 +96,12 @@ test('a deleted secret is given to nothing that is started from then on', async 
   assert.equal(status, 403)
 })
 
-/** The workspace's own files, as the host keeps them. */
+/** Folder of the workspace's own files on the host. */
 function diskOf(workspace_id: string): string {
   return path.join(service.pool_path(), 'ws', workspace_id)
 }
 
-/** Reads every file below these places, but for memories of machines, and returns those in which the text stands. */
+/** Returns the files below these folders that contain the text, except memories of machines. */
 async function filesWith(text: string, places: string[]): Promise<string[]> {
   const found: string[] = []
   for (const place of places) {
@@ -123,13 +123,13 @@ async function holds(file: string, text: Buffer): Promise<boolean> {
     }
     return false
   } catch (error) {
-    // It went while it was read, or is a door of the kernel's and no file.
+    // The file vanished during the read, or is a special file of the kernel.
     if (['ENOENT', 'EINVAL', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
     throw error
   }
 }
 
-/** Command lines and environments of every process of this computer, this one's memory apart. */
+/** Returns the processes of this computer whose command line or environment contains the text. */
 function processesWith(text: string): string[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return pids
@@ -141,6 +141,6 @@ function contentOf(file: string): string {
   try {
     return readFileSync(file, 'latin1')
   } catch {
-    return '' // it ended, or is the kernel's
+    return '' // it ended, or is a kernel thread
   }
 }

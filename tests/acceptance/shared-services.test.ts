@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { createClient } from '../support/client.ts'
 import { SHARED_SERVICES_VARIABLE, sharedService, type SharedService, startSharedServices } from '../support/shared-services.ts'
 
-// What the files that share an installation rely on: nobody sees, ends or keeps anything of another.
+// Guarantees for test files that share an installation: a file cannot see, end or keep anything of another.
 let stop = () => Promise.resolve()
 let one: SharedService
 let other: SharedService
@@ -18,7 +18,7 @@ before(async () => {
     Object.assign(process.env, shared.env)
     stop = shared.stop
   }
-  // Both on one of them.
+  // Both use the same installation.
   const [first] = JSON.parse(process.env[SHARED_SERVICES_VARIABLE] ?? '[]') as string[]
   process.env[SHARED_SERVICES_VARIABLE] = JSON.stringify([first])
   one = await sharedService()
@@ -32,7 +32,7 @@ after(async () => {
 const clientOf = ({ base_url, api_key }: SharedService) => createClient(base_url, api_key)
 const machinesOf = async (service: SharedService) => (await service.inventory()).machines.map(({ subject }) => subject.id)
 
-test('each sees its own workspaces alone, and may not touch those of another', async () => {
+test('each test file sees only its own workspaces and may not touch those of another', async () => {
   const [mine, theirs] = [await clientOf(one).open('same', small), await clientOf(other).open('same', small)]
   assert.notEqual(mine.id, theirs.id)
   assert.deepEqual([await machinesOf(one), await machinesOf(other)], [[mine.id], [theirs.id]])
@@ -40,7 +40,7 @@ test('each sees its own workspaces alone, and may not touch those of another', a
   await assert.rejects(one.pool_file(theirs.id, '**/manifest.json').read(), /another file's/)
 })
 
-test("what is everybody's cannot be asked for", () => {
+test('a test file cannot run commands that affect the whole installation', () => {
   for (const command of [
     ['doctor', '--json'],
     ['plan', 'set', 'unlimited'],
@@ -49,7 +49,7 @@ test("what is everybody's cannot be asked for", () => {
     assert.throws(() => one.admin(...command), /everybody's/, command.join(' '))
 })
 
-test('who stops leaves nothing behind, and nothing of others goes', async () => {
+test('a test file that stops leaves nothing behind and removes nothing of others', async () => {
   await clientOf(one).operate(`/v1/workspaces/${(await machinesOf(one))[0]}/suspend`)
   await clientOf(one).open('second', { ...small, lifetime: 'session' })
   await one.stop()
@@ -61,7 +61,7 @@ test('who stops leaves nothing behind, and nothing of others goes', async () => 
   assert.equal((await machinesOf(other)).length, 1)
 })
 
-test('what a killed file left is deleted when the next one comes', async () => {
+test('the leftovers of a killed test file are deleted when the next one starts', async () => {
   const [client_file, shared_file] = ['client.ts', 'shared-services.ts'].map((name) => path.join(import.meta.dirname, '../support', name))
   const program = `
     import { createClient } from '${client_file}'

@@ -6,7 +6,7 @@ import { type Chromium, openChromium } from '../support/chromium.ts'
 import { until } from '../support/processes.ts'
 import { patience } from '../support/patience.ts'
 
-// The pages need the api and a browser. No workspace has a part in them.
+// The pages need only the api and a browser, no workspace.
 
 const WAIT_MS = 60_000
 const TIMEOUT = { timeout: patience(180_000) }
@@ -22,7 +22,7 @@ after(async () => {
   await s[Symbol.asyncDispose]()
 })
 
-/** Fills a form as a person would, and sends it. */
+/** Fills in a form as a person would, and submits it. */
 async function fill(form: string, values: Record<string, string> = {}): Promise<void> {
   const script = (id: string, given: Record<string, string>) => {
     const page = (globalThis as unknown as { document: { getElementById(id: string): HtmlForm } }).document
@@ -55,7 +55,7 @@ async function invited(email: string): Promise<string> {
   return s.box.tokenTo(email, /invited/)
 }
 
-test('an invited person makes an account on the page of the link, and is a member', TIMEOUT, async () => {
+test('an invited person creates an account on the page of the link and is a member', TIMEOUT, async () => {
   const email = 'new@example.com'
   await chromium.goto(`${s.w.base}/invitation#token=${await invited(email)}`)
   await fill('register', { email, display_name: 'New', password: PASSPHRASE })
@@ -65,7 +65,7 @@ test('an invited person makes an account on the page of the link, and is a membe
   assert.deepEqual([body.memberships[0].organization_id, body.memberships[0].role], [s.w.a.organization_id, 'member'])
 })
 
-test('a person with an account accepts by signing in, and a refusal is said in words', TIMEOUT, async () => {
+test('a person with an account accepts by signing in, and a refusal is explained in words', TIMEOUT, async () => {
   const seeds = seeder(s.w.database, s.w.clock, s.w.ids)
   const email = 'known@example.com'
   const first = await invited(email)
@@ -96,7 +96,7 @@ test('a forgotten password is set on the page of the link', TIMEOUT, async () =>
   await says(/not whole/)
 })
 
-test('pages load from the service alone, run nothing inline, and are in no frame', async () => {
+test('pages load only from the service, run no inline code, and cannot be framed', async () => {
   for (const path of ['/', '/verify-email', '/change-email']) {
     const answer = await fetch(`${s.w.base}${path}`)
     assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, 'text/html; charset=utf-8'])

@@ -17,7 +17,7 @@ import { sharedService, type SharedService } from '../support/shared-services.ts
 import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
-/** rsync for this computer, with its libraries. */
+/** Packages for rsync on this computer, with its libraries. */
 const PACKAGES = ['rsync', 'libpopt0', 'libxxhash0']
 const TIMEOUT = { timeout: patience(300_000) }
 
@@ -46,7 +46,7 @@ after(async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('ssh runs commands in a workspace without sshd, and passes input, output and exit codes on', TIMEOUT, async () => {
+test('ssh runs commands in a workspace without sshd, and passes input, output and exit codes', TIMEOUT, async () => {
   const { stdout } = await ssh('ssh.berth', 'echo "$USER in $PWD"; id -u')
   assert.equal(stdout, 'user in /home/user\n1000\n')
   assert.equal((await ssh('root@ssh.berth', 'id -u')).stdout, '0\n')
@@ -59,7 +59,7 @@ test('ssh runs commands in a workspace without sshd, and passes input, output an
   assert.equal('code' in failed ? failed.code : 0, 9)
 })
 
-test('berth ssh runs ssh of this computer, and another user of the workspace has a server of its own', TIMEOUT, async () => {
+test('berth ssh runs the local ssh, and can connect as another user of the workspace', TIMEOUT, async () => {
   const ran = await runBerth(['ssh', 'ssh', 'echo "$0 $USER"; exit 4'], { env: env(), stdin: '' })
   assert.deepEqual([ran.code, ran.stdout], [4, '/bin/bash user\n'])
   assert.equal((await runBerth(['ssh', '--user', 'root', 'ssh', 'id', '-un'], { env: env(), stdin: '' })).stdout, 'root\n')
@@ -67,12 +67,12 @@ test('berth ssh runs ssh of this computer, and another user of the workspace has
   assert.deepEqual([stranger.code, /nobody-there/.test(stranger.stderr)], [255, true])
 })
 
-test('no agent of this computer is reached, even where it is asked for', TIMEOUT, async () => {
+test('the ssh agent of this computer is never forwarded, even on request', TIMEOUT, async () => {
   const { stdout } = await ssh('-A', '-o', 'ForwardAgent=yes', 'ssh.berth', 'echo "agent: $SSH_AUTH_SOCK"')
   assert.equal(stdout, 'agent: \n')
 })
 
-test('a terminal over ssh has its size, and a suspend in its middle ends nothing', TIMEOUT, async () => {
+test('a terminal over ssh has its size and survives a suspend', TIMEOUT, async () => {
   const command = 'stty cols 91 rows 33; ssh -tt -F config ssh.berth "stty size; echo begun; sleep 3; echo ended"'
   const terminal = there('script', '-qec', command, '/dev/null')
   await ws.suspend()
@@ -87,7 +87,7 @@ test('sftp lists, reads, writes, renames and removes', TIMEOUT, async () => {
   assert.ok(readFileSync(local('back-by-sftp')).equals(readFileSync(local('bytes'))))
 })
 
-test('scp and rsync copy folders there and back, and rsync deletes what is gone', RSYNC, async () => {
+test('scp and rsync copy folders in both directions, and rsync deletes removed files', RSYNC, async () => {
   mkdirSync(path.join(local('from'), 'below'), { recursive: true })
   const odd = "it's two\nlines"
   writeFileSync(path.join(local('from'), 'below', odd), 'content', { mode: 0o640 })
@@ -107,43 +107,39 @@ test('scp and rsync copy folders there and back, and rsync deletes what is gone'
   )
 })
 
-test(
-  '-L reaches a port and a socket of the workspace over a suspend, and -R brings a port and a socket of this computer there',
-  TIMEOUT,
-  async () => {
-    const echo = createServer((socket) => void socket.on('error', () => undefined).pipe(socket)).listen(0, '127.0.0.1')
-    await once(echo, 'listening')
-    await ws.files.write('/home/user/echo.py', ECHO)
-    await ws.start(['python3', '/home/user/echo.py'])
-    const [port, from_there] = [await freePort(), 18_124]
-    await using _forwards = await sshStays([
-      ...['-L', `127.0.0.1:${port}:127.0.0.1:18123`, '-L', `${local('near.sock')}:/home/user/echo.sock`],
-      ...['-R', `127.0.0.1:${from_there}:127.0.0.1:${portOf(echo)}`, '-R', `/home/user/back.sock:127.0.0.1:${portOf(echo)}`],
-    ])
-    const [over_port, over_socket] = [connect(port, '127.0.0.1'), connect(local('near.sock'))]
-    for (const each of [over_port, over_socket]) assert.equal(await echoed(each, 'before'), 'before')
-    await ws.suspend()
-    await ws.resume()
-    for (const each of [over_port, over_socket]) {
-      assert.equal(await echoed(each, 'after'), 'after')
-      each.destroy()
-    }
-    for (const place of [`("127.0.0.1", ${from_there})`, '"/home/user/back.sock"']) {
-      const { stdout, stderr } = await ws.exec(['python3', '-c', ASK, place])
-      assert.equal(stdout, 'from there\n', stderr)
-    }
-    echo.close()
-  },
-)
+test('-L forwards a port and a socket of the workspace over a suspend, and -R a port and a socket of this computer', TIMEOUT, async () => {
+  const echo = createServer((socket) => void socket.on('error', () => undefined).pipe(socket)).listen(0, '127.0.0.1')
+  await once(echo, 'listening')
+  await ws.files.write('/home/user/echo.py', ECHO)
+  await ws.start(['python3', '/home/user/echo.py'])
+  const [port, from_there] = [await freePort(), 18_124]
+  await using _forwards = await sshStays([
+    ...['-L', `127.0.0.1:${port}:127.0.0.1:18123`, '-L', `${local('near.sock')}:/home/user/echo.sock`],
+    ...['-R', `127.0.0.1:${from_there}:127.0.0.1:${portOf(echo)}`, '-R', `/home/user/back.sock:127.0.0.1:${portOf(echo)}`],
+  ])
+  const [over_port, over_socket] = [connect(port, '127.0.0.1'), connect(local('near.sock'))]
+  for (const each of [over_port, over_socket]) assert.equal(await echoed(each, 'before'), 'before')
+  await ws.suspend()
+  await ws.resume()
+  for (const each of [over_port, over_socket]) {
+    assert.equal(await echoed(each, 'after'), 'after')
+    each.destroy()
+  }
+  for (const place of [`("127.0.0.1", ${from_there})`, '"/home/user/back.sock"']) {
+    const { stdout, stderr } = await ws.exec(['python3', '-c', ASK, place])
+    assert.equal(stdout, 'from there\n', stderr)
+  }
+  echo.close()
+})
 
-test('an editor brings its server, starts it by a script on standard input, and speaks to it through -D', TIMEOUT, async () => {
+test('an editor copies its server, starts it by a script on standard input, and reaches it through -D', TIMEOUT, async () => {
   mkdirSync(local('server'))
   writeFileSync(path.join(local('server'), 'serve.py'), SERVE)
   const large = randomBytes(8 << 20)
   writeFileSync(path.join(local('server'), 'large'), large)
   await there('sh', '-c', "tar -c server | ssh -T -F config ssh.berth 'mkdir -p .editor && tar -x -C .editor'")
   const port = await freePort()
-  // The script's shell ends, and what it started stays, as does the connection.
+  // The script's shell ends; the process that it started and the connection stay.
   const script =
     "cd .editor/server && (setsid nohup python3 serve.py > said 2>&1 < /dev/null &)\nuntil grep -q '==' said; do sleep 0.1; done; cat said; exec cat\n"
   await using editor = await sshStays(['-T', '-D', `127.0.0.1:${port}`], 'bash', script)
@@ -154,14 +150,14 @@ test('an editor brings its server, starts it by a script on standard input, and 
   assert.ok((await ask('said')).stdout.toString().startsWith(editor.said))
 })
 
-test('the commands of docs/guides/ssh.md do what it says, on a computer that has them', RSYNC, async () => {
+test('the commands of docs/guides/ssh.md work on a computer that has the programs', RSYNC, async () => {
   const guide = await new Berth({ url: service.base_url, apiKey: service.api_key }).open('guide', { template: 'base' })
   const text = readFileSync(path.join(ROOT, 'docs/guides/ssh.md'), 'utf8')
   const [direct = '', config = '', use = ''] = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block)
   mkdirSync(local('home/.ssh'), { recursive: true })
   mkdirSync(local('home/project'))
   writeFileSync(local('home/project/file'), 'content')
-  // OpenSSH asks the list of users for a home, not $HOME; and what VS Code does first is a command over ssh.
+  // OpenSSH takes the home directory from the list of users, not from $HOME. VS Code begins with a command over ssh.
   const here = 'env -u LD_LIBRARY_PATH'
   program('ssh', `exec ${here} /usr/bin/ssh -F ~/.ssh/config "$@"`)
   program('scp', `exec /usr/bin/scp -F ~/.ssh/config "$@"`)
@@ -177,7 +173,7 @@ test('the commands of docs/guides/ssh.md do what it says, on a computer that has
   await guide.delete()
 })
 
-test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, async () => {
+test('the keys are readable only by their owner and never shown', TIMEOUT, async () => {
   assert.deepEqual(
     [statSync(path.join(folder, 'ssh/host-secret')).mode & 0o777, statSync(path.join(folder, 'ssh/host-secret')).size],
     [0o600, 32],
@@ -186,7 +182,7 @@ test('the keys are readable by their owner alone, and told nowhere', TIMEOUT, as
   assert.equal(readFileSync(local('config'), 'utf8').includes(service.api_key), false)
 })
 
-/** Says back what it is told, on a port and on a socket. */
+/** Echoes all input, on a port and on a socket. */
 const ECHO = `
 import os, socketserver
 class Echo(socketserver.StreamRequestHandler):
@@ -216,7 +212,7 @@ server.serve_forever()
 `
 const CURL = { encoding: 'buffer', maxBuffer: 64 << 20, timeout: patience(120_000) } as const
 
-/** An ssh that stays until it is disposed of. @returns when the other side says something, and so after its forwards are there */
+/** Starts an ssh that runs until disposed. @returns once the remote side has sent output, when its forwards exist */
 async function sshStays(options: readonly string[], command = 'echo ready; cat', input = ''): Promise<AsyncDisposable & { said: string }> {
   const words = ['-F', local('config'), '-o', 'ExitOnForwardFailure=yes', ...options, 'ssh.berth', command]
   const child = spawn('ssh', words, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, stdio: ['pipe', 'pipe', 'inherit'] })
@@ -251,7 +247,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** A program of `PATH`, in the test's own folder. @returns where it is */
+/** Writes a program into the `PATH` of the test. @returns its file */
 function program(name: string, script: string): string {
   const at = local(`bin/${name}`)
   mkdirSync(local('bin'), { recursive: true })
@@ -260,7 +256,7 @@ function program(name: string, script: string): string {
   return at
 }
 
-/** rsync of the packages, with their libraries, over this `ssh`. */
+/** Makes an rsync of the packages, with their libraries, over this `ssh`. @returns its file */
 async function ownRsync(ssh: string): Promise<string> {
   await unpack(local('packages'), local('unpacked'))
   const libraries = readdirSync(local('unpacked/usr/lib')).map((each) => local(`unpacked/usr/lib/${each}`))

@@ -8,7 +8,7 @@ import { until } from '../support/processes.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
 
 const SMALL = { cpu_millis: 1000, memory_mib: 512, disk_gib: 2 }
-/** Ends once, after a moment, and again at each request: what is started again counts itself. */
+/** Each start appends a line to a file. The server exits on a request of /end. */
 const SERVE = `echo x >> /home/user/starts; exec python3 -c '
 import http.server, os, time
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -25,7 +25,7 @@ const SETTINGS = {
   ceiling: { ...SMALL, disk_gib: 4 },
   start: [
     { name: 'once', argv: ['sh', '-c', 'echo once >> /home/user/ran'] },
-    // Much output, and a process that goes on by itself: neither keeps a command from ending.
+    // Neither much output nor a process left in the background keeps a command from ending.
     { name: 'loud', argv: ['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & head -c 50000000 /dev/zero | tr "\\\\0" x'] },
     { name: 'judge', argv: ['sh', '-c', 'echo judged >> /home/user/ran; [ "$FAIL" = no ] || { echo "FAIL is $FAIL" >&2; exit 9; }'] },
   ],
@@ -56,7 +56,7 @@ after(() => service.stop())
 const shell = async (at: OpenedWorkspace, script: string) => (await client.run(at, ['sh', '-c', script])).stdout.trim()
 const FETCH = 'python3 -c "import urllib.request as r; print(r.urlopen(\'http://127.0.0.1:8080/\').read().decode())"'
 
-test('an open answers when its service accepts connections; the sessions are readable, and not startable', async () => {
+test('an open answers when its service accepts connections, and clients can read start-up sessions but not start them', async () => {
   const opened = await client.open('web', { template: 'started' })
   assert.equal(await shell(opened, FETCH), 'hello')
   assert.equal(await shell(opened, 'cat /home/user/ran'), 'once\njudged')
@@ -67,7 +67,7 @@ test('an open answers when its service accepts connections; the sessions are rea
   assert.deepEqual(refusalOf(refused), [422, 'validation_failed', 'reserved_prefix'])
 })
 
-test('a service that ends is started again, goes on after suspend and resume, and is no use that keeps the workspace', async () => {
+test('a service that exits is restarted, survives suspend and resume, and does not count as activity', async () => {
   const opened = await client.open('web', { template: 'started' })
   await shell(opened, 'python3 -c "import urllib.request as r; r.urlopen(\'http://127.0.0.1:8080/end\')" 2>/dev/null')
   await until('it serves again', 20_000, async () => (await shell(opened, FETCH).catch(() => '')) === 'hello')
@@ -79,7 +79,7 @@ test('a service that ends is started again, goes on after suspend and resume, an
   assert.deepEqual([await shell(again, FETCH), await shell(again, 'wc -l < /home/user/starts')], ['hello', '2'])
 })
 
-test('a reset starts everything anew', async () => {
+test('a reset runs the whole start-up again', async () => {
   const opened = await client.open('web', { template: 'started' })
   assert.equal((await client.operate(`/v1/workspaces/${opened.id}/reset`, { json: { confirm_destructive: true } })).state, 'succeeded')
   const again = await client.open('web', { template: 'started' })
@@ -87,7 +87,7 @@ test('a reset starts everything anew', async () => {
   await client.operate(`/v1/workspaces/${opened.id}`, { method: 'DELETE' })
 })
 
-test('what fails is told with its code and output; another input and an open run it again, and not what came before it', async () => {
+test('a failed step reports code and output, and an open runs it again without the steps before it, also with another input', async () => {
   const open = (inputs: object) =>
     client.api<{ workspace: { id: string; startup: Record<string, unknown> }; operation: { id: string } }>('/v1/workspaces/open', {
       json: { key: 'fails', template: 'started', inputs },

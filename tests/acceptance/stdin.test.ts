@@ -14,7 +14,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** As a language server: a header with a length, and a body that it answers with its own count. */
+/** Like a language server: reads a header with a length and a body, and answers with its own count. */
 const SERVER = `
 import sys, json
 count = 0
@@ -28,7 +28,7 @@ while True:
 sys.exit(7)
 `
 
-/** Drives it as one client does who knows nothing but its two offsets. */
+/** A client that keeps only its two offsets. */
 class Driver {
   sent = 0
   read = 0
@@ -49,7 +49,7 @@ class Driver {
     const body = Buffer.from(JSON.stringify({ id: (this.asked += 1), text }))
     return Buffer.concat([Buffer.from(`Content-Length: ${body.length}\r\n\r\n`), body])
   }
-  /** Each request is sent twice, as by a client that has lost the first answer. */
+  /** Sends each request twice, as a client does that has lost the first answer. */
   async round(text: string): Promise<void> {
     const bytes = this.request(text)
     for (let again = 0; again < 2; again++) {
@@ -75,7 +75,7 @@ class Driver {
 }
 
 test(
-  'a language server is driven through suspends and resumes, and its fork goes on from the same byte',
+  'a language server can be driven through suspends and resumes, and its fork continues from the same byte',
   { timeout: patience(300_000) },
   async () => {
     const workspace = await client.open('lsp')
@@ -85,7 +85,7 @@ test(
     const driver = new Driver(workspace)
     for (let cycle = 0; cycle < 4; cycle++) {
       for (let turn = 0; turn < 10; turn++) await driver.round(`${cycle}.${turn} ${'é'.repeat(turn * 500)}`)
-      // Half of a request is in its pipe, or read, when it stands still.
+      // Half of a request is in the pipe, or already read, during the suspend.
       const bytes = driver.request('cut')
       assert.equal((await driver.stdin(driver.sent, bytes.subarray(0, 9))).body.offset, driver.sent + 9)
       await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
@@ -115,7 +115,7 @@ test(
   },
 )
 
-test('a command that reads slowly takes megabytes by and by, each byte once', { timeout: patience(300_000) }, async () => {
+test('a command that reads slowly gets megabytes of input, each byte once', { timeout: patience(300_000) }, async () => {
   const workspace = await client.open('slow-reader')
   const script =
     'import sys, time, hashlib\nh = hashlib.sha256()\nwhile b := sys.stdin.buffer.read(50000): h.update(b); time.sleep(0.001)\nprint(h.hexdigest())'

@@ -27,7 +27,7 @@ const sh = async (script: string) => {
   return stdout
 }
 
-test('a directory of a machine goes out as a tar, and comes back the same: modes, links, times and empty directories', async () => {
+test('a directory downloaded and uploaded as a tar keeps modes, links, times and empty directories', async () => {
   await sh(`mkdir -p ~/out/sub/hollow && cd ~/out && echo one > one && chmod 750 one && ln -s sub/two link && echo two > sub/two
     head -c 3000000 /dev/urandom > large && ln one hard && touch -d '2020-01-01 00:00:00.5' sub/two && printf x > "é $(printf 'n%.0s' {1..200})"`)
   const { status, headers, bytes } = await client.tool(workspace, '/files/tar?path=/home/user/out')
@@ -40,7 +40,7 @@ test('a directory of a machine goes out as a tar, and comes back the same: modes
   assert.equal(await sh('ls -A ~/back | grep -c berth || true'), '0\n')
 })
 
-test('a file with holes takes no more on its way than its data, and comes back with its holes', async () => {
+test('a sparse file transfers only its data and keeps its holes', async () => {
   await sh(`mkdir -p ~/holes && cd ~/holes && truncate -s 50G disk && printf begin | dd of=disk conv=notrunc status=none
     head -c 3000000 /dev/urandom | dd of=disk bs=1M iflag=fullblock oflag=seek_bytes seek=41943040000 conv=notrunc status=none`)
   const { bytes } = await client.tool(workspace, '/files/tar?path=/home/user/holes')
@@ -63,7 +63,7 @@ test('a file with holes takes no more on its way than its data, and comes back w
   assert.ok(Number(lines[1]) <= 4, `${lines[1]} MiB`)
 })
 
-test('what would lie elsewhere is refused, and nothing of the tar is there', async () => {
+test('a tar with an entry outside its directory is refused, and nothing of it is unpacked', async () => {
   await sh('mkdir -p ~/safe && ln -s /etc ~/safe/etc')
   for (const entry of [
     entryOf('../x', 'x'),

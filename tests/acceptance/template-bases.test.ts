@@ -12,7 +12,7 @@ import { type SharedService, sharedService } from '../support/shared-services.ts
 import { entryOf, tarOf } from '../support/tars.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
 
-// Bases that are uploads: a root file system of a few programs, and images of it.
+// Uploads as bases: a root file system with a few programs, and images of it.
 const PROGRAMS = ['cat', 'ls', 'id', 'mkdir', 'chown', 'tar', 'gzip']
 let service: SharedService
 let client: Client
@@ -32,7 +32,7 @@ after(async () => {
   await service.stop()
 })
 
-/** Programs of this computer with their libraries, and two users. */
+/** Makes a root file system: programs of this computer with their libraries, and two users. */
 function tinyRoot(): Buffer {
   const at = path.join(folder, 'root')
   for (const name of ['bin', 'etc', 'home/user', 'tmp']) mkdirSync(path.join(at, name), { recursive: true })
@@ -50,7 +50,7 @@ function tinyRoot(): Buffer {
 const shell = async (at: OpenedWorkspace, script: string) => (await client.run(at, ['/bin/sh', '-c', script])).stdout.trim()
 const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
-/** An OCI image layout of the layers, the lowest first. */
+/** Makes an OCI image layout of the layers, lowest first. */
 function image(layers: Buffer[], architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'): Buffer {
   const blobs = new Map<string, Buffer>()
   const blob = (bytes: Buffer) => {
@@ -71,7 +71,7 @@ function image(layers: Buffer[], architecture = process.arch === 'arm64' ? 'arm6
 
 const finished = async (slug: string, json: object): Promise<TemplateBuild> => of.finished(await of.begin(slug, json))
 
-test('a root file system that was uploaded is a base: a step runs on it, and a workspace of it is opened', async () => {
+test('an uploaded root file system is a base: a step runs on it, and its workspace opens', async () => {
   const upload_id = await of.uploaded(gzipSync(root))
   const dockerfile = `FROM upload:${upload_id}\nENV FROM_UPLOAD=yes\nRUN echo built > /built\n`
   const build = await finished('from-root', { dockerfile, auto_publish: true })
@@ -83,7 +83,7 @@ test('a root file system that was uploaded is a base: a step runs on it, and a w
   assert.match(await of.log(again.id), /unpack the upload .* \(as before\)\n==> step 1 of 1.*\(as before\)/)
 })
 
-test('an image is a base, whose upper layer hides and replaces; files are copied onto it', async () => {
+test('an uploaded image is a base whose upper layer hides and replaces files, and a recipe copies files onto it', async () => {
   const upper = tarOf(entryOf('etc/.wh.issue', ''), entryOf('etc/of-the-image', 'upper\n'))
   const base = `upload:${await of.uploaded(image([root, upper]))}`
   const files = [{ path: '/srv/written', content: 'by the recipe\n' }]
@@ -96,7 +96,7 @@ test('an image is a base, whose upper layer hides and replaces; files are copied
   )
 })
 
-test('an upload that is no base says what is wrong with it, and leaves neither version nor machine', async () => {
+test('an upload that is no base fails with the reason and leaves neither version nor machine', async () => {
   const cases: [string, Buffer, RegExp][] = [
     ['no-shell', tarOf(entryOf('etc/passwd', 'root:x:0:0::/:/bin/sh\n')), /no base: it has no \/bin\/sh/],
     ['leads-out', Buffer.concat([entryOf('../../etc/cron.d/x', 'x'), root]), /no base: .* leads out of it/],

@@ -32,7 +32,7 @@ function uploaded(files: Record<string, string>): Promise<string> {
   return of.uploaded(bytes)
 }
 
-test('a recipe with a file from an upload and two steps is built, published and opened; its log says each step', async () => {
+test('a recipe with an uploaded file and two steps is built, published and opened, and its log names each step', async () => {
   const upload_id = await uploaded({ greeting: 'hello\n' })
   const steps = [
     { copy: ['greeting'], to: '/srv/app/' },
@@ -48,7 +48,7 @@ test('a recipe with a file from an upload and two steps is built, published and 
   assert.equal(await shell(opened, 'cat $GREETING /srv/app/where'), 'hello\nfrom a step\nroot\n/srv/app')
 })
 
-test('a Dockerfile on that version is built; the same again runs no step', async () => {
+test('a Dockerfile on that version is built, and a second build of it runs no step', async () => {
   const dockerfile = 'FROM recipe-real\nWORKDIR /srv/docked\nRUN tr a-z A-Z < $GREETING > louder\n'
   const first = await of.finished(await of.begin('docked-real', { dockerfile }))
   assert.deepEqual([first.state, first.error], ['succeeded', null])
@@ -59,7 +59,7 @@ test('a Dockerfile on that version is built; the same again runs no step', async
   assert.equal(await shell(opened, 'cat /srv/docked/louder'), 'HELLO\nFROM A STEP')
 })
 
-test('a step that fails is told with its number and exit code, and makes no version', async () => {
+test('a failed step is reported with its number and exit code, and makes no version', async () => {
   const recipe = { base: 'base', egress: { mode: 'deny_all' }, steps: [{ run: 'true' }, { run: 'echo the reason >&2; exit 3' }] }
   const build = await of.finished(await of.begin('failing-real', { recipe }))
   const { reason, step, exit_code } = build.error?.details as Record<string, unknown>
@@ -67,7 +67,7 @@ test('a step that fails is told with its number and exit code, and makes no vers
   assert.match(await log(build.id), /the reason\n/)
 })
 
-test('a build that is canceled in a step makes no version, and leaves no machine', async () => {
+test('a build canceled during a step makes no version and leaves no machine', async () => {
   const recipe = { base: 'base', egress: { mode: 'deny_all' }, steps: [{ run: 'echo it has begun; sleep 1000' }] }
   const build = await of.begin('canceled-real', { recipe })
   await until('the step runs', 120_000, async () => (await log(build.id)).includes('it has begun\n'))

@@ -31,7 +31,7 @@ interface Opened {
   operation: Operation | null
 }
 
-/** Opens by a route of drafts, and waits until it runs. */
+/** Opens a workspace by a route of drafts, and waits until it runs. */
 async function opened(path: string, json: object): Promise<OpenedWorkspace> {
   const { status, body } = await client.api<Opened>(path, { json })
   assert.equal(status, 202, JSON.stringify(body))
@@ -39,7 +39,7 @@ async function opened(path: string, json: object): Promise<OpenedWorkspace> {
   return running(body.workspace.id)
 }
 
-/** A workspace as it can be used now. */
+/** Returns the workspace with its current endpoint and token. */
 async function running(id: string): Promise<OpenedWorkspace> {
   const { cell_endpoint } = (await client.api<{ cell_endpoint: string }>(`/v1/workspaces/${id}`)).body
   return { id, endpoint: cell_endpoint, token: await client.token(id), operation_id: null }
@@ -61,7 +61,7 @@ async function published(json: object): Promise<TemplateBuild> {
   return (await client.api<TemplateBuild>(`/v1/template-builds/${body.build.id}`)).body
 }
 
-test('what a draft holds is tried from a state, without a way back to the draft, and is in the version that it becomes', async () => {
+test('a test instance has the captured state of a draft and cannot change the draft, and a published version has its content', async () => {
   const draft = await opened(DRAFT, { base: 'base@1' })
   await shell(draft, 'mkdir ~/app && echo captured > ~/app/name && sudo rm /usr/share/zoneinfo/UTC && echo scratch > /tmp/scratch')
   const capture = (await client.api<Operation>(`${DRAFT}/states`, { json: { label: 'first' } })).body

@@ -1,4 +1,4 @@
-// Two installations: what was made in one is opened in the other.
+// Two installations: a template version made in one is opened in the other.
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
@@ -21,7 +21,7 @@ after(async () => {
   await here.stop()
 })
 
-test('a version that was saved here is exported, imported in another installation, and opened there with all its files', async () => {
+test('a saved version is exported, imported into another installation, and opened there with all its files', async () => {
   const source = await client.open('handover', { template: 'base' })
   await client.run(source, [
     'sh',

@@ -39,7 +39,7 @@ const attached = (id: string, offset = 0) =>
   attach(`${workspace.endpoint}/v1/workspaces/${workspace.id}/pty/${id}/attach?offset=${offset}`, { token: workspace.token })
 const record = async (id: string) => (await client.tool<Terminal>(workspace, `/pty/${id}`)).body
 const type = (terminal: Attached, text: string) => terminal.say({ type: 'input', data: Buffer.from(text, 'latin1').toString('base64') })
-/** A quiet shell whose prompt is all that it prints by itself. */
+/** Opens a shell that prints only its prompt by itself. */
 async function shell(): Promise<{ id: string; terminal: Attached; ask: (line: string, answer?: RegExp) => Promise<string> }> {
   const { id } = await opened({ argv: ['bash', '--norc', '--noprofile'], env: { PS1: 'ready> ' } })
   const terminal = await attached(id)
@@ -50,7 +50,7 @@ async function shell(): Promise<{ id: string; terminal: Attached; ask: (line: st
   }
   return { id, terminal, ask }
 }
-/** A shell that forks does not hear ctrl-C, and what it forks not yet: a key is for the program once it runs. */
+/** Waits until the program runs: a shell that is just forking, and its new child, ignore ctrl-C. */
 async function sleeping(seconds: number) {
   const found = await client.run(workspace, ['sh', '-c', `until pgrep -fx "sleep ${seconds}"; do :; done`], { timeout_ms: 120_000 })
   assert.equal(found.exit.exit_code, 0)
@@ -62,7 +62,7 @@ async function ended(terminal: Attached) {
   return { code, type: last?.type, exit_code: last?.['exit_code'], term_signal: last?.['term_signal'], text: events.map(printed).join('') }
 }
 
-test('the default is the login shell of the user, on a terminal of its own', { timeout: patience(300_000) }, async () => {
+test('the default program is the login shell of the user on its own terminal', { timeout: patience(300_000) }, async () => {
   const { id, terminal } = await opened({ cols: 100, rows: 30 })
   assert.deepEqual([terminal.state, terminal.cols, terminal.rows, typeof terminal.pid], ['running', 100, 30, 'number'])
   const screen = await attached(id)
@@ -80,7 +80,7 @@ test('the default is the login shell of the user, on a terminal of its own', { t
 })
 
 test(
-  'a terminal has the environment of a command, and its program sees the terminal as its own',
+  'a terminal has the environment of a command, and is the controlling terminal of its program',
   { timeout: patience(300_000) },
   async () => {
     const argv = ['sh', '-c', 'echo $LANG $OWN $TERM; ps -o tty= -p $$; test -t 0 && test -t 1 && test -t 2 && echo tty > /dev/tty']
@@ -92,7 +92,7 @@ test(
   },
 )
 
-test('an id opens one terminal: the same request finds it, another is operation_id_reused', { timeout: patience(300_000) }, async () => {
+test('an id opens one terminal: the same request returns it, another is operation_id_reused', { timeout: patience(300_000) }, async () => {
   const argv = ['sleep', '1000']
   const { id, terminal } = await opened({ argv })
   const again = await client.tool<Terminal>(workspace, '/pty', { json: { session_id: id, argv } })
@@ -105,7 +105,7 @@ test('an id opens one terminal: the same request finds it, another is operation_
   assert.deepEqual(await ended(await attached(id)).then(({ type, term_signal }) => [type, term_signal]), ['exit', 'SIGHUP'])
 })
 
-test('what cannot start is a terminal that says why, and its stream is the exit alone', { timeout: patience(300_000) }, async () => {
+test('a terminal whose program cannot start has the reason, and its stream is only the exit', { timeout: patience(300_000) }, async () => {
   for (const [json, why] of [
     [{ argv: ['no-such-program'] }, /not found/],
     [{ cwd: '/nowhere' }, /\/nowhere/],
@@ -122,7 +122,7 @@ test('what cannot start is a terminal that says why, and its stream is the exit 
   }
 })
 
-test('ctrl-C interrupts, ctrl-Z stops, fg goes on, ctrl-D ends', { timeout: patience(300_000) }, async () => {
+test('ctrl-C interrupts, ctrl-Z stops, fg continues, ctrl-D ends', { timeout: patience(300_000) }, async () => {
   const { terminal, ask } = await shell()
   type(terminal, 'sleep 1000; echo code $?\n')
   await terminal.until(/\n/)
@@ -130,7 +130,7 @@ test('ctrl-C interrupts, ctrl-Z stops, fg goes on, ctrl-D ends', { timeout: pati
   type(terminal, '\x03')
   await terminal.until(/ready> $/)
   assert.match(await ask('echo code $?'), /code 130\r\n/)
-  // One process that executes nothing more: the engine drops a stop that falls into an execve.
+  // One process without an exec to come: the engine loses a stop signal during an execve.
   type(terminal, 'sh -c "echo begun; while read line; do echo got \\$line; done"\n')
   await terminal.until(/begun\r\n/)
   type(terminal, '\x1a')
@@ -146,7 +146,7 @@ test('ctrl-C interrupts, ctrl-Z stops, fg goes on, ctrl-D ends', { timeout: pati
 })
 
 test('a new size reaches the foreground program by SIGWINCH, over HTTP as over the socket', { timeout: patience(300_000) }, async () => {
-  // Not a shell: it forgets a signal that comes while its trap runs.
+  // Not a shell script: a shell loses a signal that arrives while its trap runs.
   const program = `import os, signal, time
 def tell(*_):
     size = os.get_terminal_size()
@@ -167,7 +167,7 @@ while True:
   await ended(terminal)
 })
 
-test('input over HTTP is typed, and a terminal that has ended takes none', { timeout: patience(300_000) }, async () => {
+test('input over HTTP is typed, and an ended terminal refuses input', { timeout: patience(300_000) }, async () => {
   const { id, terminal } = await shell()
   const typed = await client.tool(workspace, `/pty/${id}/input`, { json: { data: Buffer.from('echo a${x}b; exit\n').toString('base64') } })
   assert.equal(typed.status, 200)
@@ -177,7 +177,7 @@ test('input over HTTP is typed, and a terminal that has ended takes none', { tim
 })
 
 test(
-  'close hangs up what listens, kills what does not after the grace, jobs included, and leaves what left by setsid',
+  'a close hangs up programs and their jobs, kills those that ignore it after the grace, and leaves programs that left by setsid',
   { timeout: patience(300_000) },
   async () => {
     const { id, terminal, ask } = await shell()
@@ -200,7 +200,7 @@ test(
   },
 )
 
-test('what was printed is read again by offset, and an offset beyond the end is refused', { timeout: patience(300_000) }, async () => {
+test('output can be read again by offset, and an offset beyond the end is refused', { timeout: patience(300_000) }, async () => {
   const { id } = await opened({ argv: ['seq', '1', '50000'] })
   const first = await ended(await attached(id))
   assert.equal(first.text, Array.from({ length: 50_000 }, (_, i) => `${i + 1}\r\n`).join(''))
@@ -229,13 +229,13 @@ test('an attached terminal counts as activity for as long as it is attached', { 
   const activeAt = async () =>
     Date.parse((await client.tool<{ recent_activity: { active_at: string } }>(workspace, '/idle')).body.recent_activity.active_at)
   const typed_at = Date.now()
-  while ((await activeAt()) < typed_at) await new Promise((resolve) => setTimeout(resolve, 200)) // written every few seconds
+  while ((await activeAt()) < typed_at) await new Promise((resolve) => setTimeout(resolve, 200)) // the service writes it every few seconds
   terminal.socket.close()
   await terminal.closed
   await client.tool(workspace, `/pty/${id}`, { method: 'DELETE' })
 })
 
-test('a terminal lives through suspend and resume with its memory, and goes on at its offset', { timeout: patience(300_000) }, async () => {
+test('a terminal survives suspend and resume with its memory, and continues at its offset', { timeout: patience(300_000) }, async () => {
   const { id, terminal, ask } = await shell()
   await ask('kept=$RANDOM$RANDOM; echo is $kept')
   const { output_bytes, pid } = await record(id)
@@ -261,7 +261,7 @@ async function attachedText(id: string): Promise<string> {
   return text
 }
 
-test('a flood of typing is taken as fast as the program reads it, and every byte arrives', { timeout: patience(300_000) }, async () => {
+test('a flood of input is accepted as fast as the program reads it, and every byte arrives', { timeout: patience(300_000) }, async () => {
   const bytes = 3 << 20
   const { id } = await opened({ argv: ['sh', '-c', `stty raw -echo; echo ready; head -c ${bytes} | sha256sum`] })
   const terminal = await attached(id)

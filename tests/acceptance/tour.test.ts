@@ -5,7 +5,7 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { printedBy, readTour } from '../support/readme.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// The README's tour, step by step, on one real machine, and then as it is printed there.
+// The README's tour on one real machine: first step by step, then as printed.
 let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace
@@ -21,7 +21,7 @@ after(async () => {
 
 const counterReached = async (at: OpenedWorkspace) => Number((await client.run(at, ['cat', '/home/user/count'])).stdout)
 
-test('an open of a new key answers 200 with a running workspace and a tool token', async () => {
+test('an open of a new key returns 200 with a running workspace and a tool token', async () => {
   const { status, headers, body } = await client.api('/v1/workspaces/open', {
     json: { key: 'steps', template: 'base' },
     headers: { prefer: 'wait=20', 'idempotency-key': 'steps-1' },
@@ -37,14 +37,14 @@ test('an open of a new key answers 200 with a running workspace and a tool token
   assert.equal(workspace.operation_id, null, 'a reopened running workspace has no operation')
 })
 
-test('a command runs without a shell as the user and its exit code is told', async () => {
+test('a command runs without a shell as the user, and its exit code is returned', async () => {
   const { stdout, exit } = await client.run(workspace, ['bash', '-c', 'id -un; pwd; echo to-stderr >&2; exit 7'])
   assert.equal(stdout, 'user\n/home/user\n')
   assert.equal(exit.exit_code, 7)
   assert.equal(exit.state, 'exited')
 })
 
-test('the template has what it promises', async () => {
+test('the template has the programs that it promises', async () => {
   const { stdout, stderr } = await client.run(workspace, [
     'bash',
     '-c',
@@ -71,7 +71,7 @@ test('a written file is durable and reads back byte for byte', async () => {
   assert.deepEqual(read.bytes, bytes)
 })
 
-test('suspend keeps memory, processes and disk, and resume goes on where they were', async () => {
+test('a suspend keeps memory, processes and disk, and a resume continues from them', async () => {
   const started = await client.tool<{ session_id: string }>(workspace, '/exec', {
     json: {
       session_id: 'counter',
@@ -110,7 +110,7 @@ test('suspend keeps memory, processes and disk, and resume goes on where they we
   await client.run(workspace, ['bash', '-c', `until [ "$(cat /home/user/count)" -gt ${reached + 3} ]; do sleep 0.05; done`])
 })
 
-test('the output of a command that lived through a suspend has no gap and no double', async () => {
+test('the output of a command over a suspend has no gap and no repeated byte', async () => {
   const stopped = await client.tool(workspace, `/exec/${counter}/cancel`, { method: 'POST' })
   assert.equal(stopped.status, 200)
   const output = await client.tool(workspace, `/exec/${counter}/output`)
@@ -130,7 +130,7 @@ test('the output of a command that lived through a suspend has no gap and no dou
   assert.equal(events.at(-1)?.type, 'exit')
 })
 
-test('a fork is another machine with the same memory and files, and shares nothing afterwards', async () => {
+test('a fork is another machine with the same memory and files, and shares no later change', async () => {
   await client.tool(workspace, '/exec', {
     json: {
       session_id: 'memory',
@@ -161,7 +161,7 @@ test('a fork is another machine with the same memory and files, and shares nothi
   assert.notEqual(names[0], names[1])
 })
 
-test('a deleted workspace is a tombstone, its tools are refused and its key is never used again', async () => {
+test('a deleted workspace stays as a tombstone, its tool calls are refused, and its key is never reused', async () => {
   const deleted = await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
   assert.equal(deleted.state, 'succeeded')
   const view = await client.api(`/v1/workspaces/${workspace.id}`)

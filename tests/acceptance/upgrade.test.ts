@@ -1,4 +1,4 @@
-// An installation of its own: its engine and its agent are replaced.
+// Own installation: its engine and its agent are replaced.
 import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
@@ -8,8 +8,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { otherPrograms, otherVersion } from '../support/other-programs.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A checkpoint restores only under the engine that wrote it, and the memory in it holds the agent of then. Here an installation gets
-// another engine and another agent, twice, and the originals are taken away.
+// A checkpoint can only be restored by the engine that wrote it, and its memory holds the agent of that time. The installation gets
+// another engine and another agent, twice, and the originals are removed.
 const programs = otherPrograms()
 const small = { caps: { memory_mib: 512 } }
 
@@ -36,7 +36,7 @@ async function counting(key: string): Promise<void> {
   await startCounter(client, workspace)
 }
 
-/** Its memory goes on where it was: the same process counts on. */
+/** Checks that the memory continues: the same process counts on. */
 async function goesOn(key: string, from: number): Promise<number> {
   const workspace = (opened[key] = await client.open(key, small))
   const reached = await assertCounts(client, workspace)
@@ -60,7 +60,7 @@ const doctor = async () => {
 }
 let counted = 0
 
-test('after an upgrade of engine and agent what ran runs on, and what slept resumes with its memory under the engine it knows', async () => {
+test('after an upgrade of engine and agent, running machines run on and suspended ones resume their memory under the old engine', async () => {
   for (const key of ['asleep', 'awake']) await counting(key)
   counted = await goesOn('asleep', 0)
   await suspend('asleep')
@@ -75,7 +75,7 @@ test('after an upgrade of engine and agent what ran runs on, and what slept resu
   assert.equal((await machineOf('asleep'))?.engine, first)
 })
 
-test('what is opened afterwards runs under the new engine', async () => {
+test('a workspace opened after the upgrade runs under the new engine', async () => {
   await counting('fresh')
   assert.equal((await machineOf('fresh'))?.engine, second())
   await suspend('fresh')
@@ -83,7 +83,7 @@ test('what is opened afterwards runs under the new engine', async () => {
   assert.equal((await machineOf('fresh'))?.engine, second())
 })
 
-test('suspends, resumes and forks after the upgrade stay with the engine of the memory', async () => {
+test('suspends, resumes and forks after the upgrade use the engine that wrote the memory', async () => {
   await suspend('asleep')
   counted = await goesOn('asleep', counted)
   await suspend('awake')
@@ -106,7 +106,7 @@ test('suspends, resumes and forks after the upgrade stay with the engine of the 
   )
 })
 
-test('a reset starts under the new engine; the old one stays for its recovery checkpoint, and goes when nothing names it', async () => {
+test('a reset starts under the new engine, and the old one is removed once no checkpoint needs it', async () => {
   const { state, result } = await operate('asleep', 'reset', { confirm_destructive: true })
   assert.equal(state, 'succeeded')
   assert.equal((await machineOf('asleep'))?.engine, second())
@@ -122,7 +122,7 @@ test('a reset starts under the new engine; the old one stays for its recovery ch
   await goesOn('fresh', 0)
 })
 
-test('without the engine of its checkpoint a resume is checkpoint_incompatible, the workspace stays suspended, and the doctor names it', async () => {
+test('without the engine of its checkpoint, a resume fails as checkpoint_incompatible and the doctor names the suspended workspace', async () => {
   await suspend('fresh')
   await service.stopProcesses()
   const [kept, aside] = [path.join(service.data_dir, 'engines', second()), path.join(programs.folder, 'aside')]
@@ -138,7 +138,7 @@ test('without the engine of its checkpoint a resume is checkpoint_incompatible, 
   await goesOn('fresh', 0)
 })
 
-test('under an engine that is refused what runs runs on, no memory is restored, and the disk starts under the current one', async () => {
+test('under a refused engine machines run on, memory is not restored, and the disk starts under the current engine', async () => {
   await service.stopProcesses()
   await service.restart({ engines_refused: 'others' })
   await goesOn('fresh', 0)
@@ -163,7 +163,7 @@ test('under an engine that is refused what runs runs on, no memory is restored, 
   )
 })
 
-/** hostd looks for what nothing needs every five minutes, and when it starts. */
+/** Restarts hostd, which removes unneeded engines at its start and every five minutes. */
 async function lookAgain(): Promise<void> {
   await service.kill9('hostd')
   await service.ready()

@@ -1,4 +1,4 @@
-// An installation of its own: its machines are saved, its processes are killed, and its volumes are looked at from outside.
+// Own installation: its machines are saved, its processes are killed, and its volumes are checked on the host.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
@@ -47,7 +47,7 @@ async function sh(workspace: OpenedWorkspace, script: string, body: object = {})
   return `${stdout}${stderr}${exit.exit_code === 0 ? '' : `exit ${exit.exit_code}`}`
 }
 
-test('two running workspaces have the same files at once, by a command, the files API and a rename', async () => {
+test('two running workspaces see changes to a volume at once: by a command, the files API and a rename', async () => {
   const volume_id = await made('shared')
   const one = await client.open('one', small)
   const two = await client.open('two', small)
@@ -77,7 +77,7 @@ test('two running workspaces have the same files at once, by a command, the file
   assert.equal((await read(volume_id)).state, 'deleted')
 })
 
-test('a read-only volume cannot be written by root, and a volume holds no more than its quota', async () => {
+test('root cannot write to a read-only volume, and a volume holds no more than its quota', async () => {
   const volume_id = await made('limited')
   const writer = await client.open('writer', small)
   const reader = await client.open('reader', small)
@@ -95,7 +95,7 @@ test('a read-only volume cannot be written by root, and a volume holds no more t
   assert.equal(await sh(writer, `rm ${at}/large && echo again > ${at}/small && cat ${at}/small`), 'again\n')
 })
 
-test('a volume that is in use is not detached, the command goes on; afterwards it is', async () => {
+test('a detach of a volume in use fails and its command goes on; afterwards it succeeds', async () => {
   const volume_id = await made('busy')
   const workspace = await client.open('user', small)
   await attach(workspace, volume_id)
@@ -107,7 +107,7 @@ test('a volume that is in use is not detached, the command goes on; afterwards i
       json: { argv, session_id: `use-${argv[2]?.slice(0, 2)}` },
     })
     assert.equal(started.status, 201)
-    // It was started: that it uses the volume by now is said by itself.
+    // The command was only started: the file shows that it uses the volume.
     await sh(workspace, `for turn in $(seq 600); do [ -e /tmp/uses-${argv[2]?.slice(0, 2)} ] && exit; sleep 0.05; done; exit 1`)
     const { state, error } = await detach(workspace, volume_id)
     assert.deepEqual([state, error?.code, error?.details['reason']], ['failed', 'dependency_failed', 'volume_busy'])
@@ -123,7 +123,7 @@ test('a volume that is in use is not detached, the command goes on; afterwards i
   assert.equal((await detach(workspace, volume_id)).state, 'succeeded')
 })
 
-test('a volume comes back with a suspend, a hibernation, a fork, a reset, a death and a start of the computer', async () => {
+test('a volume stays attached over a suspend, a hibernation, a fork, a reset, a death and a reboot', async () => {
   const volume_id = await made('lasting')
   const source = await client.open('lasting', small)
   await attach(source, volume_id)
@@ -156,7 +156,7 @@ test('a volume comes back with a suspend, a hibernation, a fork, a reset, a deat
   assert.equal(await sh(await client.open('lasting', small), `cat ${at}/file`), 'kept\n')
 })
 
-/** Holds a file open, reads a counter of its own, and says what it reads of the file. */
+/** Holds a file open, counts in a file of its own, and writes down what it reads of the held file. */
 const holding = (file: string) =>
   `exec 3< ${file}; n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; cat <&3 > /tmp/read 2>&1; sleep 0.05; done`
 const alive = async (workspace: OpenedWorkspace) => {
@@ -167,7 +167,7 @@ const alive = async (workspace: OpenedWorkspace) => {
   return counts
 }
 
-test('a suspend succeeds and its resume too whatever the neighbour does to a file that is open: it is as if it were empty', async () => {
+test('suspend and resume succeed whatever a neighbour does to an open file of a volume; a deleted file then reads as empty', async () => {
   const volume_id = await made('stale')
   const neighbour = await client.open('neighbour', small)
   await attach(neighbour, volume_id)
@@ -198,7 +198,7 @@ test('a suspend succeeds and its resume too whatever the neighbour does to a fil
   }
 })
 
-test('a forced deletion takes a volume from machines that use it and from those that sleep, and ends only who uses it', async () => {
+test('a forced deletion detaches a volume from running and suspended machines, and ends only processes that use it', async () => {
   const volume_id = await made('forced')
   const user = await client.open('forced-user', small)
   const sleeper = await client.open('forced-sleeper', small)
@@ -228,7 +228,7 @@ test('a forced deletion takes a volume from machines that use it and from those 
   assert.equal(await sh(awake, `ls -A ${at}`), '')
 })
 
-test('a volume that is detached or attached while the workspace sleeps is gone or there when it wakes', async () => {
+test('a volume detached or attached during a suspend is absent or present after the resume', async () => {
   const first = await made('asleep-first')
   const second = await made('asleep-second')
   const workspace = await client.open('asleep', small)
@@ -242,7 +242,7 @@ test('a volume that is detached or attached while the workspace sleeps is gone o
   assert.equal((await client.operate(volumes(first), { method: 'DELETE' })).state, 'succeeded')
 })
 
-test('a path over a link or a file is refused by the operation, and the workspace goes on without the volume', async () => {
+test('an attach at a path over a link or a file fails, and the workspace goes on without the volume', async () => {
   const volume_id = await made('refused')
   const workspace = await client.open('refused', small)
   await sh(workspace, 'ln -s /etc /home/user/link; echo x > /home/user/plain')
@@ -259,7 +259,7 @@ test('a path over a link or a file is refused by the operation, and the workspac
   assert.equal((await attach(workspace, volume_id)).state, 'succeeded')
 })
 
-test('a resume says which volumes its machine began without, and why', async () => {
+test('a resume reports the volumes that could not be mounted, and why', async () => {
   const [behind, beside] = [await made('behind-a-link'), await made('beside-a-link')]
   const workspace = await client.open('begins-without', small)
   await sh(workspace, 'ln -s /etc /home/user/link')
@@ -272,7 +272,7 @@ test('a resume says which volumes its machine began without, and why', async () 
   assert.equal(await sh(await client.open('begins-without'), `echo kept > ${at}/file; ls ${at}`), 'file\n')
 })
 
-test('a lock on a file of a volume holds within a workspace, and not between two', async () => {
+test('a lock on a file of a volume works within a workspace, and not between workspaces', async () => {
   const volume_id = await made('locks')
   const [one, two] = [await client.open('locks-one', small), await client.open('locks-two', small)]
   for (const workspace of [one, two]) assert.equal((await attach(workspace, volume_id)).state, 'succeeded')

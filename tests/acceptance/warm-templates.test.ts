@@ -64,7 +64,7 @@ async function opened(key: string, body: object = {}) {
 const IDENTITY =
   'hostname; cat /etc/hostname /etc/machine-id /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1; ls /etc/ssh | grep ssh_host_'
 
-test('the next opens restore a machine that has started up: the same processes, each with an identity of its own', async () => {
+test('later opens restore a machine after its start-up: the same processes, each machine with its own identity', async () => {
   assert.deepEqual(await warmOf('warm'), { state: 'none', error: null })
   const cold = await opened('cold')
   assert.deepEqual([cold.warm, cold.took_ms > 5000], [false, true])
@@ -89,7 +89,7 @@ test('the next opens restore a machine that has started up: the same processes, 
   assert.deepEqual([body.startup, body.ready], [{ state: 'ready' }, true])
 })
 
-test('a restored workspace lives on like any other: suspend and resume, and a reset starts from the files of the version', async () => {
+test('a restored workspace suspends and resumes, and its reset starts from the files of the version', async () => {
   await isReady('warm')
   const { workspace, warm } = await opened('lives')
   assert.equal(warm, true)
@@ -104,7 +104,7 @@ test('a restored workspace lives on like any other: suspend and resume, and a re
   assert.match(await shell(after_reset, 'ls /home/user; cat /home/user/began'), /^began\nhello \d+$/)
 })
 
-test('an input that the start-up needs, and a capture of another engine or that is not there, start cold', async () => {
+test('an input of the start-up, a capture of another engine and a missing capture lead to a cold start', async () => {
   await isReady('warm')
   const other = await opened('other-input', { inputs: { GREETING: 'good day' } })
   assert.deepEqual([other.warm, (await shell(other.workspace, 'cat /home/user/began')).startsWith('good day')], [false, true])
@@ -117,7 +117,7 @@ test('an input that the start-up needs, and a capture of another engine or that 
   assert.equal((await opened('not-there')).warm, false)
 })
 
-test('a start-up that fails ahead leaves its version cold, and the version says why', async () => {
+test('a start-up that fails in the making of the warm image leaves its version cold with the reason', async () => {
   const start = [{ name: 'fetch', argv: ['sh', '-c', 'case $(hostname) in warm-*) echo no network >&2; exit 7;; esac'] }]
   await publish('fails-ahead', { ...SETTINGS, start, services: [] })
   await client.open('fails-ahead', { template: 'fails-ahead' })

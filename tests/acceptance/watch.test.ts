@@ -23,7 +23,7 @@ interface Told {
   change?: string
 }
 
-/** Reads as a client does that loses its connection, and knows nothing but the watch and its offset. */
+/** A client that loses its connection and keeps only the id of its watch and its offset. */
 class Watcher {
   at: { watch_id?: string; offset: number } = { offset: 0 }
   readonly told: Told[] = []
@@ -34,7 +34,7 @@ class Watcher {
     this.workspace = workspace
     this.query = query
   }
-  /** Until `enough`, or the end; then the connection is cut. */
+  /** Reads until `enough` or the end, then cuts the connection. */
   async read(enough: () => boolean): Promise<void> {
     const { watch_id, offset } = this.at
     const on = watch_id === undefined ? '' : `&watch_id=${watch_id}&offset=${offset}`
@@ -63,14 +63,14 @@ const make = async (workspace: OpenedWorkspace, from: number, to: number) => {
   assert.equal(exit.exit_code, 0)
 }
 
-test('a hundred changes are each told once over a cut connection, a suspend and a resume', { timeout: patience(240_000) }, async () => {
+test('a hundred changes are each reported once over a cut connection, a suspend and a resume', { timeout: patience(240_000) }, async () => {
   const workspace = await client.open('watched')
   await client.run(workspace, ['mkdir', 'w'])
   const watcher = new Watcher(workspace, 'path=/home/user/w')
   await watcher.read(() => watcher.at.watch_id !== undefined)
   await make(workspace, 0, 50)
   await watcher.read(() => watcher.added().length === 20)
-  await make(workspace, 50, 80) // nobody reads
+  await make(workspace, 50, 80) // without a reader
   await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
   await client.operate(`/v1/workspaces/${workspace.id}/resume`)
   workspace.token = await client.token(workspace.id)
@@ -88,7 +88,7 @@ test('a hundred changes are each told once over a cut connection, a suspend and 
 })
 
 test(
-  'a watch goes on in a fork from its own offsets, and neither is told what the other does',
+  'a watch continues in a fork from the same offsets, and neither workspace gets changes of the other',
   { timeout: patience(240_000) },
   async () => {
     const source = await client.open('watched-source')
@@ -96,7 +96,7 @@ test(
     const ofSource = new Watcher(source, 'path=/home/user/w')
     await ofSource.read(() => ofSource.at.watch_id !== undefined)
     const begun = { ...ofSource.at }
-    await make(source, 0, 10) // nobody reads
+    await make(source, 0, 10) // without a reader
     await client.operate(`/v1/workspaces/${source.id}/fork`, { json: { key: 'watched-fork' } })
     const fork = await client.open('watched-fork')
     const ofFork = new Watcher(fork, 'path=/home/user/w')
@@ -109,7 +109,7 @@ test(
     const counted = Array.from({ length: ofFork.told.length }, (_, at) => begun.offset + 1 + at)
     assert.deepEqual([offsets(ofFork), offsets(ofSource).slice(0, 10)], [counted, counted.slice(0, 10)])
 
-    // What begins after the fork is one workspace's alone.
+    // A watch that begins after the fork belongs to one workspace only.
     const later = new Watcher(source, 'path=/home/user/w&recursive=true')
     await later.read(() => later.at.watch_id !== undefined)
     const stranger = new Watcher(fork, 'path=/home/user/w&recursive=true')
@@ -120,7 +120,7 @@ test(
   },
 )
 
-test('the SDK tells what changes below a directory, whoever makes it', { timeout: patience(240_000) }, async () => {
+test('the SDK reports changes below a directory, made by commands and by API calls', { timeout: patience(240_000) }, async () => {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('watched-sdk', { template: 'base' })
   const seen: string[] = []
@@ -143,7 +143,7 @@ test('the SDK tells what changes below a directory, whoever makes it', { timeout
   await ws.delete()
 })
 
-test('the SDK goes on with a watch over a suspend', { timeout: patience(240_000) }, async () => {
+test('a watch of the SDK continues over a suspend', { timeout: patience(240_000) }, async () => {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('watched-sdk-suspended', { template: 'base' })
   await ws.exec(['mkdir', 'w'])
@@ -184,7 +184,7 @@ with Berth() as berth, berth.open("watched-python", template="base") as ws:
 `
 
 test(
-  'the Python client goes on with a watch over a suspend, until the directory is gone',
+  'a watch of the Python client continues over a suspend, and ends when the directory is gone',
   { skip: NO_PYTHON, timeout: patience(240_000) },
   async () => {
     const printed = await runPython(FROM_PYTHON, { url: service.base_url, api_key: service.api_key })

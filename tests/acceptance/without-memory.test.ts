@@ -35,7 +35,7 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<{ code
   return { code: exit.exit_code, text: stdout.trim() }
 }
 
-/** Writes the manifest as a hostd on a processor with other features would have: sealed under the key of this host. */
+/** Rewrites the manifest as a hostd on a processor with other features would have, sealed with the key of this host. */
 async function reseal(id: string, checkpoint_id: string, change: (features: string[]) => string[]): Promise<void> {
   const file = manifestOf(id, checkpoint_id)
   const text = (JSON.parse((await file.read()).toString()) as { manifest: unknown }).manifest
@@ -47,7 +47,7 @@ async function reseal(id: string, checkpoint_id: string, change: (features: stri
   await file.write(Buffer.from(`{"manifest":${changed},"seal":"${seal}"}`))
 }
 
-test('a memory of a processor that could do more is refused with its way out; the disk starts without it, and the memory is kept', async () => {
+test('memory of a processor with more features is refused with a hint, the disk starts without it, and the memory is kept', async () => {
   const workspace = await client.open('stranded', small)
   const { id } = workspace
   await client.tool(workspace, '/exec', { json: { session_id: 'sleeper', argv: ['sleep', '100000'] } })
@@ -77,18 +77,18 @@ test('a memory of a processor that could do more is refused with its way out; th
   const now = { ...workspace, token: await client.token(id) }
   assert.equal((await client.tool<{ state: string }>(now, '/exec/sleeper')).body.state, 'lost')
 
-  // A host that has the feature restores what this one would not.
+  // A host with the feature restores this memory.
   await reseal(id, checkpoint_id, (features) => features.filter((one) => one !== 'OF_ANOTHER_PROCESSOR'))
   await operated(id, 'restore', { checkpoint_id })
   const again = { ...workspace, token: await client.token(id) }
   assert.equal((await client.tool<{ state: string }>(again, '/exec/sleeper')).body.state, 'running')
 })
 
-test('snapshots that are deleted give their room back to the disk that they were taken of', async () => {
+test('deleted snapshots release their space to the disk that they were taken of', async () => {
   const workspace = await client.open('full-of-snapshots', small)
   const { id } = workspace
   const writeOnce = async () => (await shell(workspace, 'rm -f big; dd if=/dev/zero of=big bs=1M count=600 status=none && sync big')).code
-  // The space of a deleted file that a snapshot keeps comes back within seconds (decision 60).
+  // The space of a deleted file that a snapshot keeps is released within seconds (decision 60).
   const write = async () => {
     for (let left = 3; left > 0; left -= 1) {
       if ((await writeOnce()) === 0) return 0
@@ -96,7 +96,7 @@ test('snapshots that are deleted give their room back to the disk that they were
     }
     return 1
   }
-  // What its checkpoints keep is bounded by the size of the disk once more (decision 60).
+  // The data of its checkpoints is limited to one more disk size (decision 60).
   const snapshots: string[] = []
   while ((await write()) === 0) {
     assert.ok(snapshots.length < 4, 'four snapshots of 600 MiB beside a disk of 1 GiB')

@@ -1,4 +1,4 @@
-// An installation of its own: its database is put back, and put in another's place.
+// Own installation: its database is restored from a dump and exchanged with that of another installation.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -40,7 +40,7 @@ async function read(key: string): Promise<string> {
 
 const filesOf = async (id: string) => (await service.inventory()).files.find(({ subject }) => subject.id === id)
 
-/** The cell looks at the database again when it starts: what it does meanwhile by the old rows must not count. */
+/** Changes the database while the cell is stopped. The cell must not act on its old rows before its start reads the new ones. */
 async function behindTheCellsBack(change: () => Promise<void>): Promise<void> {
   process.kill(service.pid('cell'), 'SIGSTOP')
   await change()
@@ -58,11 +58,11 @@ async function finding(check: string): Promise<Finding | undefined> {
   return (JSON.parse(text) as { findings: Finding[] }).findings.find((one) => one.check === check)
 }
 
-test('with an empty database of another installation nothing is lost, and the doctor names both', async () => {
+test('with an empty database of another installation nothing is lost, and the doctor names both installations', async () => {
   const [resident, asleep] = [await client.open('resident', { caps }), await client.open('asleep', { caps })]
   for (const one of [resident, asleep]) await write(one, 'before')
   await operate(asleep, 'suspend')
-  // The disk that the suspend has left goes behind its answer.
+  // The suspend deletes the running disk after its answer.
   await until('only the checkpoint is left', 60_000, async () => (await filesOf(asleep.id))?.disks.length === 0)
   const before = await service.inventory()
   const putBack = await dumpRows(db)
@@ -81,7 +81,7 @@ test('with an empty database of another installation nothing is lost, and the do
   assert.deepEqual([await read('resident'), await read('asleep')], ['before', 'before'])
 })
 
-test('with an older dump of the database nothing is lost, and what it does not know is kept and listed', async () => {
+test('with an older dump of the database nothing is lost, and a workspace that it lacks is quarantined and listed', async () => {
   const asleep = await client.open('twice', { caps })
   await operate(asleep, 'suspend')
   const putBack = await dumpRows(db)
