@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** What the scripted agent plays by itself; to everything else, archives among it, it says that there is no such thing. */
+/** Routes that the scripted agent serves by itself. To all others, also archives, it answers 404. */
 const PLAYED = /^(exec|files)\.(?!tar)/
 
 for (const route of CELL_ROUTES.filter(({ websocket }) => websocket === undefined)) {

@@ -8,14 +8,14 @@ import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
-/** Of each route. It is a number, not a time: a slow computer proves as much as a quick one. */
+/** Requests of each route. A number instead of a time: a slow computer proves as much as a fast one. */
 const REQUESTS = depth({ short: 40, long: 3000 })
-/** A stream has no end while its command runs; anything else has one, on a busy computer too. */
+/** A stream does not end while its command runs; any other answer ends in time, also on a busy computer. */
 const ANSWER_MS = 30_000
-/** The service that is asked has no mirror of packages, and says so. */
+/** The tested service has no package mirror and answers with this reason. */
 const NOT_CONFIGURED = '"reason":"package_search_unavailable"'
 
-/** Sends requests of a route. A failure names seed and path, with which fast-check repeats it. */
+/** Sends requests of a route and checks the answers. A failure names seed and path, with which fast-check repeats it. */
 export async function fuzz(
   route: Route,
   ids: Record<string, string>,

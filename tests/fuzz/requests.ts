@@ -3,7 +3,6 @@ import { generateSync, type JsonSchema } from 'json-schema-faker'
 import type { Route } from '../../contract/route.ts'
 import { sampleOf } from '../generated/samples.ts'
 
-/** A request as it goes out. */
 export interface Fuzzed {
   method: string
   path: string
@@ -11,10 +10,10 @@ export interface Fuzzed {
   headers: Record<string, string>
 }
 
-/** Words that mean something, so that what is valid gets further than the door. */
+/** Values that are valid, so that a request gets further than the first check. */
 const MEANT: Record<string, unknown> = { template: 'base', path: '/home/user/fuzz', from: '/home/user/fuzz', follow: false }
 
-/** Any character. The unit `binary` of fast-check is the same, and first makes a map of all of Unicode, which takes seconds. */
+/** Any character. fast-check's unit `binary` is the same, but first spends seconds on a map of all of Unicode. */
 const CHARACTER = fc.integer({ min: 0, max: 0x10_ffff - 0x800 }).map((at) => String.fromCodePoint(at < 0xd800 ? at : at + 0x800))
 const WEIRD = fc.oneof(
   fc.constantFrom<unknown>(null, '', 0, -1, 1e308, 2 ** 53, true, [], {}, '\u0000', '\ud800', '__proto__', '../..', '%00', 'x'.repeat(500)),
@@ -39,7 +38,7 @@ const HEADERS = fc.oneof(
   },
 )
 
-/** One change of a valid request: of one part, at one place. */
+/** One change of one part of a valid request. */
 const CHANGE = fc.record({
   part: fc.constantFrom('params' as const, 'query' as const, 'body' as const, 'raw' as const),
   at: fc.nat(),
@@ -47,7 +46,7 @@ const CHANGE = fc.record({
   value: WEIRD,
 })
 
-/** Requests of a route: half valid by its schemas, half with a change. `ids` are those that exist. */
+/** Requests of a route: half valid by its schemas, half with a change. `ids` are existing ids. */
 export function requestsOf(route: Route, ids: Record<string, string>): fc.Arbitrary<Fuzzed> {
   return fc
     .record({ seed: fc.nat(), change: fc.option(CHANGE, { nil: null }), headers: HEADERS, meant: fc.boolean() })
