@@ -4,13 +4,13 @@ import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const CACHE = '/var/cache/berth'
-/** Where the Dockerfile puts things. */
+/** Paths of the Dockerfile. */
 const PROGRAMS = '/opt/berth-programs'
 const CLONE = '/opt/berth'
 
 type Run = (argv: string[]) => Promise<string>
 
-/** A line of docs/operating/container.md, as it is printed there. */
+/** Returns the line of docs/operating/container.md that begins with `start`. */
 export function printed(start: string): string {
   const page = readFileSync(path.join(ROOT, 'docs/operating/container.md'), 'utf8')
   const line = page.split('\n').find((each) => each.startsWith(start))
@@ -19,8 +19,8 @@ export function printed(start: string): string {
 }
 
 /**
- * Makes the image that `docker build` would make where base images and packages can be fetched: this computer's own system, the
- * repository, the programs, and what the Dockerfile says of the environment and the entry.
+ * Makes the image that `docker build` makes, without the internet: this computer's system, the repository, the programs, and the
+ * environment and entry point of the Dockerfile.
  */
 export async function makeImage(run: Run): Promise<void> {
   const file = readFileSync(path.join(ROOT, 'Dockerfile'), 'utf8').replaceAll('\\\n', ' ').split('\n')
@@ -37,14 +37,14 @@ export async function makeImage(run: Run): Promise<void> {
   await run(['bash', '-o', 'pipefail', '-c', `${tar.join(' ')} | docker import ${quoted.join(' ')} - berth`])
 }
 
-/** What this computer's cache holds of programs; nothing is built. */
+/** A program that prints the paths of the cached programs. It builds nothing. */
 const WHERE = `
   import { installMachines } from '${ROOT}/tools/setup/install.mjs'
   import { loadSettings } from '${ROOT}/tools/setup/load.mjs'
   const { binaries, runsc } = await installMachines({ settings: loadSettings([]).settings, log() {} })
   console.log(JSON.stringify({ ...binaries, runsc: runsc.path }))`
 
-/** Templates are built from packages, which this computer cannot fetch. */
+/** Copies the cached templates: this computer cannot fetch the packages to build them. */
 export async function fillCache(run: Run): Promise<void> {
   await run(['docker', 'volume', 'create', 'berth-cache'])
   const there = (await run(['docker', 'volume', 'inspect', '--format', '{{.Mountpoint}}', 'berth-cache'])).trim()

@@ -1,4 +1,4 @@
-// Runs on a computer of `npm run test:hosts`: the steps that its kernel's command line names, from where a restart left them.
+// Runs on a computer of `npm run test:hosts`: the steps that its kernel command line names, continued after a restart.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { openOutside } from './outside.ts'
@@ -9,7 +9,7 @@ const STATE_DIR = '/var/lib/berth-hosts'
 const STATE = `${STATE_DIR}/state.json`
 
 interface State {
-  /** Steps that have ended. */
+  /** Number of completed steps. */
   done: number
   notes: Notes
 }
@@ -34,7 +34,7 @@ for (; state.done < steps.length; state.done += 1) {
   try {
     const work = STEPS[step]
     if (work === undefined) throw new Error(`There is no step ${step}`)
-    // Before it: what comes back is the computer after the restart.
+    // Recorded before the restart, because this program does not survive it.
     if (step === RESTART) {
       writeState({ ...state, done: state.done + 1 })
       ended({ state: 'passed' })
@@ -49,7 +49,7 @@ for (; state.done < steps.length; state.done += 1) {
   writeState({ ...state, done: state.done + 1 })
 }
 tell({ end: true })
-await setTimeout(600_000) // whoever started the computer ends it
+await setTimeout(600_000) // the starter of the computer ends it
 
 function readState(): State {
   try {

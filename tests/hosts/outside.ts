@@ -1,8 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process'
 
 /**
- * The world as this computer sees it: a namespace at the other end of its default route, with one host in it. The address is of a range
- * that swallows what is sent there (RFC 7535), and nothing of it leaves the emulated computer, which has no other network.
+ * The internet of this emulated computer: a namespace behind its default route with one host. The address is of a range whose traffic
+ * is discarded (RFC 7535), and no packet leaves the computer, which has no other network.
  */
 export const OUTSIDE = { address: '192.31.196.10', port: 8000, body: 'outside' }
 
@@ -15,7 +15,7 @@ export function openOutside(): void {
   try {
     ip(`netns add ${NAMESPACE}`)
   } catch {
-    return // it was made before the program was started again
+    return // made before a restart of this program
   }
   ip(`link add wan0 type veth peer name eth0 netns ${NAMESPACE}`)
   ip('address add 198.51.100.2/24 dev wan0')

@@ -10,7 +10,7 @@ import { readTour } from '../support/readme.ts'
 import { fillCache, makeImage, printed } from './container.ts'
 import { OUTSIDE } from './outside.ts'
 
-/** What a step leaves for those after it, also over a restart of the computer. */
+/** Results of a step for later steps, also after a restart of the computer. */
 export interface Notes {
   key?: string
   suspended?: string
@@ -23,18 +23,18 @@ interface At {
 }
 
 export const RESTART = 'restart'
-/** Those on which nothing after them rests. */
+/** Steps on which no later step depends. */
 export const BY_THEMSELVES = ['go', 'doctor', 'tour', 'reach', 'docker-reloads', 'firewalld-reloads', 'clean', 'container']
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const API = 'http://127.0.0.1:8080'
 const CACHE = '/var/cache/berth'
 const MINUTE = 60_000
-/** What only cgroup v1 has. */
+/** A test that runs only with cgroup v1. */
 const SKIPPED = /TestKillSparesTheThreadThatSpawnsIntoTheGroup/
 const execute = promisify(execFile)
 
-/** Runs a program to its end; what it printed is in the error when it fails. */
+/** Runs a program to its end. If it fails, the error has its output. */
 async function run(argv: string[], options: Partial<ExecFileOptionsWithStringEncoding> = {}): Promise<string> {
   const [program = '', ...args] = argv
   try {
@@ -49,10 +49,10 @@ async function run(argv: string[], options: Partial<ExecFileOptionsWithStringEnc
 const admin = (...args: string[]) => run(['node', 'tools/admin.mjs', ...args])
 
 export const STEPS: Record<string, (at: At) => Promise<void>> = {
-  /** The tests of control groups, networks and pools, which skip nothing on this computer that they need not. */
+  /** Runs the tests of control groups, networks and pools, which must skip nothing that this computer has. */
   async go({ tests }) {
     for (const name of ['cgroup', 'network', 'pool']) {
-      // The /tmp of this computer is in memory.
+      // /tmp of this computer is in memory.
       const options = { cwd: path.join(ROOT, 'machine/internal', name), env: { ...process.env, TMPDIR: '/var/tmp' } }
       const printed = await run([path.join(CACHE, tests, `${name}.test`), '-test.v', '-test.timeout=25m'], options)
       const skipped = printed.split('\n').filter((line) => line.includes('--- SKIP') && !SKIPPED.test(line))
@@ -89,7 +89,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
 
   reach: ({ notes }) => reachesOutside(clientOf(notes)),
 
-  /** Docker and ufw write their rules anew. */
+  /** Docker and ufw rewrite their firewall rules. */
   async 'docker-reloads'({ notes }) {
     assert.match(await run(['ufw', 'status']), /Status: active/)
     for (const argv of [
@@ -131,7 +131,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     throw new Error('the computer did not restart')
   },
 
-  /** The service comes back by itself: what was suspended counts on, and what ran has its disk. */
+  /** The service starts by itself: a suspended workspace counts on, and a running one has its disk. */
   async 'after-restart'({ notes }) {
     const client = clientOf(notes)
     await until('the service serves', async () => (await fetch(`${API}/healthz`).catch(() => null)) !== null)
@@ -160,7 +160,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     assert.doesNotMatch(await run(['ip', 'netns']), /berth/)
   },
 
-  /** The lines of docs/operating/container.md as they are printed, but for the build, which needs the internet. */
+  /** Runs the lines of docs/operating/container.md as printed, except the build, which needs the internet. */
   async container() {
     await makeImage(run)
     await fillCache(run)
@@ -189,7 +189,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     assert.doesNotMatch(await run(['losetup', '--list']), /berth|pool/)
   },
 
-  /** A kernel without simple quotas is refused before anything is made, and the message says what to do. */
+  /** A kernel without simple quotas is refused before any change, and the message explains the remedy. */
   async refused() {
     const error = await run([process.execPath, 'tools/start.mjs']).then(
       () => new Error('it was not refused'),
@@ -220,7 +220,7 @@ async function reachesOutside(client: Client): Promise<void> {
   const ask = ['curl', '-sS', '--max-time', '20', `http://${OUTSIDE.address}:${OUTSIDE.port}/`]
   await until('a machine reaches the outside', async () => {
     const answer = await client.run(workspace, ask).catch((error: unknown) => {
-      if (!String(error).includes('"retryable":true')) throw error // a machine of an emulated computer is late now and then
+      if (!String(error).includes('"retryable":true')) throw error // machines of an emulated computer are sometimes late
       return null
     })
     return answer?.stdout === OUTSIDE.body
