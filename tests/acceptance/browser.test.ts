@@ -19,7 +19,6 @@ let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
-/** Pages that the workspace's own server serves. */
 const PAGES: Record<string, string> = {
   'red.html': '<!doctype html><title>Red</title><body style="margin:0;background:#f00">',
   'tall.html': '<!doctype html><body style="margin:0"><div style="height:3000px;background:#00f"></div>',
@@ -132,7 +131,7 @@ test('content is the page after its scripts ran, as inert HTML or text', async (
   assert.deepEqual([plain.bytes.toString(), plain.headers['content-type']], ['before', 'text/plain; charset=utf-8'])
 })
 
-test('every wait condition ends, and redirects are followed', async () => {
+test('every wait condition ends, and a page that navigates on is followed', async () => {
   for (const wait_until of ['load', 'domcontentloaded', 'networkidle'])
     assert.equal(await text('script.html?300', { wait_until, wait_ms: 1000 }), 'after 1280')
   const shot = await show('screenshot', { url: `${SITE}/leave.html`, wait_until: 'networkidle', viewport: { width: 64, height: 64 } })

@@ -150,7 +150,6 @@ test('a copy in either direction continues after its connection breaks', TIMEOUT
   await berth('delete', 'breaks')
 })
 
-/** Passes the first `bytes` bytes, then fails. */
 function cutAfter(stream: ReadableStream<Uint8Array>, bytes: number): ReadableStream<Uint8Array> {
   let left = bytes
   return stream.pipeThrough(

@@ -30,7 +30,6 @@ after(async () => {
 const env = () => ({ BERTH_URL: service.base_url, BERTH_API_KEY: service.api_key, BERTH_CONFIG_DIR: folder })
 const berth = (...words: string[]) => runBerth(words, { env: env() })
 
-/** A process whose output a test can wait for. */
 class Shown {
   text = ''
   readonly child: ChildProcessWithoutNullStreams
@@ -42,7 +41,6 @@ class Shown {
     this.ended = once(this.child, 'close').then(([code]) => code as number | null)
   }
 
-  /** Types the text, and waits for output that matches. */
   async type(text: string, shows: RegExp): Promise<RegExpExecArray> {
     this.text = ''
     this.child.stdin.write(text)
@@ -61,7 +59,6 @@ class Shown {
   }
 }
 
-/** Runs the command line on a terminal of 33 rows. */
 const inTerminal = (words: string, cols = 91) => new Shown('script', ['-qec', `stty cols ${cols} rows 33; ${BERTH} ${words}`, '/dev/null'])
 
 test('exec on a terminal gives the command a terminal of the same size, and returns its exit code', TIMEOUT, async () => {

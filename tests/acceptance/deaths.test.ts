@@ -79,7 +79,6 @@ async function fails(id: string, began_ms: number, seen_ms: number, is_silence: 
   assert.ok(in_time, `failed after ${took_ms} ms, with ${spare_share} of the processors to spare`)
 }
 
-/** Checks what any death must lead to. */
 async function failsAndStartsAgain(
   { workspace, ended }: Awaited<ReturnType<typeof living>>,
   key: string,
@@ -103,7 +102,6 @@ interface Death {
   /** Label of berth_machine_deaths_total. */
   reason: 'killed' | 'hung' | 'out_of_memory'
   kill: (workspace: OpenedWorkspace) => Promise<void>
-  /** Program that runs in the guest at the same time. */
   script?: string
   seen_ms?: number
 }

@@ -27,7 +27,6 @@ after(async () => {
   rmSync(host_folder, { recursive: true, force: true })
 })
 
-/** Reads of the racer test. */
 const READS = depth({ short: 500, long: 2000 })
 const small = { caps: { memory_mib: 512 } }
 const HOME = '/home/user'
@@ -48,7 +47,6 @@ const resume = async (workspace: OpenedWorkspace): Promise<OpenedWorkspace> => {
   return { ...workspace, token: await client.token(workspace.id) }
 }
 const remove = (workspace: OpenedWorkspace) => client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
-/** Reader processes of this installation, as the kernel shows them. */
 const readers = () =>
   globSync('/proc/[0-9]*/cmdline').filter((file) => commandLine(file).startsWith(`berth-${service.instance}-disk-reader\0`))
 const commandLine = (file: string) => {

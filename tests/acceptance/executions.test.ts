@@ -92,7 +92,7 @@ test('moved directories stay complete, and a deleted file of the template is bac
   assert.equal((await sh(workspace, 'ls -A')).out, first.out)
 })
 
-test('the published revision has the files as they were when the command ended, also mapped writes and those of processes it left', async () => {
+test('a published revision has mapped writes, and the writes of leftover processes up to the end of the command', async () => {
   const workspace = await client.open('mapped', small)
   const map = `import mmap
 with open('mapped', 'wb+') as file:

@@ -50,7 +50,6 @@ interface Operation {
 
 /** Time to restart a killed process on a busy computer. */
 const PATIENCE_MS = 180_000
-/** Polls until `look` returns something. */
 async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> {
   const found: T[] = []
   await until(what, PATIENCE_MS, async () => {
@@ -96,7 +95,7 @@ async function opened(name: string, body: Record<string, unknown> = {}): Promise
   })
 }
 
-/** Checks that it has one reachable machine, whose counter goes on. */
+/** Checks that it has one reachable machine whose counter continues. */
 async function counts(workspace: OpenedWorkspace): Promise<void> {
   await until('its counter can be asked', PATIENCE_MS, async () => {
     try {

@@ -95,7 +95,7 @@ test('X-File-Revision is sent up to 16 MiB, a revision of stat up to 256 MiB', a
   assert.equal((await stat('/home/user/ten')).body.revision, undefined)
 })
 
-test('stat and list describe links, read and write follow them, delete and move act on the link', async () => {
+test('stat describes links, read and write follow them, and delete removes the link', async () => {
   await sh('echo -n target > target; ln -s target link; ln -s loop loop; ln -s nowhere broken; mkdir real; ln -s real dirlink')
   assert.deepEqual([(await stat('/home/user/link')).body.type, (await stat('/home/user/link')).body.target], ['symlink', 'target'])
   assert.equal((await get('/home/user/link')).bytes.toString(), 'target')

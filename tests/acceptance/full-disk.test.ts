@@ -23,7 +23,7 @@ after(async () => {
   }
 })
 
-test('on a full host file system the guest runs on whatever the suspend returns, and all works once space is free', async (t) => {
+test('on a full host file system the guest runs on even if the suspend fails, and all works once space is free', async (t) => {
   const workspace = await client.open('full-host')
   await startCounter(client, workspace)
   const filled = await fillFileSystem(disk.path)

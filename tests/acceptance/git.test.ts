@@ -68,7 +68,7 @@ test('a clone over HTTPS has the default branch with its whole history, owned by
   assert.equal(await shell('ls /home/user/a/.git/hooks 2>/dev/null'), '')
 })
 
-test('depth and branch are git’s own', async () => {
+test('depth and branch are passed to git', async () => {
   const asked = { url: `${SERVER}/project.git`, path: '/home/user/deep/er', branch: 'side', depth: 1 }
   const { status, body } = await post('clone', asked)
   assert.deepEqual([status, body], [201, { path: '/home/user/deep/er', branch: 'side', commit: commits[1] }])
@@ -122,7 +122,7 @@ test('git with credentials follows no redirect, so that no other host gets them'
   assert.ok(there.length > 0 && there.every(({ authorization }) => authorization === null))
 })
 
-test('an existing target, an unwritable one and an unreachable address are refused with the message of git', async () => {
+test('a clone to an existing or unwritable target and one from an unreachable address are refused', async () => {
   const url = `${SERVER}/project.git`
   assert.deepEqual(refusalOf(await post('clone', { url, path: '/home/user/a' })), [409, 'conflict', 'already_exists'])
   assert.deepEqual(refusalOf(await post('clone', { url, path: '/root/a' })), [409, 'conflict', 'git_failed'])

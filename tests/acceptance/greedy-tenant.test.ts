@@ -46,7 +46,6 @@ interface Ended {
   error: { code: string; message: string; details?: { reason?: string } } | null
 }
 
-/** Makes copies until one is refused. */
 async function copyUntilRefused(copy: (number: number) => Promise<Ended>): Promise<Ended & { copies: number }> {
   for (let copies = 0; copies < LIMITS.workspace.snapshots_per_workspace_max; copies++) {
     const ended = await copy(copies)

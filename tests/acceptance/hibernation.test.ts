@@ -34,7 +34,6 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** A workspace that is hibernated when idle. */
 interface Sleeper {
   workspace: OpenedWorkspace
   witness: Testimony

@@ -19,7 +19,6 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** A recipe of one step for a small machine. */
 const recipe = (run: string, timeout_seconds = 60) => ({
   base: 'base',
   egress: { mode: 'deny_all' },

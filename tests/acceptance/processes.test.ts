@@ -37,7 +37,6 @@ const find = (processes: Process[], word: string) => {
   return found[0] as Process
 }
 
-/** Starts a command and waits for its first output. */
 async function started(session_id: string, argv: string[], body: Record<string, unknown> = {}): Promise<void> {
   await client.tool(workspace, '/exec', { json: { session_id, argv, ...body } })
   const response = await send(`${workspace.endpoint}/v1/workspaces/${workspace.id}/exec/${session_id}/output`, { token: workspace.token })

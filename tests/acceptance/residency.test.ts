@@ -35,7 +35,6 @@ after(async () => {
   await internet.close()
 })
 
-/** A workspace whose machine the test observes. */
 interface Parked {
   workspace: OpenedWorkspace
   run(script: string): Promise<string>
@@ -144,7 +143,7 @@ while sent < ${TALKS}:
 describe('side by side', { concurrency: 8 }, () => {
   test('timers fire late, never early', async () => {
     const { run, frozen } = await open('timers')
-    // The guest's monotonic clock goes on while the machine is frozen: due timers fire late, and none fires early.
+    // The guest's monotonic clock continues while the machine is frozen: due timers fire late, and none fires early.
     await run(
       `setsid bash -c 'a=$(date +%s%N); sleep 8; b=$(date +%s%N); echo $(( (b - a) / 1000000 )) >/home/user/slept' >/dev/null 2>&1 &`,
     )

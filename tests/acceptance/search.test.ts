@@ -79,7 +79,7 @@ test('a pattern that is too large or not RE2 is 422, and one with catastrophic b
   assert.ok(performance.now() - begun < AT_ONCE_MS, `${performance.now() - begun} ms`)
 })
 
-test('a search of a special file is 4xx at once', async () => {
+test('a search that starts at a special file or a missing path is 4xx at once', async () => {
   for (const [path, wanted] of [
     ['/home/user/src/fifo', [409, 'conflict', 'not_a_file']],
     ['/home/user/src/socket', [409, 'conflict', 'not_a_file']],

@@ -102,7 +102,7 @@ test('a host that is not bound gets the placeholder over its own TLS', { timeout
   assert.match((await sent('other')) ?? '', /^Bearer berth-secret-/)
 })
 
-test('running commands use a rotated value at once', { timeout: patience(300_000) }, async () => {
+test('running commands use a rotated value', { timeout: patience(300_000) }, async () => {
   await client.tool(workspace, '/exec', {
     json: {
       session_id: 'loop',
@@ -208,7 +208,6 @@ test(
   },
 )
 
-/** Pids of this installation's secret proxies. */
 function proxies(): number[] {
   const title = `berth-${service.instance}-secrets\0`
   const files = globSync('/proc/[0-9]*/cmdline')

@@ -96,7 +96,6 @@ test('a deleted secret is given to no command that starts later', async () => {
   assert.equal(status, 403)
 })
 
-/** Folder of the workspace's own files on the host. */
 function diskOf(workspace_id: string): string {
   return path.join(service.pool_path(), 'ws', workspace_id)
 }

@@ -22,7 +22,6 @@ after(async () => {
   await s[Symbol.asyncDispose]()
 })
 
-/** Fills in a form as a person would, and submits it. */
 async function fill(form: string, values: Record<string, string> = {}): Promise<void> {
   const script = (id: string, given: Record<string, string>) => {
     const page = (globalThis as unknown as { document: { getElementById(id: string): HtmlForm } }).document

@@ -31,7 +31,6 @@ interface Opened {
   operation: Operation | null
 }
 
-/** Opens a workspace by a route of drafts, and waits until it runs. */
 async function opened(path: string, json: object): Promise<OpenedWorkspace> {
   const { status, body } = await client.api<Opened>(path, { json })
   assert.equal(status, 202, JSON.stringify(body))
@@ -39,7 +38,6 @@ async function opened(path: string, json: object): Promise<OpenedWorkspace> {
   return running(body.workspace.id)
 }
 
-/** Returns the workspace with its current endpoint and token. */
 async function running(id: string): Promise<OpenedWorkspace> {
   const { cell_endpoint } = (await client.api<{ cell_endpoint: string }>(`/v1/workspaces/${id}`)).body
   return { id, endpoint: cell_endpoint, token: await client.token(id), operation_id: null }

@@ -9,7 +9,6 @@ const STATE_DIR = '/var/lib/berth-hosts'
 const STATE = `${STATE_DIR}/state.json`
 
 interface State {
-  /** Number of completed steps. */
   done: number
   notes: Notes
 }
