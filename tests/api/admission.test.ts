@@ -36,7 +36,7 @@ test('races of opens, forks and resumes never exceed concurrent_workspaces', asy
   const next = await w.open('c-next', {}, { as })
   assert.equal(next.status, 202)
   assert.equal((await w.post(`/v1/workspaces/${ids[0]}/resume`, {}, { as })).status, 403)
-  await w.cell.fail(next.body.operation.id) // a failed one does not count
+  await w.cell.fail(next.body.operation.id) // a failed operation does not count
   assert.equal((await w.post(`/v1/workspaces/${ids[0]}/resume`, {}, { as })).status, 202)
   assert.equal((await w.open('c-next', {}, { as })).status, 403)
   await w.call('DELETE', `/v1/workspaces/${ids[1]}`, { as })
@@ -49,7 +49,7 @@ test("a plan's sizes lower the ceilings", async () => {
   assert.deepEqual(body.workspace.ceilings, { cpu_millis: 4000, memory_mib: 256, disk_gib: 10 })
 })
 
-test('30 opens at once through two processes with a plan of 10 are 10 and 20 refusals, counted exactly', async () => {
+test('30 concurrent opens through two processes under a plan of 10 start exactly 10 and refuse 20', async () => {
   const { key: as } = await tenantOf('ten', { concurrent_workspaces: 10 })
   const second = await w.second()
   const opens = await Promise.all(Array.from({ length: 30 }, (_, n) => w.open(`p${n}`, {}, { as, base: n % 2 ? second : w.base })))
@@ -63,7 +63,7 @@ test('30 opens at once through two processes with a plan of 10 are 10 and 20 ref
   assert.deepEqual(keys.map(({ key }) => key).sort(), body.data.map(({ key }: { key: string }) => key).sort())
 })
 
-test('an operator makes every 402 and 403 by admin commands, and takes it back', async () => {
+test('admin commands cause every 402 and 403, and undo it', async () => {
   const { key: as, organization_id } = await tenantOf('standing', {})
   await w.cell.succeed((await w.open('runs-on', {}, { as })).body.operation.id)
   const answer = async () => {
@@ -77,7 +77,7 @@ test('an operator makes every 402 and 403 by admin commands, and takes it back',
   }
   await admin('organization', 'starts', 'standing', 'payment_past_due', '--grace-until', '2031-02-03T04:05:06Z')
   assert.deepEqual(await answer(), refused('payment_past_due', { grace_until: '2031-02-03T04:05:06.000Z' }))
-  assert.equal((await w.open('runs-on', {}, { as })).status, 200) // running workspaces are unaffected
+  assert.equal((await w.open('runs-on', {}, { as })).status, 200)
   await admin('organization', 'starts', 'standing', 'none')
   const limits = ['--cpu-millis', 'missing', '--concurrent-workspaces', 'missing', '--disk-gib', 'none']
   await admin('plan', 'set', 'standing', '--memory-mib', 'missing', ...limits)
@@ -125,7 +125,7 @@ test('an operator makes every 402 and 403 by admin commands, and takes it back',
   assert.deepEqual([refuses_starts, allowance_exhausted], [null, null])
 })
 
-test('when an allowance is used up the cell suspends what runs, sessions too, and no start gets through until it is back', async () => {
+test('a used-up allowance suspends running workspaces and sessions, and no start succeeds until the allowance is back', async () => {
   await using c = await worldWithCell({ capacity: { cpu_millis: 100_000, memory_mib: 100_000, disk_gib: 10_000 } })
   const [busy, session, other] = [
     await c.ready('busy', { idle_policy: 'never' }),
@@ -134,8 +134,8 @@ test('when an allowance is used up the cell suspends what runs, sessions too, an
   ]
   const organizations = c.database.superuser.updateTable('organizations').where('id', '=', c.a.organization_id)
   await organizations.set({ allowance_exhausted: 'allowance_used' }).execute()
-  using _ = c.table.holdAwake(busy, 'stream') // use does not protect it
-  assert.equal((await c.open('busy')).status, 200) // as long as it runs
+  using _ = c.table.holdAwake(busy, 'stream') // an open stream does not protect the workspace
+  assert.equal((await c.open('busy')).status, 200) // the workspace may be opened while it still runs
   await c.look()
   const end = async (id: string) => {
     const [operation] = await c.operations(id)
@@ -170,7 +170,7 @@ test('when an allowance is used up the cell suspends what runs, sessions too, an
 
 const admin = (...args: string[]) => adminOn(w.database.url, ...args)
 
-test('a plan that refuses starts and an allowance that is used up are 402, and what runs is not touched', async () => {
+test('a plan that refuses starts and a used-up allowance are 402, and running workspaces go on', async () => {
   for (const reason of ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold']) {
     const { key: as } = await tenantOf(
       reason,

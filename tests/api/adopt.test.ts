@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 import { world, type Answer, type CallOptions, type World } from './support.ts'
 
-/** Without a cell: operations stay where they are. */
+/** A world without a cell: operations stay queued. */
 let still: World
 let w: CellWorld
 before(async () => {
@@ -21,7 +21,7 @@ const unknown = '01920000-0000-7000-8000-000000000000'
 const adopt = (of: World, id: string, fork_workspace_id: string, body: object = {}, options: CallOptions = {}) =>
   of.post(path(id, 'adopt'), { fork_workspace_id, ...body }, options)
 
-/** A workspace and a fork of it, both running. */
+/** Makes a workspace and a fork of it, both running. */
 async function family(key: string): Promise<{ id: string; fork: string }> {
   const id = await still.running(key)
   return { id, fork: await forkOf(id, `${key}-fork`) }
@@ -40,7 +40,7 @@ const change = (id: string, columns: object) =>
     .where('id', '=', id)
     .execute()
 
-test('an adoption answers its operation, holds both, and repeats with the same key as one', async () => {
+test('an adoption answers its operation, locks both workspaces, and repeats under its Idempotency-Key', async () => {
   const { id, fork } = await family('adopts')
   const first = await adopt(still, id, fork, {}, { headers: { 'idempotency-key': 'adopt-1' } })
   assert.deepEqual(
@@ -63,7 +63,7 @@ test('an adoption answers its operation, holds both, and repeats with the same k
   assert.deepEqual([action, details], ['workspaces.adopt', { fork_workspace_id: fork, delete_fork: false }])
 })
 
-test('what is wrong with the workspace is told before what is wrong with the fork, each in its own words', async () => {
+test('an adoption is refused for the workspace first and for the fork second, each with its own reason', async () => {
   const { id, fork } = await family('refused')
   const other = await still.running('refused-other')
   assert.deepEqual(reason(await adopt(still, id, unknown)), [404, 'not_found', undefined])
@@ -93,7 +93,7 @@ test('what is wrong with the workspace is told before what is wrong with the for
   assert.deepEqual(reason(await adopt(still, id, fork)), [409, 'conflict', 'workspace_deleted'])
 })
 
-test('relatives at any depth and in either direction adopt each other, and a stranger’s fork is 404', async () => {
+test('relatives of any depth adopt each other in either direction; an unrelated fork is 404', async () => {
   const id = await still.running('depth')
   const child = await forkOf(id, 'depth-1')
   const grandchild = await forkOf(child, 'depth-2')
@@ -115,7 +115,7 @@ test('relatives at any depth and in either direction adopt each other, and a str
   assert.deepEqual(reason(await adopt(still, id, child, {}, { as: still.a2.key })), [404, 'not_found', undefined])
 })
 
-test('of two workspaces that adopt each other at once, one does; nothing waits for ever', async () => {
+test('of two workspaces that adopt each other at once, one succeeds and neither waits for ever', async () => {
   for (let turn = 0; turn < 8; turn++) {
     const { id, fork } = await family(`each-other-${turn}`)
     const answers = await Promise.all([adopt(still, id, fork), adopt(still, fork, id), adopt(still, id, fork)])
@@ -127,7 +127,7 @@ test('of two workspaces that adopt each other at once, one does; nothing waits f
   }
 })
 
-test('a fork that is deleted while it is adopted is deleted; the adoption stays, and a delete of the workspace cancels it', async () => {
+test('a fork can be deleted during its adoption; the adoption stays, and deleting the workspace cancels it', async () => {
   const { id, fork } = await family('taken')
   const { body } = await adopt(still, id, fork, { delete_fork: true })
   assert.equal((await still.call('DELETE', `/v1/workspaces/${fork}`)).status, 202)
@@ -138,14 +138,14 @@ test('a fork that is deleted while it is adopted is deleted; the adoption stays,
   assert.equal((await still.get(`/v1/workspaces/${fork}`)).body.active_operation.kind, 'delete')
 })
 
-test('a failed workspace is to be suspended', async () => {
+test('an adoption sets a failed workspace to the desired state suspended', async () => {
   const { id, fork } = await family('failed')
   await change(id, { observed_state: 'failed' })
   assert.equal((await adopt(still, id, fork)).status, 202)
   assert.equal((await still.get(`/v1/workspaces/${id}`)).body.desired_state, 'suspended')
 })
 
-test('an adopted fork that is deleted gives its key back: an agent repeats its attempts under the same names', async () => {
+test('deleting an adopted fork releases its key: an agent reuses the same names for its attempts', async () => {
   const id = await w.ready('agent', { lifetime: 'persistent' })
   for (let turn = 1; turn <= 3; turn++) {
     const forked = (await w.post(path(id, 'fork'), { key: 'attempt' })).body
@@ -174,7 +174,7 @@ test('an adopted fork that is deleted gives its key back: an agent repeats its a
   assert.notEqual(await w.ready('attempt'), id)
 })
 
-test('settings, size, ports and lifetime of the workspace stay its own', async () => {
+test("an adoption changes none of the workspace's settings, size, ports and lifetime", async () => {
   const id = await w.ready('settings', { caps: { memory_mib: 1024, disk_gib: 2 }, background_seconds: 600 })
   await w.call('PUT', `/v1/workspaces/${id}/ports/3000`)
   await w.call('PUT', `/v1/workspaces/${id}/idle-policy`, { body: { idle_policy: 'never' } })

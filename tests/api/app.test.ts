@@ -11,7 +11,7 @@ import { freshDatabase } from '../support/postgres.ts'
 import { freePorts } from '../support/service.ts'
 import { world } from './support.ts'
 
-test('the process serves, says that it is ready, and counts what it answers', async () => {
+test('the process serves, reports that it is ready, and counts its answers', async () => {
   await using database = await freshDatabase()
   const signing_keys_dir = mkdtempSync(join(tmpdir(), 'berth-app-'))
   const [port = 0, ops_port = 0] = await freePorts(2)
@@ -63,11 +63,11 @@ test('the process serves, says that it is ready, and counts what it answers', as
   }
 })
 
-test('connections that are cut are 503 or unseen, and the next call is served', async () => {
+test('a cut database connection is 503 or unnoticed, and the next call is served', async () => {
   await using w = await world()
   const id = await w.running('cut')
   for (let n = 0; n < 3; n++) {
-    // Waited for: one that is only told to end would be cut under a later call.
+    // Waits until each connection has ended; a connection that only was signalled would be cut under a later call.
     const others = `select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
     await w.database.superuser.executeQuery(CompiledQuery.raw(others))
     const { status } = await w.get(`/v1/workspaces/${id}`)

@@ -40,7 +40,7 @@ const whole = async (organization_id: string) => firstBroken(CHAIN_START, await 
 /** `npm run admin -- audit verify`, as an operator has it. */
 const verify = (...args: string[]) => adminEnd({ database_url: w.database.url }, 'audit', 'verify', ...args)
 
-/** Does something to the rows as whoever owns the database, and puts them back. */
+/** Tampers with rows as the database owner, checks, and restores them. */
 async function tampered(change: string, check: () => Promise<void>): Promise<void> {
   const { superuser: db } = w.database
   await sql`create table kept as select * from audit_events`.execute(db)
@@ -54,7 +54,7 @@ async function tampered(change: string, check: () => Promise<void>): Promise<voi
   }
 }
 
-test('changes of one organization at once, linked by two processes at once, are one whole chain, and so are those of others', async () => {
+test('concurrent changes of each organization, linked by two processes, form one complete chain', async () => {
   const of = [w.a.organization_id, w.b.organization_id, null]
   const recorded = Array.from({ length: 300 }, (_, n) => record(of[n % 3] ?? null, n))
   const linking = Promise.all([linkEvents(w.database.api), linkEvents(w.database.api)])
@@ -68,7 +68,7 @@ test('changes of one organization at once, linked by two processes at once, are 
   assert.deepEqual([code, stdout.trim().split('\n').length], [0, 3])
 })
 
-test('what two processes may write of a chain is their own part: neither inserts a link, and the cell writes none', async () => {
+test('neither process can insert a link of the audit chain, and the cell cannot write one', async () => {
   for (const role of [w.database.api, w.database.cell]) {
     await assert.rejects(sql`insert into audit_events (id, created_at, actor_kind, action, subject_kind, subject_id, sequence)
       values (${w.ids.next()}, now(), 'service', 'a', 'b', 'c', 7)`.execute(role), { code: '42501' }) // prettier-ignore
@@ -97,13 +97,13 @@ for (const [what, change, told] of TAMPERED) {
   })
 }
 
-test('a chain that was made anew as a whole does not have the end that was kept', async () => {
+test('a chain that was rebuilt as a whole does not match the end that was kept', async () => {
   const ends = join(folder, 'ends')
   writeFileSync(ends, (await verify()).stdout)
   assert.equal((await verify('--ends', ends)).code, 0)
   await record(w.a.organization_id, 1000)
   await linkEvents(w.database.api)
-  assert.equal((await verify('--ends', ends)).code, 0) // it has grown
+  assert.equal((await verify('--ends', ends)).code, 0) // the chain has grown
   await sql`create table chains as select * from audit_chains`.execute(w.database.superuser)
   await tampered(
     `update audit_events set actor_name = 'somebody' where ${at(40)}; update audit_events set sequence = null, sha256 = null; delete from audit_chains`,
@@ -119,7 +119,7 @@ test('a chain that was made anew as a whole does not have the end that was kept'
   assert.equal((await verify('--ends', ends)).code, 0)
 })
 
-test('the export is the chain, one record a line, from wherever it is asked for', async () => {
+test('the audit export is the chain, one record a line, from any requested position', async () => {
   const path = `${w.base}/v1/organizations/${w.a.organization_id}/audit/export`
   const exported = async (query = '') => {
     const response = await fetch(`${path}${query}`, { headers: { authorization: `Bearer ${owner.token}` } })
@@ -135,7 +135,7 @@ test('the export is the chain, one record a line, from wherever it is asked for'
   assert.deepEqual(await exported(`?after=${all.length}`), [])
 })
 
-test('keys, members, strangers and whoever gave no password a while ago export nothing', async () => {
+test('keys, members, outsiders and sessions without a recent password check export nothing', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const asked = async (as: string) => refusal(await w.get(`/v1/organizations/${w.a.organization_id}/audit/export`, { as }))
   assert.deepEqual(await asked(w.a.key), [403, 'forbidden'])
@@ -144,7 +144,7 @@ test('keys, members, strangers and whoever gave no password a while ago export n
   assert.deepEqual(await asked((await seeds.person(w.a.organization_id, 'admin')).token), [403, 'step_up_required'])
 })
 
-test('calls of tools are listed where they are asked for, and are in the chain', async () => {
+test('tool calls are listed when a query asks for them, and are in the chain', async () => {
   const organization_id = w.a.organization_id
   await mutate(w.database.api, by(), 'tools.use', async () => undefined, { kind: 'workspace', id: w.ids.next(), organization_id, project_id: w.a.project_id, details: { tool: 'exec' } }) // prettier-ignore
   await linkEvents(w.database.api)
@@ -155,7 +155,7 @@ test('calls of tools are listed where they are asked for, and are in the chain',
   assert.deepEqual([used.id, used.sequence, used.sha256], [newest?.id, newest?.sequence, newest?.sha256?.toString('hex')])
 })
 
-test('a chain whose oldest records went for their age is whole from there on', async () => {
+test('a chain whose oldest records have expired is complete from there on', async () => {
   const later = new Date(w.clock.now().getTime() + (AUDIT_DAYS + 1) * 24 * 3600 * 1000)
   await mutate(w.database.api, { ...by(), now: later }, 'tests.record', async () => undefined, { kind: 'plan', id: 'later', organization_id: w.a.organization_id, project_id: null }) // prettier-ignore
   await linkEvents(w.database.api)

@@ -17,7 +17,7 @@ after(() => w[Symbol.asyncDispose]())
 
 const list = (query = '') => w.get(`${path}/audit${query}`, { as: owner.token })
 
-test('who changed what is listed, by whom and from where, with filters, and nothing of it is a secret', async () => {
+test('the audit list shows each change with actor, address and time, takes filters, and contains no secret', async () => {
   const value = 'a value that nobody is to read'
   const secret = await w.post(`${path}/secrets`, { name: 'LISTED', value }, { as: owner.token })
   const member = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
@@ -53,7 +53,7 @@ test('who changed what is listed, by whom and from where, with filters, and noth
   assert.ok(secret.status === 201 && !JSON.stringify((await list('?limit=200')).body).includes(value))
 })
 
-test('keys, members and strangers read no records', async () => {
+test('keys, members and outsiders read no records', async () => {
   const member = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
   const stranger = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'owner')
   const asked = async (as: string) => refusal(await w.get(`${path}/audit`, { as }))
@@ -63,7 +63,7 @@ test('keys, members and strangers read no records', async () => {
   )
 })
 
-test('what is rare is found over several pages, none of which looks at more than its bound', async () => {
+test('rare records are found over several pages, and each page reads at most its bound', async () => {
   for (let n = 0; n < 30; n++) await w.open(`audited-${n}`)
   const reads = readerOf(w.database.superuser)
   const found: string[] = []
@@ -78,7 +78,7 @@ test('what is rare is found over several pages, none of which looks at more than
   assert.deepEqual([found, pages > 3], [['members.update'], true])
 })
 
-test('a page goes on where the one before ended, and together they are everything', async () => {
+test('each page continues where the previous one ended, and the pages together are the whole list', async () => {
   const whole = (await list('?limit=200')).body.data.map(({ id }: { id: string }) => id)
   const walked: string[] = []
   let cursor: string | null = null

@@ -17,7 +17,7 @@ const events = (subject_id: string) =>
   db().selectFrom('audit_events').selectAll().where('subject_id', '=', subject_id).orderBy('id').execute()
 const actions = async (subject_id: string) => (await events(subject_id)).map(({ action }) => action)
 
-test('a record says who, what, whose, by which request and from where, and names no secret', async () => {
+test('a record names actor, action, owner, request and address, and no secret', async () => {
   const id = await w.running('told', { inputs: { CITY: 'secret-city' } })
   const headers = { 'x-request-id': 'request-of-told' }
   assert.equal((await w.call('PUT', `/v1/workspaces/${id}/idle-policy`, { body: { idle_policy: 'never' }, headers })).status, 200)
@@ -44,7 +44,7 @@ test('a record says who, what, whose, by which request and from where, and names
   assert.ok(!JSON.stringify([opened, changed]).includes('secret-city'))
 })
 
-test('a person is recorded as the person', async () => {
+test('a person is recorded as the actor', async () => {
   const { id: person_id, token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
   const id = await w.running('of-person')
   assert.equal((await w.post(`/v1/workspaces/${id}/suspend`, undefined, { as: token })).status, 202)
@@ -52,17 +52,17 @@ test('a person is recorded as the person', async () => {
   assert.deepEqual([last?.action, last?.actor_kind, last?.actor_id], ['workspaces.suspend', 'user', person_id])
 })
 
-test('what finds everything as it is asked for leaves no record, nor does a repeat', async () => {
+test('a request that changes nothing leaves no record, nor does a repeat', async () => {
   const id = await w.running('quiet')
   const path = `/v1/workspaces/${id}`
   const headers = { 'idempotency-key': 'quiet' }
   for (let n = 0; n < 3; n++) assert.equal((await w.post(`${path}/suspend`, undefined, { headers })).status, 202)
-  assert.equal((await w.post(`${path}/suspend`)).status, 409) // another is in progress
-  assert.equal((await w.call('DELETE', `${path}/suspend-when-idle`)).status, 200) // there is no request to take back
+  assert.equal((await w.post(`${path}/suspend`)).status, 409) // another suspend is in progress
+  assert.equal((await w.call('DELETE', `${path}/suspend-when-idle`)).status, 200) // no request exists to be cancelled
   assert.deepEqual(await actions(id), ['workspaces.open', 'workspaces.suspend'])
 })
 
-test('a token that a reopen hands out is recorded as a token, one that comes with a change by the change alone', async () => {
+test('a token from a reopen is recorded as a token; a token from a change is recorded by the change alone', async () => {
   const id = await w.running('handed')
   assert.equal((await w.open('handed')).status, 200)
   assert.equal((await w.open('handed', { inputs: { CITY: 'Rome' } })).status, 200)
@@ -93,7 +93,7 @@ for (const point of ['change.C1', 'change.C2'] satisfies FailpointName[]) {
   })
 }
 
-test('a record that cannot be written takes its change with it', async () => {
+test('a record that cannot be written rolls its change back', async () => {
   const id = await w.running('unwritten')
   const before = await actions(id)
   await db().executeQuery(CompiledQuery.raw('revoke insert on audit_events from berth_api'))
@@ -113,7 +113,7 @@ test('neither process can change a record, and the cell cannot read one', async 
   await assert.rejects(w.database.cell.selectFrom('audit_events').select('id').execute(), { code: '42501' })
 })
 
-test('records go after their time, and nothing younger', async () => {
+test('records expire after their retention, and younger records stay', async () => {
   const id = await w.running('aged')
   const day_ms = 24 * 3600 * 1000
   const [event] = await events(id)

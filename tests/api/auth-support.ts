@@ -1,7 +1,7 @@
 import { openMailbox, type Mailbox } from '../support/mailbox.ts'
 import { world, type Answer, type World, type WorldOptions } from './support.ts'
 
-/** A world whose mail arrives at a real server, and a person's way into it. */
+/** A world whose mail arrives at a real server, with helpers to sign a person in. */
 export interface SignInWorld extends AsyncDisposable {
   w: World
   box: Mailbox

@@ -23,7 +23,7 @@ const at = async <T>(ahead_ms: number, act: () => Promise<T>): Promise<T> => {
 const me = (as: string) => s.w.get('/v1/me', { as })
 const UNAUTHENTICATED = [401, 'unauthenticated']
 
-test('a person registers, verifies the address by the link of a mail, and signs in', async () => {
+test('a person registers, verifies the address by a mailed link, and signs in', async () => {
   const email = 'ada@example.com'
   const registered = await s.auth('register', { email, password: PASSPHRASE, display_name: 'Ada' })
   assert.deepEqual([registered.status, registered.body], [202, { status: 'accepted' }])
@@ -46,7 +46,7 @@ test('a person registers, verifies the address by the link of a mail, and signs 
   assert.equal((await me(body.session_token)).body.user.email_verified, true)
 })
 
-test('an address is one account in every case, composition and width, and what is none is refused', async () => {
+test('an address in any case, composition and width is one account, and an invalid address is refused', async () => {
   await s.account('rené.müller@bücher.example')
   for (const same of ['RENÉ.MÜLLER@BÜCHER.EXAMPLE', 'rene\u0301.mu\u0308ller@xn--bcher-kva.example', 'ｒené.müller＠bücher.example'])
     assert.equal((await s.auth('login', { email: same, password: PASSPHRASE })).status, 200, same)
@@ -66,7 +66,7 @@ test('an address is one account in every case, composition and width, and what i
     assert.deepEqual(refusal(await s.auth('register', { email: none, password: PASSPHRASE })), [422, 'validation_failed'], none)
 })
 
-test('who registers an address that has an account is answered the same, and its mailbox is told', async () => {
+test('a second registration of an address gets the same answer, and its mailbox is notified', async () => {
   const email = 'twice@example.com'
   await s.account(email)
   const [again, fresh] = [
@@ -79,14 +79,14 @@ test('who registers an address that has an account is answered the same, and its
   assert.equal((await s.auth('login', { email, password: 'another password' })).status, 401)
 })
 
-test('a wrong password, an account without one and no account are one answer, in the same time', async () => {
+test('a wrong password, an account without a password and a missing account get the same answer in the same time', async () => {
   await s.account('timed@example.com')
   const { id, email: seeded } = await seeder(s.w.database, s.w.clock, s.w.ids).person(s.w.a.organization_id, 'member')
   await s.w.database.superuser.updateTable('person_credentials').set({ password_hash: null }).where('person_id', '=', id).execute()
   const kinds = { known: 'timed@example.com', unknown: 'nobody@example.com', without: seeded }
   const took: Record<string, number[]> = { known: [], unknown: [], without: [] }
   const seen = new Set<string>()
-  // One of each in turn, so that whatever else the computer does is everybody's.
+  // Alternates the cases, so that load on the computer affects all of them alike.
   for (let n = 0; n < depth({ short: 20, long: 200 }); n++) {
     for (const [kind, email] of Object.entries(kinds)) {
       const started = performance.now()
@@ -104,7 +104,7 @@ test('a wrong password, an account without one and no account are one answer, in
   for (const other of [unknown, without]) assert.ok(other > known / apart && other < known * apart, `${known} ${other} ms`)
 })
 
-test('passwords: length, NUL and forms of letters are judged before anything is hashed', async () => {
+test("a password's length, NUL characters and Unicode forms are checked before it is hashed", async () => {
   const email = 'words@example.com'
   const register = (password: string) => s.auth('register', { email, password })
   for (const bad of ['short', 'x'.repeat(257), 'with\u0000nul characters'])
@@ -114,7 +114,7 @@ test('passwords: length, NUL and forms of letters are judged before anything is 
   assert.equal((await s.auth('login', { email, password: `${'é'.normalize('NFD')}${'x'.repeat(127)}` })).status, 200)
 })
 
-test('a password that is guessed first is refused wherever one is set, and the link that came with it stays good', async () => {
+test('a commonly guessed password is refused wherever one is set, and the link of the request stays valid', async () => {
   const common = async (route: string, body: object, as: string | null = null) => {
     const answer = await s.auth(route, body, as)
     assert.equal(answer.status, 422, JSON.stringify(answer.body))
@@ -131,7 +131,7 @@ test('a password that is guessed first is refused wherever one is set, and the l
   assert.equal((await s.auth('password/reset/confirm', { token, new_password: 'another password of mine' })).status, 204)
 })
 
-test('a step-up, a password change and the end of a session end the token they came with, at once', async () => {
+test('a step-up, a password change and a sign-out end the token of their request at once', async () => {
   const email = 'rotates@example.com'
   await s.account(email)
   const first = await s.signIn(email)
@@ -162,7 +162,7 @@ test('a step-up, a password change and the end of a session end the token they c
   assert.deepEqual([refusal(await me(one)), refusal(await me(two))], [UNAUTHENTICATED, UNAUTHENTICATED])
 })
 
-test('of many step-ups with one token at once, one goes on', async () => {
+test('of concurrent step-ups with one token, one succeeds', async () => {
   await s.account('race@example.com')
   const token = await s.signIn('race@example.com')
   const answers = await Promise.all(Array.from({ length: 10 }, () => s.auth('step-up', { password: PASSPHRASE }, token)))
@@ -171,7 +171,7 @@ test('of many step-ups with one token at once, one goes on', async () => {
   assert.equal((await me(tokens[0] ?? '')).status, 200)
 })
 
-test('a forgotten password is replaced by a link, once; every session ends, and the same is said of every address', async () => {
+test('a link replaces a forgotten password once and ends every session; every address gets the same answer', async () => {
   const email = 'forgets@example.com'
   await s.account(email)
   const session = await s.signIn(email)
@@ -181,7 +181,7 @@ test('a forgotten password is replaced by a link, once; every session ends, and 
   ]
   assert.deepEqual([known.status, known.body], [unknown.status, unknown.body])
   const token = await s.box.tokenTo(email, /Another password/)
-  assert.deepEqual(refusal(await s.auth('verify-email', { token })), [400, 'token_invalid']) // of another purpose
+  assert.deepEqual(refusal(await s.auth('verify-email', { token })), [400, 'token_invalid']) // a token with another purpose
   const confirm = () => s.auth('password/reset/confirm', { token, new_password: 'found it again' })
   const answers = await Promise.all(Array.from({ length: 50 }, confirm))
   assert.deepEqual([answers.filter(({ status }) => status === 204).length, answers.filter(({ status }) => status === 400).length], [1, 49])
@@ -191,7 +191,7 @@ test('a forgotten password is replaced by a link, once; every session ends, and 
   assert.ok(!s.box.mails.some((mail) => mail.to?.[0]?.address === 'no@example.com'))
 })
 
-test('a newer link ends the one before it, an old one is too old, and links know one address alone', async () => {
+test('a newer link ends the previous one, a link expires, and a link works for one address alone', async () => {
   const email = 'links@example.com'
   await s.auth('register', { email, password: PASSPHRASE })
   const older = await s.box.tokenTo(email, /Verify/)
@@ -207,7 +207,7 @@ test('a newer link ends the one before it, an old one is too old, and links know
   assert.equal((await s.auth('verify-email', { token: newer })).status, 204)
 })
 
-test('an address is changed by its link and a session of the same person, and the old one is told', async () => {
+test('an address is changed by its link and a session of the same person, and the old address is notified', async () => {
   const [email, new_email] = ['moves@example.com', 'moved@example.com']
   await s.account(email)
   await s.account('other@example.com')
@@ -226,7 +226,7 @@ test('an address is changed by its link and a session of the same person, and th
   assert.equal((await s.auth('login', { email: new_email, password: PASSPHRASE })).status, 200)
 })
 
-test('sessions are listed with device and address, and one ends another', async () => {
+test('sessions are listed with device and address, and one session ends another', async () => {
   const email = 'lists@example.com'
   await s.account(email)
   const named = await s.auth('login', { email, password: PASSPHRASE, device: 'the laptop' })
@@ -251,7 +251,7 @@ test('a key and a malformed token are no credential of a session route', async (
     assert.deepEqual(refusal(await s.w.get('/v1/auth/session', { as })), UNAUTHENTICATED)
 })
 
-test('a step-up is good for 10 minutes, and a sign-in is one', async () => {
+test('a step-up is valid for 10 minutes, and a sign-in counts as one', async () => {
   const email = 'fresh-steps@example.com'
   await s.account(email)
   const token = await s.signIn(email)

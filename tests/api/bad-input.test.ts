@@ -36,12 +36,12 @@ const HOSTILE: [string, string, number][] = [
   ['NUL in a secret', '{"key":"a","template":"base","secrets":["\\u0000"]}', 422],
 ]
 
-/** A computer that does nothing else needs less than 100 ms; a slow and busy one may take longer, but no body costs seconds. */
+/** Upper bound of work per body. An idle computer needs less than 100 ms; a busy one needs longer, but never seconds. */
 const WORK_MS_MAX = 2000
 
-test('no body makes an internal error, each is refused without much work, and nothing is made', async () => {
+test('no body causes an internal error, each is refused with little work, and nothing is created', async () => {
   for (const [name, body, status] of HOSTILE) {
-    // The best of three: what a refusal costs is asked, not what else the computer does meanwhile.
+    // Takes the best of three: other load on the computer must not count as the cost of a refusal.
     const times: number[] = []
     for (let tries = 0; tries < 3; tries++) {
       const start = performance.now()
@@ -51,17 +51,17 @@ test('no body makes an internal error, each is refused without much work, and no
       assert.ok(JSON.stringify(answer.body).length < 20_000, `${name}: the refusal itself is long`)
     }
     assert.ok(Math.min(...times) <= WORK_MS_MAX, `${name}: ${Math.min(...times)} ms`)
-    // The digest of a keyed request reads all of its body.
+    // The digest of a keyed request covers its whole body.
     const keyed = await open(body, { 'idempotency-key': 'hostile' })
     assert.equal(keyed.status, status, `${name}, with a key: ${JSON.stringify(keyed.body).slice(0, 300)}`)
   }
-  const twice = await open('{"key":"first","key":"second","template":"base"}') // RFC 8259: the last one counts, as for most
+  const twice = await open('{"key":"first","key":"second","template":"base"}') // as most parsers do, the last duplicate counts (RFC 8259)
   assert.deepEqual([twice.status, twice.body.workspace.key], [202, 'second'])
   const made = (await w.get('/v1/workspaces?limit=200')).body.data.map((row: { key: string }) => row.key)
   assert.deepEqual(made, ['second', 'warm-up'])
 })
 
-test('fields that are not the caller’s to set are refused by name, and no prototype is touched', async () => {
+test('fields that callers may not set are refused by name, and no prototype is changed', async () => {
   const body = JSON.stringify({
     key: 'mass',
     template: 'base',
@@ -86,7 +86,7 @@ test('fields that are not the caller’s to set are refused by name, and no prot
   assert.deepEqual([({} as { x?: unknown }).x, (await w.get('/v1/workspaces?key_prefix=mass')).body.data], [undefined, []])
 })
 
-test('a request id that is not one is never reflected', async () => {
+test('an invalid request id is never reflected', async () => {
   const given = async (id: string) => (await w.get('/v1/me', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
   assert.equal(await given('a'.repeat(64)), 'a'.repeat(64))
   for (const bad of ['a'.repeat(65), 'a'.repeat(7), '<script>alert(1)</script>', 'with spaces in it'])
@@ -97,7 +97,7 @@ test('a request id that is not one is never reflected', async () => {
   assert.doesNotMatch(twice, /aaaaaaaa|bbbbbbbb/)
 })
 
-test('an Idempotency-Key that is not one is 422 and makes nothing; on a route that takes none it is ignored', async () => {
+test('an invalid Idempotency-Key is 422 and creates nothing; a route without one ignores it', async () => {
   const body = '{"key":"no-key","template":"base"}'
   for (const key of ['x'.repeat(256), '', 'a b', 'é', '\t']) {
     const answer = await open(body, { 'idempotency-key': key })
@@ -108,7 +108,7 @@ test('an Idempotency-Key that is not one is 422 and makes nothing; on a route th
   assert.equal((await open(body, { 'idempotency-key': 'x'.repeat(255) })).status, 202)
 })
 
-test('numbers of a query are digits, nothing else that a computer would read as a number', async () => {
+test('numbers in a query are plain digits, and no other notation of a number', async () => {
   for (const limit of ['0x10', '1e1', '1e400', '5.0', '%2010', '+5', '', 'NaN', 'Infinity', '9'.repeat(400)]) {
     const answer = await w.get(`/v1/workspaces?limit=${limit}`)
     assert.deepEqual([answer.status, answer.body.error.details.issues[0].path], [422, 'limit'], limit)
@@ -124,7 +124,7 @@ test('numbers of a query are digits, nothing else that a computer would read as 
   }
 })
 
-test('`Prefer: wait` counts up to 20, is ignored when it is nonsense, and Preference-Applied says exactly when there was a wait', async () => {
+test('`Prefer: wait` counts up to 20 and is ignored when invalid; Preference-Applied appears exactly after a wait', async () => {
   const opened = await w.open('prefer')
   const path = `/v1/operations/${opened.body.operation.id}`
   for (const prefer of ['wait=0', 'wait=-1', 'wait=x', 'wait', 'wait=1.5', 'respond-async', 'await=1']) {
@@ -138,7 +138,7 @@ test('`Prefer: wait` counts up to 20, is ignored when it is nonsense, and Prefer
   ] as const) {
     const answered = { is: false }
     const held = w.get(path, { headers: { prefer } }).finally(() => (answered.is = true))
-    // Again and again, since nobody tells when the call has come to be held.
+    // Repeats, since no event says when the server holds the call.
     for (let n = 0; !answered.is && n < 2000; n++) await w.cell.move(opened.body.operation.id, 'running', `${prefer} ${n}`)
     assert.deepEqual([(await held).status, (await held).headers.get('preference-applied')], [200, applied], prefer)
   }
@@ -149,14 +149,14 @@ test('`Prefer: wait` counts up to 20, is ignored when it is nonsense, and Prefer
   assert.deepEqual([ended.body.state, ended.headers.get('preference-applied')], ['succeeded', null])
 })
 
-test('every method and path that is no route is 404 in the envelope, a tunnel 400, and no answer speaks of other origins', async () => {
+test('every unknown method and path is 404 in the envelope, a tunnel 400, and no answer mentions other origins', async () => {
   for (const method of ['OPTIONS', 'TRACE', 'PATCH', 'QUERY', 'PROPFIND', 'LINK', 'PUT']) {
     const answer = await raw(`${method} /v1/me HTTP/1.1\r\nhost: a\r\norigin: http://evil.test\r\nconnection: close\r\n\r\n`)
     assert.match(answer, /^HTTP\/1\.1 404 /, method)
     assert.match(answer, /"code":"not_found"/, method)
     assert.doesNotMatch(answer, /access-control/i, method)
   }
-  // What stands at `/` is a page for browsers.
+  // The route `/` serves a page for browsers.
   for (const path of ['/nothing', '/v1', '/v1/', '/v1/me/', '/V1/me', '/v1//me', '/v1/me%2f', '/v1/workspaces/open/x'])
     assert.deepEqual([(await w.get(path)).status, (await w.get(path)).body.error.code], [404, 'not_found'], path)
   const tunnel = await raw('CONNECT 169.254.169.254:80 HTTP/1.1\r\nhost: 169.254.169.254:80\r\n\r\n')

@@ -12,7 +12,7 @@ const DAY_MS = 24 * 3600_000
 
 let w: World
 let owner: string
-/** The period that was closed last, and the moment at which it became final. */
+/** The last closed period, and the time at which it became final. */
 let period: { starts_at: Date; ends_at: Date }
 let now: Date
 before(async () => {
@@ -42,7 +42,7 @@ async function use(cpu_hours: number, hour: Date): Promise<void> {
     .execute()
 }
 
-test('a period is closed when its last hour is final, once, however many processes do it: an invoice for whoever owes something', async () => {
+test('a period is closed once, when its last hour is final, by any number of processes, with an invoice for each debtor', async () => {
   const { superuser: db, api } = w.database
   const { organization_id } = w.a
   await db
@@ -57,7 +57,7 @@ test('a period is closed when its last hour is final, once, however many process
     })
     .execute()
   await use(14, new Date(period.ends_at.getTime() - 3600_000))
-  await use(500, period.ends_at) // of the next one
+  await use(500, period.ends_at) // of the next period
   const half = new Date((period.starts_at.getTime() + period.ends_at.getTime()) / 2)
   const other = await seeder(w.database, w.clock, w.ids).plan('other')
   await db.updateTable('plans').set({ currency: 'USD', price_minor: 1000 }).where('id', '=', other).execute()
@@ -102,7 +102,7 @@ test('a period is closed when its last hour is final, once, however many process
   assert.equal((await w.get(path(`invoices/${of_b?.id}`), { as: owner })).status, 404)
 })
 
-test('an invoice that nobody pays refuses starts with a grace, then without one, and is forgotten when the last is paid', async () => {
+test('an unpaid invoice refuses starts, first after a grace, then at once; paying the last one lifts the refusal', async () => {
   const { api } = w.database
   const due = new Date((await invoices())[0].due_at)
   const start = async () => {
@@ -139,7 +139,7 @@ test('an invoice that nobody pays refuses starts with a grace, then without one,
   )
 })
 
-test('what was decided about overage in a period is what it is charged by, whatever is decided after its end', async () => {
+test('a period is charged by the overage decision of its time, and later decisions do not matter', async () => {
   const organization_id = w.b.organization_id
   const { superuser: db } = w.database
   const as = (await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner')).token
@@ -161,7 +161,7 @@ test('what was decided about overage in a period is what it is charged by, whate
   await put({ overage_enabled: true, spend_cap_minor: 700 })
   const this_period = periodOf(w.clock.now()).starts_at
   assert.deepEqual(await kept(), [[this_period.toISOString(), 700]])
-  // It was turned on two periods ago, and is turned off now.
+  // Overage was turned on two periods ago, and is turned off now.
   const earlier = periodOf(new Date(period.starts_at.getTime() - 1)).starts_at
   await db.deleteFrom('overage_periods').execute()
   await db.updateTable('spend_policies').set({ changed_at: earlier }).where('organization_id', '=', organization_id).execute()
@@ -172,7 +172,7 @@ test('what was decided about overage in a period is what it is charged by, whate
   )
 })
 
-test('where an operator says what is paid no plan is bought, and nobody has an account of payments', async () => {
+test('where an operator records payments, no plan can be bought and no payment account exists', async () => {
   const buy = (plan: string, as = owner) => w.call('POST', path('checkout'), { as, body: { plan } })
   const { status, body } = await buy('unlimited')
   assert.deepEqual(
@@ -189,7 +189,7 @@ test('where an operator says what is paid no plan is bought, and nobody has an a
   assert.equal((await buy('unlimited', w.a.key)).status, 403)
 })
 
-test('a deleted organization is invoiced for the month of its end and none after, and one that cannot be closed stops no other', async () => {
+test('a deleted organization is invoiced for its last month and no later one; one that cannot be closed stops no other', async () => {
   const { superuser: db, api } = w.database
   const plan_id = (await db.selectFrom('organizations').select('plan_id').where('id', '=', w.b.organization_id).executeTakeFirstOrThrow())
     .plan_id
@@ -203,7 +203,7 @@ test('a deleted organization is invoiced for the month of its end and none after
     .where('id', 'in', ids)
     .execute()
   await db.updateTable('organizations').set({ deleting_at: half, deleted_at: half }).where('id', '=', gone.organization_id).execute()
-  // An invoice of its month is there already: closing it fails.
+  // An invoice of that month already exists: closing it fails.
   const [there] = await db.selectFrom('invoices').selectAll().where('organization_id', '=', w.b.organization_id).execute()
   assert.ok(there)
   const other = { id: w.ids.next(), organization_id: stuck.organization_id, number: 'stuck-once', lines: '[]' }

@@ -17,7 +17,7 @@ const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
 const unknown = '01920000-0000-7000-8000-000000000000'
 const confirmed = { confirm_destructive: true }
 
-test('snapshot, restore and reset answer the operation itself, and repeat with the same key as one', async () => {
+test('snapshot, restore and reset answer their operation, and repeat under one Idempotency-Key', async () => {
   const id = await w.running('checkpoints')
   const first = await w.post(path(id, 'snapshot'), { label: 'mine' }, { headers: { 'idempotency-key': 'snapshot-1' } })
   assert.deepEqual([first.status, first.body.kind, first.body.state, first.body.input], [202, 'snapshot', 'queued', { label: 'mine' }])
@@ -29,7 +29,7 @@ test('snapshot, restore and reset answer the operation itself, and repeat with t
   assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'operation_in_progress'])
 })
 
-test('a label is any text but NUL and lone surrogates, empty and of several lines too', async () => {
+test('a label is any text but NUL and lone surrogates, including empty and multi-line text', async () => {
   for (const label of ['', 'two\nlines', 'x'.repeat(4096)]) {
     const { status, body } = await w.post(path(await w.running(`label-${label.length}`), 'snapshot'), { label })
     assert.deepEqual([status, body.input], [202, { label }])
@@ -38,7 +38,7 @@ test('a label is any text but NUL and lone surrogates, empty and of several line
   for (const label of ['a\0', '\udc00', 'x'.repeat(4097)]) assert.equal((await w.post(path(id, 'snapshot'), { label })).status, 422)
 })
 
-test('a reset wants confirm_destructive, after the layout and before everything that may change', async () => {
+test('a reset demands confirm_destructive after it checks the layout, and before anything that may change', async () => {
   const id = await w.running('reset-rules')
   for (const body of [undefined, {}, { confirm_destructive: false }]) {
     assert.deepEqual(reason(await w.post(path(id, 'reset'), body)), [422, 'validation_failed', 'confirm_destructive_required'])
@@ -51,7 +51,7 @@ test('a reset wants confirm_destructive, after the layout and before everything 
   assert.deepEqual(reason(await w.post(path(id, 'reset'), {})), [409, 'conflict', 'legacy_disk_layout'])
 })
 
-test('a workspace that neither runs nor is suspended is refused by each in its own words', async () => {
+test('snapshot, restore and reset each refuse a workspace that neither runs nor is suspended with their own reason', async () => {
   const id = await w.running('refused')
   await w.database.superuser.updateTable('workspaces').set({ observed_state: 'failed' }).where('id', '=', id).execute()
   assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'not_snapshottable'])
@@ -67,7 +67,7 @@ test('a workspace that neither runs nor is suspended is refused by each in its o
   assert.deepEqual(reason(await w.post(path(id, 'snapshot'))), [409, 'conflict', 'not_snapshottable'], 'reset while suspended: blank')
 })
 
-test('a failed workspace is restored to a checkpoint of its own, and is to be suspended', async () => {
+test('a failed workspace is restored to its own checkpoint, with the desired state suspended', async () => {
   const id = await w.running('failed-restored')
   await w.database.superuser.updateTable('workspaces').set({ observed_state: 'failed' }).where('id', '=', id).execute()
   const { status, body } = await w.post(path(id, 'restore'), { checkpoint_id: await checkpoint(id) })
@@ -75,7 +75,7 @@ test('a failed workspace is restored to a checkpoint of its own, and is to be su
   assert.equal((await w.get(`/v1/workspaces/${id}`)).body.desired_state, 'suspended')
 })
 
-test('deleted and file-first workspaces are refused before anything else', async () => {
+test('deleted and file-first workspaces are refused before any other check', async () => {
   const id = await w.running('deleted')
   await w.database.superuser.updateTable('workspaces').set({ mode: 'file_first' }).where('id', '=', id).execute()
   const each = [
@@ -88,7 +88,7 @@ test('deleted and file-first workspaces are refused before anything else', async
   for (const [verb, body] of each) assert.deepEqual(reason(await w.post(path(id, verb), body)), [409, 'conflict', 'workspace_deleted'])
 })
 
-test('a checkpoint of another workspace is checkpoint_not_found, and so is one whose time is over', async () => {
+test('a checkpoint of another workspace and an expired one are checkpoint_not_found', async () => {
   const [id, other] = [await w.running('restored'), await w.running('other')]
   const mine = await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() - 1000) })
   const theirs = await checkpoint(other)
@@ -99,7 +99,7 @@ test('a checkpoint of another workspace is checkpoint_not_found, and so is one w
   assert.deepEqual([status, body.kind, body.input], [202, 'restore', { checkpoint_id: theirs }])
 })
 
-test('the list is newest first, pages, and shows only what can be restored', async () => {
+test('the list is newest first, has pages, and shows only restorable checkpoints', async () => {
   const id = await w.running('listed')
   const ids = []
   for (const label of ['a', 'b', 'c']) ids.unshift(await checkpoint(id, { label }))
@@ -126,7 +126,7 @@ test('the list is newest first, pages, and shows only what can be restored', asy
   ])
 })
 
-test('a workspace has so many snapshots and no more', async () => {
+test('the number of snapshots of a workspace is bounded', async () => {
   const id = await w.running('many')
   for (let count = 0; count < LIMITS.workspace.snapshots_per_workspace_max; count++) await checkpoint(id)
   const refused = await w.post(path(id, 'snapshot'))
@@ -141,7 +141,7 @@ test('a workspace has so many snapshots and no more', async () => {
 const one = (id: string, checkpoint_id: string) => `/v1/workspaces/${id}/checkpoints/${checkpoint_id}`
 const listed = async (id: string) => (await w.get(path(id, 'checkpoints'))).body.data.map((each: { id: string }) => each.id)
 
-test('a deleted checkpoint is neither listed nor restored, makes room for another, and its delete can be repeated', async () => {
+test('a deleted checkpoint is not listed or restored and frees capacity for another, and its delete can be repeated', async () => {
   const id = await w.running('given-up')
   const kept = await checkpoint(id)
   const all = []
@@ -157,7 +157,7 @@ test('a deleted checkpoint is neither listed nor restored, makes room for anothe
   assert.equal((await w.post(path(id, 'snapshot'))).status, 202)
 })
 
-test('a checkpoint of another workspace, one whose time is over and one of nobody are not deleted', async () => {
+test('a checkpoint that is expired, unknown or of another workspace cannot be deleted', async () => {
   const [id, other] = [await w.running('deletes'), await w.running('keeps')]
   const theirs = await checkpoint(other)
   const over = await checkpoint(id, { kind: 'recovery', expires_at: new Date(Date.now() - 1000) })
@@ -169,7 +169,7 @@ test('a checkpoint of another workspace, one whose time is over and one of nobod
   assert.equal((await w.call('DELETE', one(id, theirs), { as: w.b.key })).body.error.details, undefined)
 })
 
-test('the checkpoint that a workspace would go on from is not deleted', async () => {
+test('the checkpoint that a workspace would continue from cannot be deleted', async () => {
   const id = await w.running('stands-on-it')
   const [standing, another] = [await checkpoint(id), await checkpoint(id)]
   const workspaces = w.database.superuser.updateTable('workspaces').where('id', '=', id)
@@ -187,7 +187,7 @@ test('the checkpoint that a workspace would go on from is not deleted', async ()
   assert.equal((await w.call('DELETE', one(id, standing))).status, 204)
 })
 
-test('a restore and a delete of one checkpoint never both happen', async () => {
+test('a restore and a delete of one checkpoint never both succeed', async () => {
   const id = await w.running('raced')
   const checkpoint_id = await checkpoint(id)
   const [restored, deleted] = await Promise.all([w.post(path(id, 'restore'), { checkpoint_id }), w.call('DELETE', one(id, checkpoint_id))])
@@ -198,7 +198,7 @@ test('a restore and a delete of one checkpoint never both happen', async () => {
   assert.equal(deleted.body.error.operation_id, restored.body.id)
 })
 
-test('people of the billing role, and workspaces that are deleted or of another mode, delete none', async () => {
+test('people of the billing role delete no checkpoint, and neither do deleted workspaces and those of another mode', async () => {
   const id = await w.running('not-theirs')
   const checkpoint_id = await checkpoint(id)
   const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'billing')
@@ -209,7 +209,7 @@ test('people of the billing role, and workspaces that are deleted or of another 
   assert.deepEqual(reason(await w.call('DELETE', one(id, checkpoint_id))), [409, 'conflict', 'workspace_deleted'])
 })
 
-test('a restore without memory says so to the cell, and may name what a hibernated workspace sleeps on', async () => {
+test('a restore without memory tells the cell so, and may name the checkpoint of a hibernated workspace', async () => {
   const id = await w.running('without-memory')
   const mine = await checkpoint(id)
   const asleep = await w.running('sleeps')

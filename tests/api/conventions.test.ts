@@ -10,7 +10,7 @@ import { layerList } from '../support/layer-lists.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
-/** Of people, for routes that take no key: an owner of a's organization, and one of b's. */
+/** People, for routes that take no key: an owner of a's organization and an owner of b's. */
 let [owner, owner_id, session_of_owner, stranger] = ['', '', '', '']
 before(async () => {
   w = await world()
@@ -22,7 +22,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const code = (answer: Answer) => [answer.status, answer.body.error.code]
-/** Bodies that the smallest sample of a schema does not make. */
+/** Bodies for routes whose smallest sample is not enough. */
 const GOOD_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'k', template: 'base' },
   'workspaces.fork': { key: 'fork' },
@@ -55,7 +55,7 @@ const send = (route: AppRoute, url: string, options: object = {}) =>
     ...options,
   })
 
-test('every route with an id answers the same 404 for what is not there and for what is somebody else’s', async () => {
+test('every route with an id answers the same 404 for a missing object and for an object of another tenant', async () => {
   const [mine, saved] = [await w.running('tenancy'), await w.running('saved')]
   const random = w.ids.next()
   const own: Record<string, string> = {
@@ -75,7 +75,7 @@ test('every route with an id answers the same 404 for what is not there and for 
     const [, name] = /\{(\w+_id)\}/.exec(route.path) ?? []
     if (name === undefined) continue
     checked.push(route.id)
-    // Whatever it names below that id is not there either.
+    // Ids further down the path need not exist either.
     const url = (id: string) => fill(route.path.replace(`{${name}}`, id), () => random)
     const missing = await send(route, url(random))
     const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
@@ -93,7 +93,7 @@ test('every route with an id answers the same 404 for what is not there and for 
   assert.deepEqual((await w.get(`/v1/workspaces/${mine}`)).body, before)
 })
 
-test('every route with a body refuses unknown properties, other types and what is not JSON', async () => {
+test('every route with a body refuses unknown properties, wrong types and invalid JSON', async () => {
   for (const route of APP_ROUTES.filter(({ method, body }) => method !== 'GET' && body !== 'bytes')) {
     const url = fill(route.path, () => w.ids.next())
     const good = goodBody(route)
@@ -122,7 +122,7 @@ test('every route with a body refuses unknown properties, other types and what i
   }
 })
 
-test('every list takes limits of 1 to 200, of files to 1000, and only cursors of its own, for its own caller', async () => {
+test('every list takes limits of 1 to 200, files 1 to 1000, and only its own cursors from the same caller', async () => {
   const { organization_id, project_id } = w.a
   const secret_id = (await w.post(`/v1/projects/${project_id}/secrets`, { name: 'LISTS', value: 'v' })).body.id
   const own: Record<string, string> = { workspace_id: await w.running('lists'), organization_id, project_id, secret_id }
@@ -131,7 +131,7 @@ test('every list takes limits of 1 to 200, of files to 1000, and only cursors of
   await layerList(w.database.superuser, '0'.repeat(64), ['a'])
   assert.equal((await w.post('/v1/templates/drafted/draft', { base: 'base@1' })).status, 202)
   const lists = APP_ROUTES.filter((route) => 'cursor' in propertiesOf(route.query))
-  // Packages are asked of a mirror, which is not here.
+  // The package list needs a mirror, which this test lacks.
   for (const route of lists.filter(({ id }) => id !== 'template-packages.list')) {
     const path = fill(route.id.startsWith('draft-') ? route.path.replace('{slug}', 'drafted') : route.path, (name) => own[name] ?? '')
     const { status, body } = await w.get(`${path}?limit=200`, callerOf(route))

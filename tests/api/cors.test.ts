@@ -34,7 +34,7 @@ const ask = (url: string, method: string, origin: string | null, headers: Record
 const saidOf = ({ headers }: Response) => [...headers.keys()].filter((name) => name.startsWith('access-control')).toSorted()
 const readable = (answer: Response) => answer.headers.get('access-control-expose-headers')?.split(', ') ?? []
 
-test('a page that is let in is told what it may send, by api and gateway, and asks again after ten minutes', async () => {
+test('api and gateway tell an allowed page which headers it may send, for ten minutes', async () => {
   for (const { name, url, methods } of places()) {
     const answer = await ask(url, 'OPTIONS', PAGE, { 'access-control-request-method': 'POST' })
     assert.deepEqual(
@@ -54,7 +54,7 @@ test('a page that is let in is told what it may send, by api and gateway, and as
   }
 })
 
-test('a page that is let in reads answers and refusals, with the headers that clients need', async () => {
+test('an allowed page reads answers and refusals, with the headers that clients need', async () => {
   const me = await ask(`${w.base}/v1/me`, 'GET', 'http://localhost:5173', { authorization: `Bearer ${w.a.key}` })
   assert.deepEqual([me.status, me.headers.get('access-control-allow-origin')], [200, 'http://localhost:5173'])
   for (const header of ['X-Request-Id', 'Retry-After', 'ETag', 'Preference-Applied', 'Idempotent-Replayed'])
@@ -76,7 +76,7 @@ test('a page that is let in reads answers and refusals, with the headers that cl
     assert.ok(readable(streamed).includes(header), header)
 })
 
-test('a page that is not let in is told nothing, and programs are told nothing of origins', async () => {
+test('a page of another origin is told nothing, and programs get no CORS headers', async () => {
   for (const origin of [...OTHERS, null]) {
     for (const { url } of places()) {
       const asked = await ask(url, 'OPTIONS', origin, { 'access-control-request-method': 'POST' })
@@ -87,12 +87,12 @@ test('a page that is not let in is told nothing, and programs are told nothing o
   }
 })
 
-test('OPTIONS that asks for nothing, or of what is no route, is no preflight', async () => {
+test('an OPTIONS request without a method, or of an unknown path, is no preflight', async () => {
   for (const { url } of places()) assert.equal((await ask(url, 'OPTIONS', PAGE)).status, 404)
   assert.equal((await ask(`${w.base}/v1/nowhere`, 'OPTIONS', PAGE, { 'access-control-request-method': 'GET' })).status, 404)
 })
 
-test('preflights count at the edge, whose refusal a page can read', async () => {
+test('preflights count towards the edge limit, and a page can read that refusal', async () => {
   await using limited = await world({ cors_origins: [PAGE], edge_requests_per_minute: 1 })
   const preflight = () => ask(`${limited.base}/v1/me`, 'OPTIONS', PAGE, { 'access-control-request-method': 'GET' })
   assert.equal((await preflight()).status, 204)

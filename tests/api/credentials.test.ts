@@ -11,7 +11,7 @@ after(() => w[Symbol.asyncDispose]())
 
 const code = (answer: Answer) => [answer.status, answer.body.error.code]
 
-test('a credential that is not good is 401 with one answer for all', async () => {
+test('every invalid credential is 401 with the same answer', async () => {
   const [, key_id, secret] = w.a.key.split('_')
   const seeds = seeder(w.database, w.clock, w.ids)
   const expired = await seeds.key(w.a.organization_id, w.a.project_id, ['exec'], new Date(w.clock.now().getTime() - 1))
@@ -38,7 +38,7 @@ test('a credential that is not good is 401 with one answer for all', async () =>
   assert.equal(bodies.size, 1)
 })
 
-test('a revoked key and narrowed tools are effective at once', async () => {
+test('a revoked key and removed tool permissions take effect at once', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { key, key_row_id } = await seeds.key(w.a.organization_id, w.a.project_id, ['exec', 'git'])
   assert.deepEqual((await w.get('/v1/me', { as: key })).body.api_key.tool_permissions, ['exec', 'git'])
@@ -49,7 +49,7 @@ test('a revoked key and narrowed tools are effective at once', async () => {
   await until('the key is revoked', 9000, async () => (await w.get('/v1/me', { as: key })).status === 401)
 })
 
-test('me, organizations and projects show an API key its own and a person theirs', async () => {
+test('me, organizations and projects show an API key only its own, and a person all of theirs', async () => {
   const me = (await w.get('/v1/me')).body
   assert.deepEqual([me.type, me.user, me.memberships, me.api_key.project_id], ['api_key', null, [], w.a.project_id])
   assert.equal(me.api_key.id, w.a.key_row_id)

@@ -30,7 +30,7 @@ const operate = async (id: string, verb: string) => {
   const { body } = await w.post(`/v1/workspaces/${id}/${verb}`)
   return w.ended((body.operation ?? body).id)
 }
-/** Leaves a project without a policy again. */
+/** Applies a project policy during `work`, and removes it afterwards. */
 async function withProject(body: object, work: () => Promise<void>): Promise<void> {
   await putProject(body)
   try {
@@ -40,12 +40,12 @@ async function withProject(body: object, work: () => Promise<void>): Promise<voi
   }
 }
 
-test('a workspace that may reach everything is enforced when it runs, and its host was told nothing', async () => {
+test('a running workspace with open egress is enforced, and its host gets no policy', async () => {
   const id = await w.ready('default')
   assert.deepEqual([await stateOf(id), w.host.egressOf(id)], ['enforced', undefined])
 })
 
-test('the policy goes with the start, the resume and the fork, and is acknowledged for each epoch', async () => {
+test('start, resume and fork pass the policy to the host, which acknowledges it for each epoch', async () => {
   await withProject(allow('project.example'), async () => {
     const id = await w.ready('with-start')
     assert.deepEqual([await stateOf(id), hostsOf(id)], ['enforced', ['project.example']])
@@ -64,7 +64,7 @@ test('the policy goes with the start, the resume and the fork, and is acknowledg
   })
 })
 
-test('a reset and a restore in place start with the policy too', async () => {
+test('a reset and a restore in place also start with the policy', async () => {
   const id = await w.ready('replaced')
   await put(id, allow('own.example'))
   const snapshot = await operate(id, 'snapshot')
@@ -78,7 +78,7 @@ test('a reset and a restore in place start with the policy too', async () => {
   }
 })
 
-test('a change reaches a running machine within a second, of the workspace and of its project', async () => {
+test('a policy change of a workspace or its project reaches a running machine within a second', async () => {
   const id = await w.ready('changed')
   const took: number[] = []
   for (const host of ['one.example', 'two.example', 'three.example']) {
@@ -93,7 +93,7 @@ test('a change reaches a running machine within a second, of the workspace and o
   })
   await until('all is let out again', AT_ONCE_MS, () => w.host.egressOf(id)?.mode === 'allow_all')
   assert.equal(w.host.egressOf(id)?.revision, DEFAULT_REVISION)
-  // Of a computer that does other things too, the quickest says what it takes.
+  // The fastest try counts, since the computer also does other work.
   assert.ok(Math.min(...took) < 1000, took.join(', '))
 })
 
@@ -108,7 +108,7 @@ test('fifty machines of a project have its new policy within seconds', async () 
   })
 })
 
-test('a change that comes while a machine is being started reaches it', async () => {
+test('a policy change during the start of a machine reaches it', async () => {
   const { promise: changed, resolve: change } = Promise.withResolvers<void>()
   const { promise: starting, resolve: starts } = Promise.withResolvers<void>()
   const opened = await (async () => {
@@ -128,7 +128,7 @@ test('a change that comes while a machine is being started reaches it', async ()
   assert.deepEqual(hostsOf(id), ['later.example'])
 })
 
-test('a change that comes while an operation has the machine in hand goes beside it, and ends nothing of it', async () => {
+test('a policy change during an operation on the machine is applied next to it, and does not end the operation', async () => {
   const id = await w.ready('beside')
   const { promise: set, resolve: isSet } = Promise.withResolvers<void>()
   using _ = w.host.intercept('checkpoint', 'before', async ({ subject }) => {
@@ -142,7 +142,7 @@ test('a change that comes while an operation has the machine in hand goes beside
   assert.deepEqual([ended.state, await stateOf(id)], ['succeeded', 'enforced'])
 })
 
-test('a change that comes while the machine sleeps is pending, and its wake brings it', async () => {
+test('a policy change for a hibernated machine is pending, and its wake applies it', async () => {
   const id = await w.ready('asleep')
   const entry = async () => (await w.table.fresh(id)) ?? assert.fail(id)
   await w.parking.hibernate(await entry())
@@ -154,7 +154,7 @@ test('a change that comes while the machine sleeps is pending, and its wake brin
   assert.ok(!w.host.done.some(({ verb, subject }) => verb === 'setEgress' && subject.id === id))
 })
 
-test('a frozen machine has a change at once, and stays frozen', async () => {
+test('a frozen machine gets a policy change at once, and stays frozen', async () => {
   const id = await w.ready('frozen')
   const entry = async () => (await w.table.fresh(id)) ?? assert.fail(id)
   // A freeze gives way to what still uses the machine, such as the end of the open.
@@ -169,7 +169,7 @@ test('a frozen machine has a change at once, and stays frozen', async () => {
   assert.equal((await entry()).machine?.state, 'running')
 })
 
-test('while the host is down a change is pending, and it is enforced when the host is back', async () => {
+test('a policy change is pending while the host is down, and is enforced when the host is back', async () => {
   const id = await w.ready('host-down')
   w.host.setReachable(false)
   try {
@@ -182,7 +182,7 @@ test('while the host is down a change is pending, and it is enforced when the ho
   assert.equal(w.host.egressOf(id)?.mode, 'deny_all')
 })
 
-test('a policy that the host refuses has failed, is tried again, and is enforced when it takes it', async () => {
+test('a policy that the host refuses is failed, is tried again, and is enforced once the host accepts it', async () => {
   const id = await w.ready('refused')
   {
     using _ = w.host.intercept('setEgress', 'before', () => {
@@ -194,7 +194,7 @@ test('a policy that the host refuses has failed, is tried again, and is enforced
   await becomes(id, 'enforced')
 })
 
-test('rules that somebody has changed are put in again when rows and host are compared', async () => {
+test('a reconcile restores policy rules that were changed on the host', async () => {
   const id = await w.ready('broken')
   await put(id, allow('a.example'))
   await becomes(id, 'enforced')
@@ -206,7 +206,7 @@ test('rules that somebody has changed are put in again when rows and host are co
   await becomes(id, 'enforced')
 })
 
-test('an acknowledgement of an earlier epoch counts for nothing, before and after the one of this epoch', async () => {
+test('an acknowledgement of an earlier epoch is ignored, before and after the one of this epoch', async () => {
   const id = await w.ready('late-word')
   const db = w.database.cell
   const said = async () => {
@@ -223,7 +223,7 @@ test('an acknowledgement of an earlier epoch counts for nothing, before and afte
   assert.deepEqual([await said(), await stateOf(id)], [now, 'enforced'])
 })
 
-test('what a policy refuses is collected, once for each count, and nothing of machines that may reach everything', async () => {
+test('refused connections are collected once per count, and none of machines with open egress', async () => {
   const id = await w.ready('denials')
   const open = await w.ready('denials-of-nobody')
   await put(id, { mode: 'deny_all' })
@@ -248,7 +248,7 @@ test('what a policy refuses is collected, once for each count, and nothing of ma
   assert.deepEqual((await w.get(`${path(open)}/denials`)).body.data, [])
 })
 
-test('a guest that asks for ever new names fills no table', async () => {
+test('a guest that tries ever new names fills no table', async () => {
   const id = await w.ready('greedy')
   await put(id, { mode: 'deny_all' })
   await becomes(id, 'enforced')

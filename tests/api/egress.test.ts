@@ -16,10 +16,10 @@ const ofWorkspace = (id: string) => `/v1/workspaces/${id}/egress-policy`
 const put = (path: string, body: unknown, headers: Record<string, string> = {}, as?: string) =>
   w.call('PUT', path, { body, headers, ...(as === undefined ? {} : { as }) })
 const seeds = () => seeder(w.database, w.clock, w.ids)
-/** A project of its own for tests that change its policy. */
+/** Makes a project for a test that changes its policy. */
 const project = () => seeds().project(w.a.organization_id, `p-${w.ids.next()}`)
 
-/** The template's newest version gets a ceiling for as long as the work takes. */
+/** Gives the newest version of the template a ceiling during `work`. */
 async function underCeiling<T>(egress: EgressPolicy, work: () => Promise<T>): Promise<T> {
   const set = (value: string | null) => w.database.superuser.updateTable('template_versions').set({ egress: value }).execute()
   await set(JSON.stringify(egress))
@@ -30,7 +30,7 @@ async function underCeiling<T>(egress: EgressPolicy, work: () => Promise<T>): Pr
   }
 }
 
-/** What a host says of the workspace's machine, as the cell writes it. */
+/** Writes the report of a host about the workspace's machine, as the cell does. */
 async function acknowledge(workspace_id: string, said: { epoch: number; revision: string; state?: 'enforced' | 'failed' }) {
   const row = { workspace_id, fence: 1, state: 'enforced' as const, acknowledged_at: w.clock.now(), ...said }
   await w.database.superuser
@@ -40,14 +40,14 @@ async function acknowledge(workspace_id: string, said: { epoch: number; revision
     .execute()
 }
 
-test('a project of which nobody has said anything lets all out, at version 0', async () => {
+test('a project without a policy allows all egress, at version 0', async () => {
   const { key, project_id } = await project()
   const { status, body, headers } = await w.get(ofProject(project_id), { as: key })
   assert.deepEqual([status, body], [200, { project_id, ...ALL, version: 0, updated_at: null }])
   assert.equal(headers.get('etag'), '"0"')
 })
 
-test('a policy of a project is normalized, a new version each time, and its history is newest first', async () => {
+test('each policy of a project is normalized and becomes a new version, and the history is newest first', async () => {
   const { key, key_row_id, project_id } = await project()
   const path = ofProject(project_id)
   const given = {
@@ -74,7 +74,7 @@ test('a policy of a project is normalized, a new version each time, and its hist
   assert.deepEqual(next.body, { data: [oldest], next_cursor: null })
 })
 
-test('a workspace has the policy of its project, or its own in the place of it', async () => {
+test('a workspace has the policy of its project, or its own override instead', async () => {
   const { key, project_id } = await project()
   const opened = await w.open('effective', {}, { as: key })
   const path = ofWorkspace(opened.body.workspace.id)
@@ -99,7 +99,7 @@ test('a workspace has the policy of its project, or its own in the place of it',
   assert.deepEqual(await seen(), ['allow_all', 'workspace', 3, 1, []])
 })
 
-test('taking an override back is a version, and nothing where none is active', async () => {
+test('removing an active override is a new version; without an override it changes nothing', async () => {
   const path = ofWorkspace(await w.running('cleared'))
   const versions = async () => {
     const { body } = await w.get(`${path}/versions`)
@@ -114,7 +114,7 @@ test('taking an override back is a version, and nothing where none is active', a
   assert.deepEqual(await versions(), [[2, true, null], [1, false, 'deny_all']]) // prettier-ignore
 })
 
-test('a stale If-Match changes nothing and names the version that there is, bare or quoted', async () => {
+test('a stale If-Match, bare or quoted, changes nothing and names the current version', async () => {
   const { key, project_id } = await project()
   const opened = await w.open('if-match', {}, { as: key })
   for (const path of [ofProject(project_id), ofWorkspace(opened.body.workspace.id)]) {
@@ -138,7 +138,7 @@ test('a stale If-Match changes nothing and names the version that there is, bare
   assert.equal((await w.call('DELETE', path, { as: key, headers: { 'if-match': '2' } })).status, 409)
 })
 
-test('of many who write at once with the same If-Match one is taken, and every other write has a version of its own', async () => {
+test('of concurrent writes with one If-Match one succeeds, and every other write gets its own version', async () => {
   const { key, project_id } = await project()
   const opened = await w.open('racing', {}, { as: key })
   for (const path of [ofProject(project_id), ofWorkspace(opened.body.workspace.id)]) {
@@ -153,7 +153,7 @@ test('of many who write at once with the same If-Match one is taken, and every o
   }
 })
 
-test('every problem of a policy is told in one answer, each with path, reason and message', async () => {
+test('one answer lists every problem of a policy with path, reason and message', async () => {
   const body = {
     mode: 'allowlist',
     rules: [{ host: 'localhost' }, { host: '2852039166', ports: [0] }],
@@ -180,7 +180,7 @@ test('every problem of a policy is told in one answer, each with path, reason an
   assert.equal((await put(ofProject(), many)).body.error.details.issues.length, 256)
 })
 
-test('an override that is wider than the ceiling of its template is refused with what is outside, one within is taken', async () => {
+test("an override beyond the template's ceiling is refused with the excess, and one within it is accepted", async () => {
   const ceiling: EgressPolicy = {
     mode: 'allowlist',
     rules: [{ host: '*.example.com', ports: [443], protocols: ['tcp'] }],
@@ -214,7 +214,7 @@ test('an override that is wider than the ceiling of its template is refused with
   })
 })
 
-test('a policy of a project is met with the ceiling, and not refused', async () => {
+test('a project policy is intersected with the ceiling, and not refused', async () => {
   const { key, project_id } = await project()
   const opened = await w.open('met', {}, { as: key })
   const rules = [{ host: 'a.example.com' }, { host: 'b.test' }]
@@ -226,7 +226,7 @@ test('a policy of a project is met with the ceiling, and not refused', async () 
   })
 })
 
-test('enforcement is what the host said of this policy in this epoch, and of no other', async () => {
+test("enforcement counts only the host's report about this policy in this epoch", async () => {
   const id = await w.running('enforcement')
   const state = async () => (await w.get(ofWorkspace(id))).body.enforcement.state
   assert.equal(await state(), 'not_enforced')
@@ -248,7 +248,7 @@ test('enforcement is what the host said of this policy in this epoch, and of no 
   assert.deepEqual(body.enforcement, { state: 'not_enforced', acknowledged_at: null })
 })
 
-test('a deleted workspace keeps its policy to be read, and takes no other', async () => {
+test('the policy of a deleted workspace can be read, and not changed', async () => {
   const id = await w.running('deleted')
   await put(ofWorkspace(id), { mode: 'deny_all' })
   await w.call('DELETE', `/v1/workspaces/${id}`)
@@ -259,7 +259,7 @@ test('a deleted workspace keeps its policy to be read, and takes no other', asyn
   assert.deepEqual([body.mode, body.version, body.enforcement.state], ['deny_all', 1, 'not_enforced'])
 })
 
-test('a fork has the override of its source as its own first version, a session too', async () => {
+test("a fork, also of a session, has the source's override as its own first version", async () => {
   const id = await w.running('forked')
   await put(ofWorkspace(id), { mode: 'deny_all' })
   await put(ofWorkspace(id), { mode: 'allowlist', rules: [{ host: 'a.example' }] })
@@ -298,7 +298,7 @@ test("owners, admins and keys with a tool write a project's policy, members a wo
   assert.deepEqual([last.subject_kind, (last.details as { mode: string }).mode], ['project', 'allow_all'])
 })
 
-test('what was refused is told by name or address with its count, what was refused last at first, for a day', async () => {
+test('refused connections are listed by name or address with their count, newest first, for a day', async () => {
   const id = await w.running('denied')
   const at = (ago_seconds: number) => new Date(w.clock.now().getTime() - ago_seconds * 1000)
   const row = (target: string, given: object) => ({ workspace_id: id, protocol: 'tcp' as const, target, port: 443, name: null, address: target, count: 1, first_at: at(60), last_at: at(50), ...given }) // prettier-ignore
@@ -326,7 +326,7 @@ test('what was refused is told by name or address with its count, what was refus
   )
 })
 
-test('of many versions the oldest go', async () => {
+test('the oldest of many policy versions are deleted', async () => {
   const { key, project_id, organization_id } = await project()
   await put(ofProject(project_id), { mode: 'deny_all' }, {}, key)
   const rows = Array.from({ length: LIMITS.egress.versions_max }, (_, at) => ({

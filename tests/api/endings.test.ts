@@ -25,14 +25,14 @@ const remove = (organization_id: string, confirm_slug: string, as: string) =>
 const members = (organization_id: string) =>
   db().selectFrom('memberships').select(['person_id', 'role']).where('organization_id', '=', organization_id).execute()
 
-/** An organization with everything in it, and its owner. */
+/** Makes an organization with one of everything, and its owner. */
 async function organization(slug: string) {
   const owner_of_slug = { slug, ...(await seeds().tenant(slug, await seeds().plan(`plan-of-${slug}`))) }
   const owner = await seeds().person(owner_of_slug.organization_id, 'owner', { stepped_up: true })
   return { ...owner_of_slug, owner }
 }
 
-test('an account is deleted with all that it signs in with; its address is free, its row says nothing any more', async () => {
+test('a deleted account loses its credentials, its address is free again, and its row keeps no personal data', async () => {
   const { id, token, email } = await seeds().person(w.a.organization_id, 'member', { stepped_up: true })
   const session_id = await seeds().session(id)
   await db().updateTable('person_sessions').set({ device: 'laptop', address: '203.0.113.7' }).where('id', '=', session_id).execute()
@@ -63,7 +63,7 @@ test('an account is deleted with all that it signs in with; its address is free,
   assert.deepEqual(mails.map(({ kind }) => kind), ['account_deleted', 'verify_email']) // prettier-ignore
 })
 
-test('the only owner of an organization stays until there is another one; of two owners who go at once, one stays', async () => {
+test('the only owner of an organization cannot be deleted; of two owners who are deleted at once, one stays', async () => {
   const { organization_id, owner } = await organization('owned')
   const refused = await bye(owner.token, owner.email)
   assert.deepEqual(refusal(refused), [409, 'conflict/organization_ownership'])
@@ -74,7 +74,7 @@ test('the only owner of an organization stays until there is another one; of two
   assert.equal((await members(organization_id)).length, 1)
 })
 
-test('who may not delete an account or an organization is told so', async () => {
+test('a caller who may not delete an account or an organization is told so', async () => {
   const { organization_id, slug, key, owner } = await organization('refusals')
   assert.deepEqual(refusal(await bye(key, owner.email)), [403, 'forbidden'])
   assert.deepEqual(refusal(await remove(organization_id, slug, key)), [403, 'forbidden'])
@@ -88,7 +88,7 @@ test('who may not delete an account or an organization is told so', async () => 
   assert.deepEqual(refusal(await remove(organization_id, slug, stranger.token)), [404, 'not_found'])
 })
 
-test('an organization is deleted with its workspaces, volumes, secrets, keys, members and templates, by an operation that is watched', async () => {
+test('an operation deletes an organization with its workspaces, volumes, secrets, keys, members and templates', async () => {
   const t = await organization('ending')
   const { organization_id, project_id, owner } = t
   const [running, suspended] = [await w.ready('ending-1', {}, { as: t.key }), await w.ready('ending-2', {}, { as: t.key })]
@@ -111,7 +111,7 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
   assert.equal(deleted.status, 202)
   assert.deepEqual(await db().selectFrom('workspace_ports').select('id').where('workspace_id', '=', running).execute(), [])
   assert.deepEqual([deleted.body.kind, deleted.body.workspace_id, deleted.body.input.organization_id], ['delete', null, organization_id])
-  // The organization has no members now, not even the owner who deleted it. A key that was good a moment ago ends when the process hears of it.
+  // The organization has no members now, not even the owner who deleted it. A key works until the process hears of its end.
   await until('the key is refused', 30_000, async () => (await w.get(`/v1/workspaces/${running}`, { as: t.key })).status === 401)
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: member.token })), [404, 'not_found'])
   assert.deepEqual(refusal(await w.open('more', { project_id }, { as: owner.token })), [404, 'not_found'])
@@ -141,7 +141,7 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: owner.token })), [404, 'not_found'])
   assert.deepEqual((await w.get('/v1/me', { as: owner.token })).body.memberships, [])
   assert.equal((await w.get(`/v1/operations/${deleted.body.id}`, { as: owner.token })).body.state, 'succeeded')
-  // Its name is nobody else's.
+  // The slug belongs to no other organization.
   const again = await w.post('/v1/organizations', { name: 'Ending', slug: t.slug }, { as: owner.token })
   assert.deepEqual(refusal(again), [409, 'conflict/name_taken'])
   const said = await db()
@@ -160,7 +160,7 @@ test('an organization is deleted with its workspaces, volumes, secrets, keys, me
   assert.equal((await bye(owner.token, owner.email)).status, 204)
 })
 
-test('what was let in before an organization began to end makes nothing in it', async () => {
+test("a request that was admitted before the organization's deletion began creates nothing in it", async () => {
   const t = await organization('late')
   let hit = () => undefined as void
   const reached = new Promise<void>((resolve) => (hit = resolve))
@@ -184,7 +184,7 @@ test('what was let in before an organization began to end makes nothing in it', 
   assert.deepEqual(await db().selectFrom('workspaces').select('id').where('organization_id', '=', t.organization_id).execute(), [])
 })
 
-test('a deletion goes on where a process ended, at every step, and two processes at it do everything once', async () => {
+test('a deletion continues at every step where a process ended, and two processes at once do each step once', async () => {
   const t = await organization('killed')
   for (const key of ['killed-1', 'killed-2']) await w.ready(key, {}, { as: t.key })
   await w.post(`/v1/projects/${t.project_id}/secrets`, { name: 'ONE', value: 'v' }, { as: t.key })
@@ -192,7 +192,7 @@ test('a deletion goes on where a process ended, at every step, and two processes
   let fallen = 0
   const armed = armFailpoint('change.C1', () => {
     fallen += 1
-    if (fallen > 1 && fallen < 6) throw new Error('the process ends here') // not the call itself
+    if (fallen > 1 && fallen < 6) throw new Error('the process ends here') // the process ends, not the call itself
   })
   const deleted = await remove(t.organization_id, t.slug, t.owner.token)
   await Promise.all([endAll(deps), endAll(deps)])
@@ -208,7 +208,7 @@ test('a deletion goes on where a process ended, at every step, and two processes
   await linkEvents(w.database.api)
 })
 
-test('a deletion whose writes the database refuses for a while goes on afterwards', async () => {
+test('a deletion whose writes the database refuses for a while continues afterwards', async () => {
   const t = await organization('refused')
   await w.ready('refused-1', {}, { as: t.key })
   await w.post(`/v1/projects/${t.project_id}/secrets`, { name: 'ONE', value: 'v' }, { as: t.key })

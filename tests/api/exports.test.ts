@@ -42,7 +42,7 @@ const content = async (path: string, as: string) => {
   return Buffer.from(await response.arrayBuffer())
 }
 
-/** The files of a tar by name, as every tar program reads them. */
+/** Returns the files of a tar by name, with a minimal reader. */
 function untar(archive: Buffer): Map<string, Buffer> {
   const tar = gunzipSync(archive)
   const files = new Map<string, Buffer>()
@@ -57,7 +57,7 @@ function untar(archive: Buffer): Map<string, Buffer> {
 const lines = (file: Buffer | undefined) =>
   (file?.toString() ?? '').split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, unknown>) // prettier-ignore
 
-test('an export of an organization has all that is recorded of it, says so in its manifest, and no value of a secret', async () => {
+test("an organization's export has all of its records, lists them in its manifest, and contains no secret value", async () => {
   const { organization_id, project_id } = w.a
   const workspace = await w.running('exported', { inputs: {} })
   await w.post(`/v1/projects/${project_id}/secrets`, { name: 'CANARY', value: 'a-value-that-nobody-sees' }, { as: owner.token })
@@ -66,7 +66,7 @@ test('an export of an organization has all that is recorded of it, says so in it
   await linkEvents(w.database.api)
   const begun = await begin(of_organization(organization_id), owner.token)
   assert.deepEqual([begun.state, begun.organization_id, begun.requested_by, begun.failure], ['queued', organization_id, owner.id, null])
-  // Whoever asks again while it is under way gets the same one.
+  // A second request during the export gets the same export.
   assert.equal((await begin(of_organization(organization_id), owner.token)).id, begun.id)
   const path = `${of_organization(organization_id)}/${begun.id}`
   const early = await w.get(`${path}/content`, { as: owner.token })
@@ -103,7 +103,6 @@ test('an export of an organization has all that is recorded of it, says so in it
   )
 })
 
-/** Tables whose rows are in no export, with the reason. */
 const NOT_EXPORTED: Partial<Record<keyof Database, string>> = {
   installation: 'of the installation', plans: 'the catalog; the name of the plan is in organization', cells: 'of the installation',
   service_keys: 'of the installation', signing_keys: 'of the installation', sealing_keys: 'of the installation', audit_chains: 'each record has its link',
@@ -125,7 +124,7 @@ test('every table is in an export, or is left out for a reason', async () => {
   assert.deepEqual(missing, [])
 })
 
-test('an export of an account is its own alone, and goes with the account', async () => {
+test('an export of an account contains only that account, and is deleted with it', async () => {
   const { id, token, email } = await seeds().person(w.a.organization_id, 'member', { stepped_up: true })
   const begun = await begin('/v1/me/exports', token)
   await makeAll(maker())
@@ -141,7 +140,7 @@ test('an export of an account is its own alone, and goes with the account', asyn
   assert.deepEqual(left, [])
 })
 
-test('keys, members, strangers and whoever gave no password a while ago export nothing', async () => {
+test('keys, members, outsiders and sessions without a recent password check export nothing', async () => {
   const path = of_organization(w.a.organization_id)
   const export_id = await readyExport(w, { organization_id: w.a.organization_id, requested_by: owner.id })
   const both = async (as: string) => [
@@ -155,7 +154,7 @@ test('keys, members, strangers and whoever gave no password a while ago export n
   assert.deepEqual(await both((await seeds().person(w.a.organization_id, 'admin')).token), twice([403, 'step_up_required']))
 })
 
-test('an archive goes after its time, or when a newer one is ready, and then the answer says so; in the end nothing is known of it', async () => {
+test('an archive expires, or is replaced by a newer one, and its answer says so; later its row is deleted', async () => {
   const { organization_id } = await seeds().tenant('expiring', await seeds().plan('expiring'))
   const { token } = await seeds().person(organization_id, 'owner', { stepped_up: true })
   const path = of_organization(organization_id)
@@ -163,7 +162,7 @@ test('an archive goes after its time, or when a newer one is ready, and then the
   await makeAll(maker())
   const next = await begin(path, token)
   assert.notEqual(next.id, first.id)
-  await content(`${path}/${first.id}`, token) // until then it is there
+  await content(`${path}/${first.id}`, token) // before that the content is there
   await makeAll(maker())
   assert.deepEqual(refusal(await w.get(`${path}/${first.id}/content`, { as: token })), [409, 'conflict/export_expired'])
   await content(`${path}/${next.id}`, token)
@@ -181,7 +180,7 @@ test('an archive goes after its time, or when a newer one is ready, and then the
   assert.deepEqual((await w.get(path, { as: token })).body.data, [])
 })
 
-test('the archive of an account is refused for the same reasons as that of an organization', async () => {
+test("an account's archive is refused for the same reasons as an organization's", async () => {
   const { token } = await seeds().person(w.a.organization_id, 'member', { stepped_up: true })
   const path = '/v1/me/exports'
   const first = await begin(path, token)
@@ -196,7 +195,7 @@ test('the archive of an account is refused for the same reasons as that of an or
   assert.deepEqual(refusal(await w.get(`${path}/${first.id}/content`, { as: token })), [409, 'conflict/export_expired'])
 })
 
-test('what is more than an export may have is refused, and leaves nothing; a file that is too long goes on in another', async () => {
+test('a too large export is refused and leaves nothing; a too long file is split', async () => {
   const { organization_id } = await seeds().tenant('large', await seeds().plan('large'))
   const { token } = await seeds().person(organization_id, 'owner', { stepped_up: true })
   for (let n = 0; n < 20; n++) await seeds().grant(organization_id, { note: `${n} ${'x'.repeat(100)}` })
@@ -214,7 +213,7 @@ test('what is more than an export may have is refused, and leaves nothing; a fil
   assert.equal(grants.flatMap((name) => lines(files.get(name))).length, 20)
 })
 
-test('a process that dies while it makes an export is followed by another; one that was given up ends nothing; in the end it has failed', async () => {
+test('another process takes over an export from a dead one, a superseded process ends nothing, and the last try fails', async () => {
   const { organization_id } = await seeds().tenant('dying', await seeds().plan('dying'))
   const { token } = await seeds().person(organization_id, 'owner', { stepped_up: true })
   const path = of_organization(organization_id)
@@ -227,7 +226,7 @@ test('a process that dies while it makes an export is followed by another; one t
     await makeAll(maker())
   }
   assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'running')
-  // Another one takes over while the first only stood still: what the first then says is nothing.
+  // Another process takes over while the first one is stalled: the first one's later writes are ignored.
   const taken = { stood_still: false }
   w.clock.ahead_ms += 61_000
   {
@@ -259,7 +258,7 @@ test('a process that dies while it makes an export is followed by another; one t
   assert.equal((await w.get(`${path}/${doomed.id}`, { as: token })).body.failure, 'internal_error')
 })
 
-test('an export that the database refuses to keep for a while is made by a later try', async () => {
+test('an export that the database refuses to store for a while is made by a later try', async () => {
   const { organization_id } = await seeds().tenant('refused', await seeds().plan('refused'))
   const { token } = await seeds().person(organization_id, 'owner', { stepped_up: true })
   const path = of_organization(organization_id)

@@ -17,7 +17,7 @@ const send = (message: string, as = w.a.key, more: object = {}) => w.post('/v1/f
 const kept = (id: string) => w.database.superuser.selectFrom('feedback').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const newKey = async (tools?: []) => (await seeds().key(w.a.organization_id, w.a.project_id, tools)).key
 
-test('any key may say something, and so may a person; what is a secret in it is kept nowhere', async () => {
+test('a key and a person can send feedback, and its secrets are stored nowhere', async () => {
   const secret = `sfk_0123456789abcdef_${'a1'.repeat(32)}`
   const pem = '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----'
   const message = `With ${secret} it says\n${pem}\nand nothing else`
@@ -41,7 +41,7 @@ test('any key may say something, and so may a person; what is a secret in it is 
   assert.deepEqual(records.map(({ action, details }) => [action, details]), [['feedback.create', {}], ['feedback.create', {}]]) // prettier-ignore
 })
 
-test('the same message of the same key is a duplicate for 24 hours, and of another key it is none', async () => {
+test('a repeated message of the same key is a duplicate for 24 hours, and of another key it is new', async () => {
   const [one, other] = [await newKey(), await newKey()]
   const first = await send('Twice', one)
   const second = await send('Twice', one, { category: 'idea' })
@@ -52,7 +52,7 @@ test('the same message of the same key is a duplicate for 24 hours, and of anoth
   assert.deepEqual([later.body.duplicate, later.body.id === first.body.id], [false, false])
 })
 
-test('ten in ten minutes, fifty in a day for a key, duplicates among them, though they come at once', async () => {
+test('a key may send ten messages in ten minutes and fifty a day, concurrent ones and duplicates included', async () => {
   const key = await newKey()
   const { per_10_minutes, per_day } = LIMITS.feedback
   const at_once = await Promise.all(Array.from({ length: per_10_minutes + 5 }, (_, n) => send(`of ${n % 3}`, key)))
@@ -72,7 +72,7 @@ test('ten in ten minutes, fifty in a day for a key, duplicates among them, thoug
   assert.equal((await send('of another key', await newKey())).status, 201)
 })
 
-test('two hundred in a day for an organization, whoever of it sends them', async () => {
+test('an organization may send two hundred messages a day, over all of its members and keys', async () => {
   const organization = await seeds().tenant('talkative', await seeds().plan('talkative'))
   const { organization_id, project_id } = organization
   let sent = 0
@@ -87,7 +87,7 @@ test('two hundred in a day for an organization, whoever of it sends them', async
   assert.equal((await send('of others', w.b.key)).status, 201)
 })
 
-test('a message that is empty, too long or not text is refused, and so is a word that nobody knows', async () => {
+test('a message that is empty, too long or not text is refused, and so is an unknown kind', async () => {
   const key = await newKey()
   for (const body of [{}, { message: '' }, { message: 'a'.repeat(8001) }, { message: 'a\u0000b' }, { message: 'a', category: 'rant' }, { message: 'a', context: { other: 'b' } }, { message: 'a', more: 1 }]) {
     assert.deepEqual(refusal(await w.post('/v1/feedback', body, { as: key })), [422, 'validation_failed'])
@@ -95,7 +95,7 @@ test('a message that is empty, too long or not text is refused, and so is a word
   assert.equal((await send('😀'.repeat(8000), key)).status, 201)
 })
 
-test('an operator reads it a line each, and nothing in it reaches the terminal as it is; it goes when it is old', async () => {
+test('an operator reads feedback line by line with escaped control characters, and it expires', async () => {
   const { body } = await send('clear \u001b[2J the \u009b2J screen', await newKey())
   const stdout = await admin(w.database.url, 'feedback', 'list', '--days', '400')
   assert.ok(!stdout.includes('\u001b') && !stdout.includes('\u009b'))
@@ -105,7 +105,7 @@ test('an operator reads it a line each, and nothing in it reaches the terminal a
   assert.deepEqual(await w.database.superuser.selectFrom('feedback').select('id').execute(), [])
 })
 
-test('the api reads no feedback, and the cell nothing of it', async () => {
+test('the api cannot read feedback, and the cell has no access to it', async () => {
   await assert.rejects(w.database.api.selectFrom('feedback').select('message').execute(), { code: '42501' })
   await assert.rejects(w.database.cell.selectFrom('feedback').select('id').execute(), { code: '42501' })
 })

@@ -10,7 +10,7 @@ let w: CellWorld
 const ids = new Map<string, string>()
 before(async () => {
   w = await worldWithCell({}, { file_first: true })
-  // Before any test sets the time forward: the cell has been seen a moment ago.
+  // Creates these before a test sets the time forward, while the cell counts as alive.
   for (const key of ['metered', 'short', 'tree']) ids.set(key, await w.ready(key, { mode: 'file_first' }))
 })
 after(() => w[Symbol.asyncDispose]())
@@ -22,7 +22,7 @@ async function write(id: string, text: string): Promise<void> {
   await publication.publish((await w.trees.current(id))?.revision ?? 0, [{ kind: 'put', path: ['f'], entry }])
 }
 
-test('what its current revision holds is metered, and no earlier one', async () => {
+test('the files of the current revision are metered, and those of earlier revisions are not', async () => {
   const id = ids.get('metered') ?? ''
   await write(id, 'x'.repeat(5000))
   await write(id, 'x'.repeat(1000))
@@ -36,7 +36,7 @@ test('what its current revision holds is metered, and no earlier one', async () 
   assert.ok(sum >= 60_000 * 1000 && sum < 80_000 * 1000, String(sum))
 })
 
-test('a delete ends with the files, the revisions and the keys gone, and asks no machine host', async () => {
+test('a delete removes the files, revisions and keys, and calls no machine host', async () => {
   const id = ids.get('short') ?? ''
   await write(id, 'gone soon')
   assert.equal(existsSync(w.trees.folder(id)), true)
@@ -47,7 +47,7 @@ test('a delete ends with the files, the revisions and the keys gone, and asks no
   assert.equal((await w.get(`/v1/workspaces/${id}`)).body.observed_state, 'deleted')
 })
 
-test('the view has the revision of the tree; idleness and a used-up allowance suspend nothing of it', async () => {
+test('the view has the revision of the tree; idleness and a used-up allowance do not suspend it', async () => {
   const id = ids.get('tree') ?? ''
   await write(id, 'one')
   await w.database.superuser

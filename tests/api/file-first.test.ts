@@ -31,7 +31,7 @@ test('a file-first workspace is ready at once: 200 with a token, running, at rev
   assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}/operations`)).body.data, [])
 })
 
-test('it is opened again by its key, with and without its mode, and with the same Idempotency-Key it is the same one', async () => {
+test('an open of its key, with or without its mode and with the same Idempotency-Key, returns the same workspace', async () => {
   const headers = { 'idempotency-key': 'open-tree-twice' }
   const first = await w.open('again', FILE_FIRST, { headers })
   const repeat = await w.open('again', FILE_FIRST, { headers })
@@ -44,13 +44,13 @@ test('it is opened again by its key, with and without its mode, and with the sam
   assert.equal(repeat.headers.get('idempotent-replayed'), 'true')
 })
 
-test('opens of one key at the same time make one workspace', async () => {
+test('concurrent opens of one key make one workspace', async () => {
   const all = await Promise.all(Array.from({ length: 8 }, () => w.open('race', FILE_FIRST)))
   const ids = new Set(all.filter(({ status }) => status === 200).map(({ body }) => body.workspace.id))
   assert.deepEqual([ids.size, all.every(({ status }) => status === 200)], [1, true])
 })
 
-test('another mode of an existing key, a session lifetime and an idle policy are refused', async () => {
+test('another mode for an existing key, a session lifetime and an idle policy are refused', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   await seeds.template(w.a.organization_id, 'flat', SETTINGS, false)
   await seeds.template(w.a.organization_id, 'sessions', { ...SETTINGS, defaults: { ...SETTINGS.defaults, lifetime: 'session' } })
@@ -89,12 +89,12 @@ test('another mode of an existing key, a session lifetime and an idle policy are
   assert.equal((await w.open('of-sessions', { ...FILE_FIRST, template: 'sessions' })).body.workspace.lifetime, 'persistent')
 })
 
-test('where the deployment has no file-first workspaces, an open of one is refused', async () => {
+test('a deployment without file-first workspaces refuses to open one', async () => {
   await using without = await world()
   assert.deepEqual(reason(await without.open('n1', FILE_FIRST)), [422, 'validation_failed', 'mode_not_available'])
 })
 
-test('it counts for no limit of running workspaces, and every open of it is refused as a start is when the plan refuses starts', async () => {
+test('it counts for no limit of running workspaces, and its opens are refused as starts when the plan refuses starts', async () => {
   const db = w.database.superuser
   const { plan_id } = await db.selectFrom('organizations').select('plan_id').where('id', '=', w.b.organization_id).executeTakeFirstOrThrow()
   const limited = await seeder(w.database, w.clock, w.ids).plan('one-only', { concurrent_workspaces: 1 })
@@ -112,7 +112,7 @@ test('it counts for no limit of running workspaces, and every open of it is refu
   await set({ refuses_starts: null, plan_id })
 })
 
-test('each call of machines is refused for its mode, in every place of the application API', async () => {
+test("every machine call of the application API is refused for the workspace's mode", async () => {
   const { id } = (await w.open('refusing', FILE_FIRST)).body.workspace
   const checkpoint_id = w.ids.next()
   const calls: [string, string, object?][] = [
@@ -135,7 +135,7 @@ test('each call of machines is refused for its mode, in every place of the appli
   assert.equal((await w.get(`/v1/workspaces/${id}`)).body.observed_state, 'running')
 })
 
-test('where no computer is there to keep its files, the open says so and makes nothing', async () => {
+test('an open without a computer to keep its files says so and creates nothing', async () => {
   await using empty = await world({ file_first: true })
   await empty.database.superuser.updateTable('cells').set({ seen_at: null }).execute()
   const answer = await empty.open('nowhere', FILE_FIRST)
@@ -143,7 +143,7 @@ test('where no computer is there to keep its files, the open says so and makes n
   assert.deepEqual((await empty.get('/v1/workspaces')).body.data, [])
 })
 
-test('it is deleted by an operation, and its key is not used again', async () => {
+test('an operation deletes it, and its key is not used again', async () => {
   const { id } = (await w.open('short', FILE_FIRST)).body.workspace
   const deleted = await w.call('DELETE', `/v1/workspaces/${id}`)
   assert.deepEqual([deleted.status, deleted.body.kind, deleted.body.state], [202, 'delete', 'queued'])

@@ -17,7 +17,7 @@ after(() => w[Symbol.asyncDispose]())
 
 const path = (name: string) => `/v1/organizations/${w.a.organization_id}/${name}`
 
-test('grants are listed with what was drawn, what is left and what became of them, and add to the allowance', async () => {
+test('grants are listed with their use, remainder and end, and add to the allowance', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   await w.database.superuser.updateTable('plans').set({ cpu_hours: 10 }).execute()
   const now = w.clock.now()
@@ -74,7 +74,7 @@ test('grants are listed with what was drawn, what is left and what became of the
   assert.deepEqual([estimated.granted_meter_units, estimated.included_meter_units], [7300, 43_300])
 })
 
-test('thresholds are set by people who pay, sorted and once each, and a key or somebody else sees none', async () => {
+test('people who pay set thresholds, which are sorted and unique; keys and outsiders see none', async () => {
   const get = await w.get(path('spend-alerts'), { as: owner.token })
   assert.deepEqual([get.status, get.body.thresholds_percent, get.body.reached], [200, [50, 80, 100], []])
   const put = (thresholds_percent: unknown, as = owner.token) => w.call('PUT', path('spend-alerts'), { as, body: { thresholds_percent } })
@@ -89,7 +89,7 @@ test('thresholds are set by people who pay, sorted and once each, and a key or s
   assert.deepEqual((await put([])).body.thresholds_percent, [])
 })
 
-test('who pays is mailed once for a threshold, by the highest of those that were reached together, however many processes look', async () => {
+test('payers are mailed once for the highest of the thresholds that were reached together, by any number of processes', async () => {
   await using box = await openMailbox()
   await using w = await world({ mail: { smtp_url: box.url, from, directory: '' } })
   const seeds = seeder(w.database, w.clock, w.ids)

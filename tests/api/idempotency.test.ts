@@ -19,22 +19,22 @@ const code = (answer: Answer) => [answer.status, answer.body.error.code]
 const entries = async (key: string) =>
   (await w.database.superuser.selectFrom('idempotency_entries').select(['principal', 'route']).where('key', '=', key).execute()).length
 
-test('while a request is in progress its repeat is 409 without a reason and to be tried again, in another process too', async () => {
+test('a repeat during its request is a retryable 409 without a reason, in another process too', async () => {
   const name = JSON.stringify([`api_key:${w.a.key_row_id}`, workspacesOpen.id, 'slow'])
   const base = await w.second()
   await w.database.superuser.transaction().execute(async (tx) => {
-    await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 1))`.execute(tx) // what a request in progress holds
+    await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 1))`.execute(tx) // the lock that a request in progress holds
     for (const given of [keyed('slow'), { ...keyed('slow'), base }]) {
       const { status, body, headers } = await w.open('slow', {}, given)
       const { message: _message, request_id: _request_id, ...error } = body.error
       assert.deepEqual([status, error, headers.get('retry-after')], [409, { code: 'conflict', retryable: true }, '1'])
     }
-    assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // of another key nobody waits
+    assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // a request with another key does not wait
   })
-  assert.equal((await w.open('slow', {}, keyed('slow'))).status, 202) // and the refusal was not kept
+  assert.equal((await w.open('slow', {}, keyed('slow'))).status, 202) // the 409 was not stored
 })
 
-test('of two calls with one key, of which one is refused, every answer that decides is the answer of the key', async () => {
+test('of two calls with one key, one of them refused, every final answer equals the stored answer of the key', async () => {
   const id = await w.running('raced')
   const path = `/v1/workspaces/${id}/resume`
   const db = w.database.superuser
@@ -43,7 +43,7 @@ test('of two calls with one key, of which one is refused, every answer that deci
     return rows.length
   }
   const keep = db.transaction().execute(async (tx) => {
-    await sql`lock table idempotency_entries in exclusive mode`.execute(tx) // entries can be read, and none can be written
+    await sql`lock table idempotency_entries in exclusive mode`.execute(tx) // entries can be read, and not written
     const refused = w.post(path, {}, keyed('raced'))
     await until('the refusal is about to be kept', 10_000, async () => (await waiting()) === 1)
     const suspended = { observed_state: 'suspended', desired_state: 'suspended' } as const
@@ -61,7 +61,7 @@ test('of two calls with one key, of which one is refused, every answer that deci
   assert.deepEqual(told(kept), [409, 'already_running'])
 })
 
-test('a refusal that comes to be kept after a change with its key gives way to it', async () => {
+test('a refusal that is stored after a change with the same key yields to the change', async () => {
   const id = await w.running('late')
   const changed = await w.post(`/v1/workspaces/${id}/suspend`, undefined, keyed('late'))
   const entry = w.database.superuser.selectFrom('idempotency_entries').select('fingerprint').where('key', '=', 'late')
@@ -76,7 +76,7 @@ test('a refusal that comes to be kept after a change with its key gives way to i
   assert.deepEqual([outcome?.status, outcome?.operation_id], [202, changed.body.id])
 })
 
-test('the entry commits with the change it describes: a change that fails leaves neither, and the same key does it later', async () => {
+test('the entry commits with its change: a failed change leaves neither, and the same key can be used later', async () => {
   const asOwner = (text: string) => w.database.superuser.executeQuery(CompiledQuery.raw(text))
   await asOwner('revoke insert on operations from berth_api')
   const failed = await w.open('broken', {}, keyed('broken'))
@@ -87,7 +87,7 @@ test('the entry commits with the change it describes: a change that fails leaves
   assert.deepEqual([done.status, await entries('broken')], [202, 1])
 })
 
-test('an answer is kept for 24 hours to the second, for its principal and route alone', async () => {
+test('an answer is stored for 24 hours to the second, for its principal and route alone', async () => {
   const first = await w.open('day', {}, keyed('day'))
   const operation_id = first.body.operation.id
   await w.cell.succeed(operation_id)
@@ -110,7 +110,7 @@ test('an answer is kept for 24 hours to the second, for its principal and route 
   assert.deepEqual([other.status, other.body.error.details.reason], [409, 'workspace_deleted'])
 })
 
-test('the path belongs to the request: the same body elsewhere is a mismatch, which is not kept itself', async () => {
+test('the path is part of the request: the same body elsewhere is a mismatch, which is not stored itself', async () => {
   const id = await w.running('mismatch')
   const fork = (path: string, key: string) => w.post(path, { key }, keyed('fork'))
   const first = await fork(`/v1/workspaces/${id}/fork`, 'mismatch-1')
@@ -125,7 +125,7 @@ test('the path belongs to the request: the same body elsewhere is a mismatch, wh
   assert.deepEqual([again.status, again.body], [202, first.body])
 })
 
-test('what is wrong with the request itself is not kept: the corrected one may use the key', async () => {
+test('a refusal of an invalid request is not stored: the corrected request may use the key', async () => {
   const key = keyed('corrected')
   assert.equal((await w.open('corrected', { caps: { cpu_millis: 0 } }, key)).status, 422)
   assert.equal((await w.call('POST', '/v1/workspaces/open', { ...key, body: '{' })).status, 400)
@@ -134,7 +134,7 @@ test('what is wrong with the request itself is not kept: the corrected one may u
   assert.equal((await w.open('corrected', {}, key)).status, 202)
 })
 
-test('an open or a resume that was answered 200 after its wait is 200 for every repeat while the workspace is ready, else 202', async () => {
+test('an open or resume that answered 200 after its wait repeats as 200 while the workspace is ready, else as 202', async () => {
   const held = { ...keyed('waited'), headers: { ...keyed('waited').headers, prefer: 'wait=20' } }
   const opening = w.open('waited', {}, held)
   await keyKept(w, 'waited')
@@ -156,7 +156,7 @@ test('an open or a resume that was answered 200 after its wait is 200 for every 
   const { operation } = (await w.post(path, {}, keyed('waited-2'))).body
   assert.equal((await w.post(path, {}, keyed('waited-2'))).status, 202)
   await w.cell.succeed(operation.id)
-  assert.equal((await w.post(path, {}, keyed('waited-2'))).status, 202) // nobody has been answered 200 so far
+  assert.equal((await w.post(path, {}, keyed('waited-2'))).status, 202) // no caller has been answered 200 yet
   const waited = await w.post(path, {}, { headers: { ...keyed('waited-2').headers, prefer: 'wait=5' } })
   const after = await w.post(path, {}, keyed('waited-2'))
   assert.deepEqual([waited.status, after.status, after.body.operation], [200, 200, waited.body.operation])
@@ -164,7 +164,7 @@ test('an open or a resume that was answered 200 after its wait is 200 for every 
 })
 
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
-/** Routes whose answer carries no token: how each is asked, and what is there by the time of its repeat. */
+/** Routes whose answer has no token: their calls, and an optional change before the repeat. */
 const KEPT: Record<string, { body?: object; lifetime?: 'session'; later?: (operation_id: string) => Promise<void> }> = {
   'POST suspend': {},
   'POST snapshot': { body: { label: 'kept' } },
@@ -192,7 +192,7 @@ for (const [asked, { body, lifetime, later }] of Object.entries(KEPT)) {
     const { request_id, ...first } = await ask()
     assert.deepEqual([first.status, first.type], [202, 'application/json; charset=utf-8'])
     const answer = JSON.parse(first.text)
-    // It is there with the change: a process that dies before it answers has kept it.
+    // The entry commits with the change: a process that dies before its answer has stored it.
     const entry = w.database.superuser.selectFrom('idempotency_entries').select('outcome').where('key', '=', key)
     assert.equal((await entry.executeTakeFirstOrThrow()).outcome['body'], first.text)
     await (later ? later(answer.id) : w.call('DELETE', `/v1/workspaces/${id}`))
@@ -202,7 +202,7 @@ for (const [asked, { body, lifetime, later }] of Object.entries(KEPT)) {
   })
 }
 
-test('every answer of a repeat says that it is one: of a change, of a refusal and of a start', async () => {
+test('every repeated answer is marked as a repeat: of a change, of a refusal and of a start', async () => {
   const id = await w.running('marked')
   const asked = {
     change: () => w.post(`/v1/workspaces/${id}/fork`, { key: 'marked-fork' }, keyed('marked-1')),
@@ -219,7 +219,7 @@ test('every answer of a repeat says that it is one: of a change, of a refusal an
   assert.deepEqual([mismatch.status, mismatch.headers.get('idempotent-replayed')], [422, null])
 })
 
-test('what a plan refuses is not kept: once it allows it, the same key does it', async () => {
+test('a refusal by the plan is not stored: once the plan allows the call, the same key succeeds', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const plan_id = await seeds.plan('tight', { refuses_starts: 'unpaid' })
   const { key } = await seeds.tenant('tight', plan_id)
@@ -233,7 +233,7 @@ test('what a plan refuses is not kept: once it allows it, the same key does it',
   assert.deepEqual([(await ask()).status, await entries('tight')], [202, 1])
 })
 
-test('a repeat of what was answered 200 without an operation names the one that has taken the workspace away since', async () => {
+test('a repeat of a 200 without an operation names the operation that has since taken the workspace away', async () => {
   const id = await w.running('at-once')
   const asked = { headers: { 'idempotency-key': 'at-once', prefer: 'wait=5' } }
   const ask = {
@@ -262,7 +262,7 @@ test('a repeat of what was answered 200 without an operation names the one that 
   }
 })
 
-test('a refusal that names an input with NUL in it is kept', async () => {
+test('a refusal that names an input with NUL in it is stored', async () => {
   for (const inputs of [{ 'A\0': '' }, { '\ud800': '' }]) {
     const key = keyed(`odd-${JSON.stringify(inputs).length}`)
     const first = await w.open('odd', { inputs }, key)
@@ -290,7 +290,7 @@ test('a repeat with the same idempotency key has one effect and answers afresh',
   assert.doesNotMatch(JSON.stringify(outcome), /eyJ/)
 })
 
-test('a key of another request is a mismatch, of another principal or route it is another key', async () => {
+test('a key with another request is a mismatch; with another principal or route it is another key', async () => {
   const headers = { 'idempotency-key': 'mine' }
   const first = await w.open('mine', { inputs: { CITY: 'a', COLOUR: 'b' } }, { headers })
   assert.equal((await w.open('mine', { inputs: { COLOUR: 'b', CITY: 'a' } }, { headers })).body.operation.id, first.body.operation.id)
@@ -304,7 +304,7 @@ test('a key of another request is a mismatch, of another principal or route it i
   assert.equal((await w.post(`/v1/workspaces/${id}/suspend`, undefined, { headers })).body.id, suspend.body.id)
 })
 
-test('a decided refusal is kept, one that may change is not, and both are forgotten after a day', async () => {
+test('a final refusal is stored, one that may change is not, and both are forgotten after a day', async () => {
   const headers = { 'idempotency-key': 'refused' }
   assert.deepEqual(code(await w.open('refused', { template: 'later' }, { headers })), [404, 'not_found'])
   await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, 'later', SETTINGS)
@@ -323,7 +323,7 @@ test('a decided refusal is kept, one that may change is not, and both are forgot
   }
 })
 
-test('what is kept for a hundred thousand keys is forgotten after a day, and nothing younger', async () => {
+test('the entries of a hundred thousand keys are deleted after a day, and younger ones stay', async () => {
   const now = w.clock.now()
   const at = (seconds_ago: number) => new Date(now.getTime() - seconds_ago * 1000)
   const fill = async (count: number, created_at: Date, route: string) => {
@@ -345,7 +345,7 @@ test('what is kept for a hundred thousand keys is forgotten after a day, and not
   assert.equal(left, 10)
 })
 
-test('30 calls with one idempotency key at once have one effect; who comes too early is told to try again', async () => {
+test('30 concurrent calls with one idempotency key have one effect; a repeat that comes too early is told to try again', async () => {
   const id = await w.running('race')
   const calls = await Promise.all(
     Array.from({ length: 30 }, () => w.post(`/v1/workspaces/${id}/fork`, { key: 'race-fork' }, { headers: { 'idempotency-key': 'race' } })),

@@ -15,10 +15,10 @@ const idleOf = async (id: string) => (await w.get(`/v1/workspaces/${id}`)).body.
 const kinds = async (id: string) => (await w.operations(id)).map(({ kind }) => kind)
 const never = { idle_policy: 'never' }
 
-test('a suspend request fires when the workspace has been idle that long, under the policy never, as a system suspend that says why', async () => {
+test('a suspend request fires after its idle time, under the policy never too, as a system suspend with its reason', async () => {
   const id = await w.ready('fires', never)
   const { suspend_request } = await ask(id, 30)
-  w.advance(20) // the clock goes on by itself, too
+  w.advance(20) // the clock also runs by itself
   await w.look()
   assert.deepEqual([await kinds(id), (await idleOf(id)).suspend_request], [['open'], suspend_request])
   w.advance(11)
@@ -36,7 +36,7 @@ test('a suspend request fires when the workspace has been idle that long, under 
   )
 })
 
-test('a tool call after the request cancels it, one before it does not', async () => {
+test('a tool call after the request cancels it, and one before does not', async () => {
   const [before, later] = [await w.ready('call-before', never), await w.ready('call-later', never)]
   w.table.touch(before, 'tool_call')
   w.advance(1)
@@ -49,7 +49,7 @@ test('a tool call after the request cancels it, one before it does not', async (
   assert.deepEqual([(await idleOf(later)).suspend_request, (await idleOf(later)).next_eligible_at], [null, null])
 })
 
-test('a port request, a keepalive that has ended and a wake hint do not cancel it', async () => {
+test('a port request, an ended keepalive and a wake hint do not cancel it', async () => {
   const id = await w.ready('visited', never)
   await ask(id, 30)
   w.advance(5)
@@ -59,7 +59,7 @@ test('a port request, a keepalive that has ended and a wake hint do not cancel i
   assert.deepEqual(await kinds(id), ['suspend', 'open'])
 })
 
-test('a resume cancels it, also one that finds the workspace running', async () => {
+test('a resume cancels it, even when the workspace already runs', async () => {
   const id = await w.ready('resumed', never)
   await ask(id, 30)
   assert.equal((await w.post(path(id, 'resume'), {})).body.error.details.reason, 'already_running')
@@ -75,7 +75,7 @@ test('a resume cancels it, also one that finds the workspace running', async () 
   assert.deepEqual(await kinds(id), ['resume', 'suspend', 'open'])
 })
 
-test('a running command, an attached stream and a keepalive postpone it to so long after their end', async () => {
+test('a running command, an attached stream and a keepalive postpone the suspend until that long after their end', async () => {
   const id = await w.ready('busy', never)
   await ask(id, 30)
   const stream = w.table.holdAwake(id, 'stream')
@@ -87,7 +87,7 @@ test('a running command, an attached stream and a keepalive postpone it to so lo
   const busy_until = new Date(w.clock.now().getTime() + 50_000)
   w.guests.busy_until = () => Promise.resolve(busy_until)
   w.advance(11)
-  await w.look() // due, but the guest says that a command runs for some 40 more seconds
+  await w.look() // the suspend is due, but the guest reports a command for some 40 more seconds
   assert.deepEqual(await kinds(id), ['open'])
   assert.equal((await idleOf(id)).next_eligible_at, new Date(busy_until.getTime() + 30_000).toISOString())
   const keepalive_until = new Date(busy_until.getTime() + 100_000)
@@ -102,7 +102,7 @@ test('a running command, an attached stream and a keepalive postpone it to so lo
   assert.deepEqual(await kinds(id), ['suspend', 'open'])
 })
 
-test('a command counts for an hour at most, whatever the guest says', async () => {
+test('a command counts as activity for an hour at most, whatever the guest reports', async () => {
   const id = await w.ready('liar', { idle_policy: 'fixed:60' })
   w.advance(61)
   const asked_ms = w.clock.now().getTime()
@@ -135,7 +135,7 @@ for (const [what, act] of [
   })
 }
 
-test('the policy fires where its time comes first, and says so; a request only shortens', async () => {
+test('the idle policy fires when its time comes first, and is the stated reason; a request only shortens the time', async () => {
   const id = await w.ready('policy-first', { idle_policy: 'fixed:60' })
   await ask(id, 3600)
   w.advance(61)
@@ -144,7 +144,7 @@ test('the policy fires where its time comes first, and says so; a request only s
   assert.deepEqual([suspend.kind, suspend.input], ['suspend', { reason: 'idle_timeout' }])
 })
 
-test('while a suspend is in progress a request records nothing and answers that suspend; DELETE is accepted in any state', async () => {
+test('a request during a suspend records nothing and answers that suspend; DELETE is accepted in any state', async () => {
   const id = await w.ready('in-progress', never)
   const go = Promise.withResolvers<void>()
   const begun = Promise.withResolvers<void>()
@@ -184,7 +184,7 @@ test('an idle session ends with idle_timeout, and its key opens a new workspace'
   assert.notEqual(await w.ready('session', { lifetime: 'session' }), id)
 })
 
-test("a template's idle defaults apply until the workspace has its own, and again when that is cleared", async () => {
+test("a template's idle defaults apply until the workspace has its own, and again after these are cleared", async () => {
   const settings = {
     env: {},
     inputs: {},

@@ -36,7 +36,7 @@ const cursor = async (base?: string) =>
   (await w.get('/v1/workspaces?limit=1', base === undefined ? {} : { base })).body.next_cursor as string
 const keyOfCursor = (text: string) => Buffer.from(text, 'base64url').subarray(16, 20).toString('hex')
 const follow = async (text: string) => (await w.get(`/v1/workspaces?limit=1&cursor=${text}`)).status
-/** So that an announced key is active for every process, and a superseded one is needed by nobody who keeps a cursor for a day. */
+/** Ages keys, so that every process uses an announced key and no day-old cursor needs a superseded one. */
 const age = (purpose: 'cursor' | 'idempotency', ms: number) =>
   w.database.superuser
     .updateTable('service_keys')
@@ -44,7 +44,7 @@ const age = (purpose: 'cursor' | 'idempotency', ms: number) =>
     .where('purpose', '=', purpose)
     .execute()
 
-test('a rotation makes every process sign cursors by the new key; the old one is read until it is retired, which waits for a day', async () => {
+test('after a rotation every process signs cursors by the new key; the old one verifies until it is retired, a day later', async () => {
   await w.open('ring-1')
   await w.open('ring-2')
   const second = await w.second()
@@ -61,7 +61,7 @@ test('a rotation makes every process sign cursors by the new key; the old one is
   const fresh = await cursor(second)
   w.clock.ahead_ms = 0
   assert.deepEqual([await follow(old), await follow(fresh)], [200, 200])
-  await age('cursor', 11_000) // for the operator, whose clock is the computer's
+  await age('cursor', 11_000) // the admin command uses the computer's clock
   assert.match(await refused('keys', 'retire', 'cursor', FIRST), /in use until/)
   assert.match(await refused('keys', 'retire', 'cursor', 'ffffffff'), /no key/)
   await age('cursor', DAY_MS + 60_000)
@@ -75,13 +75,13 @@ test('a rotation makes every process sign cursors by the new key; the old one is
   assert.equal(await follow(fresh), 200)
 })
 
-test('repeats are known by the key that their first call was kept by, which stays while an entry needs it', async () => {
+test('a repeat matches by the key that stored its first call, which cannot be retired while an entry needs it', async () => {
   const headers = { 'idempotency-key': 'before' }
   const open = (key: string, given: Record<string, string>) => w.open(key, {}, { headers: given })
   const first = await open('ring-before', headers)
   const key_id = await admin('keys', 'rotate', 'idempotency')
   w.clock.ahead_ms = 11_000
-  await age('idempotency', 11_000) // for the operator, whose clock is the computer's
+  await age('idempotency', 11_000) // the admin command uses the computer's clock
   const named = async (key: string) => {
     const { fingerprint } = await w.database.superuser
       .selectFrom('idempotency_entries')
@@ -110,7 +110,7 @@ test('repeats are known by the key that their first call was kept by, which stay
   assert.equal(await stateOf(FIRST), undefined)
 })
 
-test('the keys of tool tokens are listed, and retired when the last token is over', async () => {
+test('keys of tool tokens are listed, and can be retired when their last token has expired', async () => {
   const [kid] = (await rings()).filter(({ purpose }) => purpose === 'tool-token').map(({ key_id }) => key_id)
   assert.ok(kid)
   assert.match(await refused('keys', 'retire', 'tool-token', kid), /rotate first/)
@@ -125,7 +125,7 @@ test('the keys of tool tokens are listed, and retired when the last token is ove
   assert.equal(await stateOf(kid), undefined)
 })
 
-test('a key whose id begins with hyphens is retired by its id; a word that nobody asked for is refused', async () => {
+test('a key whose id begins with hyphens is retired by its id, and a surplus argument is refused', async () => {
   for (const kid of ['-hyphen', '--hyphens']) {
     const retired_at = new Date(Date.now() - DAY_MS)
     await w.database.superuser.insertInto('signing_keys').values({ kid, public_jwk: '{}', created_at: retired_at, retired_at }).execute()
@@ -169,7 +169,7 @@ async function folder(): Promise<Folder> {
   }
 }
 
-test('the one secret of before becomes the first key of each purpose, for two processes at once; what it signed is read', async () => {
+test('the old single secret becomes the first key of each purpose, with two processes at once; its signatures stay valid', async () => {
   await using at = await folder()
   const secret = randomBytes(32)
   writeFileSync(join(at.directory, 'service-secret'), secret, { mode: 0o600 })
@@ -190,7 +190,7 @@ test('the one secret of before becomes the first key of each purpose, for two pr
   )
 })
 
-test('a key that is lost is named in the log and not made anew: another one signs', async () => {
+test('a lost key is named in the log and not made again: another key signs', async () => {
   await using at = await folder()
   const signed = (await at.open()).cursor.sign(16, 'text')
   rmSync(join(at.directory, `cursor.${FIRST}.key`))
@@ -202,7 +202,7 @@ test('a key that is lost is named in the log and not made anew: another one sign
   assert.ok((await at.open()).cursor.verifies(by_another, 16, 'text'))
 })
 
-test('a database that is older than the folder learns of the keys that lie there', async () => {
+test('a database that is older than the folder learns the keys that are in the folder', async () => {
   await using at = await folder()
   await at.open()
   writeFileSync(join(at.directory, 'cursor.0a0b0c0d.key'), randomBytes(32), { mode: 0o600 })

@@ -1,4 +1,4 @@
-// What api processes had under way when they were killed, and what the next one makes of it.
+// Work of api processes that are killed, and how the next process continues it.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
@@ -31,7 +31,7 @@ const register = (api: ApiProcess, email: string) =>
   w.post('/v1/auth/register', { email, password: PASSPHRASE }, { as: null, base: api.base })
 const letters = (email: string) => box.mails.filter(({ to }) => to?.some(({ address }) => address === email) === true)
 
-test('an api that is killed before a change is committed leaves no mail; asked again, the next one sends it once', TIMEOUT, async () => {
+test('an api that is killed before a change commits leaves no mail; the repeated call sends it once', TIMEOUT, async () => {
   const email = 'uncommitted@example.com'
   {
     await using api = await startApiProcess(w, { mail: mail(), killed_at: 'change.C2' })
@@ -60,7 +60,7 @@ for (const [killed_at, sent_before, sent_in_all] of [
         assert.equal(await api.ended, 'SIGKILL')
       }
       assert.deepEqual([(await mailOf(email))?.sent_at, letters(email).length], [null, sent_before])
-      // The time for which the killed process had taken it is over.
+      // The killed process's claim on the mail has expired.
       await db().updateTable('mails').set({ next_try_at: new Date() }).where('email', '=', email).execute()
       await using next = await startApiProcess(w, { mail: mail() })
       await until('it is sent', 60_000, async () => ((await mailOf(email))?.sent_at ?? null) !== null)
@@ -71,7 +71,7 @@ for (const [killed_at, sent_before, sent_in_all] of [
   )
 }
 
-/** An organization whose export has some parts. */
+/** Makes an organization whose export has several parts. */
 async function largeOrganization(slug: string): Promise<{ path: string; token: string }> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { organization_id } = await seeds.tenant(slug, await seeds.plan(slug))
@@ -81,7 +81,7 @@ async function largeOrganization(slug: string): Promise<{ path: string; token: s
 }
 
 const LOCK = 23
-/** Lets nobody write a second part until its work is done. */
+/** Blocks writes of a second part until `work` is done. */
 async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
   await sql`create or replace function wait_for_test() returns trigger language plpgsql as $$
     begin perform pg_advisory_xact_lock(${sql.lit(LOCK)}); return new; end $$`.execute(db())
@@ -93,7 +93,7 @@ async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
     await work()
     await sql`select pg_advisory_unlock(${sql.lit(LOCK)})`.execute(holder)
   }) // prettier-ignore
-  // What the killed process had asked for last is done, or refused, when its connections are gone.
+  // The last statement of the killed process is done or refused once its connections are gone.
   await until('its connections are gone', 60_000, async () => {
     const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
       where application_name = 'berth-api' and datname = current_database()`.execute(db())
@@ -105,7 +105,7 @@ async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
 const parts = (id: string) =>
   db().selectFrom('export_parts').select(['attempt', 'number']).where('export_id', '=', id).orderBy('attempt').orderBy('number').execute()
 
-/** After the time for which the killed process had it. */
+/** Checks after the killed process's claim has expired. */
 async function assertMadeByTheNext(id: string, { path, token }: { path: string; token: string }): Promise<void> {
   assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'running')
   await db().updateTable('exports').set({ next_try_at: new Date() }).where('id', '=', id).execute()
@@ -118,7 +118,7 @@ async function assertMadeByTheNext(id: string, { path, token }: { path: string; 
   assert.deepEqual([...new Set((await parts(id)).map(({ attempt }) => attempt))], [2])
 }
 
-test('an api that is killed in the middle of an export is followed by another, which makes it whole', TIMEOUT, async () => {
+test('an api that is killed during an export is followed by another, which completes it', TIMEOUT, async () => {
   const of = await largeOrganization('middle')
   let id = ''
   await stoppedAtSecondPart(async () => {
@@ -134,7 +134,7 @@ test('an api that is killed in the middle of an export is followed by another, w
   await assertMadeByTheNext(id, of)
 })
 
-test('an api that is killed before it says that an export is ready is followed by another, which makes it anew', TIMEOUT, async () => {
+test('an api that is killed before it marks an export as ready is followed by another, which makes it again', TIMEOUT, async () => {
   const of = await largeOrganization('end')
   let id = ''
   {
@@ -148,7 +148,7 @@ test('an api that is killed before it says that an export is ready is followed b
   await assertMadeByTheNext(id, of)
 })
 
-test('a part of an attempt that is over is not kept', async () => {
+test('a part of a superseded attempt is not stored', async () => {
   const { path, token } = await largeOrganization('over')
   const { id } = (await w.post(path, undefined, { as: token })).body
   const now = new Date()

@@ -12,7 +12,7 @@ const reason = (answer: { status: number; body: { error: { code: string; details
   [answer.status, answer.body.error.code, answer.body.error.details?.reason] as const
 const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
 
-test('a suspend answers its operation, and a second lifecycle call meets operation_in_progress', async () => {
+test('a suspend answers its operation, and a second lifecycle call gets operation_in_progress', async () => {
   const id = await w.running('suspend')
   const { status, body } = await w.post(path(id, 'suspend'))
   assert.deepEqual([status, body.kind, body.state, body.workspace_id], [202, 'suspend', 'queued', id])
@@ -37,7 +37,7 @@ test('a suspend answers its operation, and a second lifecycle call meets operati
   assert.deepEqual(reason(await w.post(path(id, 'suspend'))), [409, 'conflict', 'not_running'])
 })
 
-test('a resume returns at the new epoch with a token when it is waited for', async () => {
+test('a resume with a wait returns at the new epoch with a token', async () => {
   const id = await w.running('resume')
   assert.deepEqual(reason(await w.post(path(id, 'resume'))), [409, 'conflict', 'already_running'])
   const at_once = await w.post(path(id, 'resume'), { tools: ['files'] }, { headers: { prefer: 'wait=5' } })
@@ -73,7 +73,7 @@ test('a failed resume leaves the workspace suspended', async () => {
   assert.deepEqual(error, { code: 'checkpoint_corrupt', message: 'The checkpoint is damaged', retryable: false, details: {} })
 })
 
-test('a fork makes a new workspace from its source and occupies both until it is captured', async () => {
+test('a fork makes a new workspace from its source, and locks both until the capture', async () => {
   const id = await w.running('source', { caps: { memory_mib: 2048 }, inputs: { CITY: 'Oslo' }, background_seconds: 600 })
   const { status, body } = await w.post(path(id, 'fork'), { key: 'copy', caps: { memory_mib: 1500 } })
   assert.deepEqual([status, body.operation.kind, body.operation.input], [202, 'fork', { source_workspace_id: id }])
@@ -93,7 +93,7 @@ test('a fork makes a new workspace from its source and occupies both until it is
   assert.equal((await w.open('copy')).status, 200)
 })
 
-test('forks that come while another one waits for its capture join it, hold nothing of the source, and end with it when it is deleted', async () => {
+test("a fork that waits for another's capture joins it, does not lock the source, and ends when the source is deleted", async () => {
   const id = await w.running('forked-often')
   const first = (await w.post(path(id, 'fork'), { key: 'often-1' })).body
   const others = await Promise.all(['often-2', 'often-3'].map((key) => w.post(path(id, 'fork'), { key })))
@@ -106,7 +106,7 @@ test('forks that come while another one waits for its capture join it, hold noth
   )
   const active = async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation?.id
   assert.equal(await active(), first.operation.id)
-  // Its deletion hands the source to the next, which waited.
+  // Deleting the first fork hands the source to the next one that waited.
   assert.equal((await w.call('DELETE', `/v1/workspaces/${first.workspace.id}`)).status, 202)
   const handed = await active()
   assert.ok(others.some(({ body }) => body.operation.id === handed))
@@ -117,7 +117,7 @@ test('forks that come while another one waits for its capture join it, hold noth
   }
 })
 
-test('a fork onto a used key is refused, also onto a deleted one', async () => {
+test('a fork onto a used key is refused, also when that workspace is deleted', async () => {
   const id = await w.running('fork-source')
   await w.running('used')
   const dead = await w.running('dead')
@@ -128,7 +128,7 @@ test('a fork onto a used key is refused, also onto a deleted one', async () => {
   assert.equal((await w.get('/v1/workspaces?key_prefix=fork')).body.data.length, 1)
 })
 
-test('a fork of a suspended workspace is allowed, of a failed one not', async () => {
+test('a suspended workspace can be forked, a failed one cannot', async () => {
   const id = await w.running('fork-states')
   await w.cell.succeed((await w.post(path(id, 'suspend'))).body.id)
   assert.equal((await w.post(path(id, 'fork'), { key: 'fork-suspended', lifetime: 'session' })).body.workspace.lifetime, 'session')
@@ -137,7 +137,7 @@ test('a fork of a suspended workspace is allowed, of a failed one not', async ()
   assert.deepEqual(reason(await w.post(path(failed.body.workspace.id, 'fork'), { key: 'x' })), [409, 'conflict', 'not_forkable'])
 })
 
-test('N7: the answer to a delete waits until a cell has taken it, a second at most', async () => {
+test('N7: a delete answers when a cell has taken it, after a second at most', async () => {
   await using told = await world({ delete_told_seconds: 60 })
   const id = await told.running('told')
   let answered = false
@@ -146,7 +146,7 @@ test('N7: the answer to a delete waits until a cell has taken it, a second at mo
   while ((await held()) === null) assert.equal(answered, false)
   await told.cell.move((await held()).id, 'running')
   const { status: told_status, body: operation } = await deleting // long before its 60 s
-  assert.deepEqual([told_status, operation.state], [202, 'queued']) // as it was kept for repeats
+  assert.deepEqual([told_status, operation.state], [202, 'queued']) // the answer as it was stored for repeats
   assert.equal((await told.get(`/v1/operations/${operation.id}`)).body.state, 'running')
 
   await using untold = await world({ delete_told_seconds: 1 })
@@ -157,7 +157,7 @@ test('N7: the answer to a delete waits until a cell has taken it, a second at mo
   assert.ok(performance.now() - start >= 900)
 })
 
-test('a delete cancels what is in progress, and repeating it answers the same operation', async () => {
+test('a delete cancels the operation in progress, and its repeat answers the same operation', async () => {
   const opened = await w.open('delete')
   const id = opened.body.workspace.id
   const { status, body } = await w.call('DELETE', `/v1/workspaces/${id}`)
@@ -177,7 +177,7 @@ test('a delete cancels what is in progress, and repeating it answers the same op
   assert.ok(tokens_revoked_before)
 })
 
-test('every command on a deleted workspace is workspace_deleted, but delete, and the cancel that is always accepted', async () => {
+test('every command on a deleted workspace is workspace_deleted, except delete and the cancel that always succeeds', async () => {
   const id = await w.running('deleted')
   await w.call('DELETE', `/v1/workspaces/${id}`)
   const refused = [
@@ -203,7 +203,7 @@ test('deleting the source of a fork that has captured nothing ends the target an
   assert.deepEqual([next.status, next.body.workspace.id === body.workspace.id], [202, false])
 })
 
-test('deleting the target of a fork lets its source go', async () => {
+test('deleting the target of a fork releases its source', async () => {
   const id = await w.running('fork-target-cut')
   const { body } = await w.post(path(id, 'fork'), { key: 'fork-target-cut-copy' })
   await w.call('DELETE', `/v1/workspaces/${body.workspace.id}`)

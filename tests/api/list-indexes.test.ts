@@ -43,9 +43,9 @@ interface List {
   route: string
   by: string
   table: string
-  /** What it may look at for a page of ten. */
+  /** Most rows that a page of ten may read. */
   rows_max: number
-  /** Other tables that it may read whole: they have two rows here. */
+  /** Other tables that may be read whole: they have two rows here. */
   small?: string[]
   read(reads: Reader, page: Page): Promise<{ id: string }[]>
 }
@@ -78,7 +78,7 @@ const LISTS: List[] = [
     route: 'checkpoints.list',
     by: 'nothing',
     table: 'checkpoints',
-    rows_max: 60, // all of a workspace, which are few by its limits
+    rows_max: 60, // all of a workspace's rows, which its limits keep few
     read: (reads, page) => listCheckpoints(reads, owners.workspace_id, w.clock.now(), page),
   },
   {
@@ -118,14 +118,14 @@ const LISTS: List[] = [
     route: 'attachments.list',
     by: 'nothing',
     table: 'volume_attachments',
-    rows_max: 40, // all of a workspace, twice
+    rows_max: 40, // all of a workspace's rows, twice
     read: (reads, page) => listAttachments(reads, owners.workspace_id, page),
   },
   {
     route: 'ports.list',
     by: 'nothing',
     table: 'workspace_ports',
-    rows_max: 100, // all of a workspace, twice
+    rows_max: 100, // all of a workspace's rows, twice
     read: (reads, page) => listPorts(reads, owners.workspace_id, page),
   },
   {
@@ -154,7 +154,7 @@ const LISTS: List[] = [
     route,
     by: 'nothing',
     table: 'templates',
-    rows_max: 150, // all of an owner, looked at three times
+    rows_max: 150, // all of an owner's rows, three times
     read: (reads, page) => listTemplates(reads, [w.a.organization_id], route === 'templates.list', page),
   })),
   ...(['template-versions.list', 'template-versions.list_of_organization'] as const).map((route): List => ({
@@ -237,9 +237,9 @@ const LISTS: List[] = [
   },
 ]
 
-test('every route that pages is looked at here or in list-plans.test.ts', () => {
+test('every route with pages is checked here or in list-plans.test.ts', () => {
   const paged = APP_ROUTES.filter(({ query }) => JSON.stringify(query ?? {}).includes('"cursor"')).map(({ id }) => id)
-  // Files are read by the keys of directories, packages from an index in memory; drafts are in template-draft-lists.test.ts.
+  // Files are read by directory keys, packages from an index in memory; drafts are in template-draft-lists.test.ts.
   const elsewhere = paged.filter((id) => /^(workspaces\.list|template-files\.|template-packages\.|draft-)/.test(id))
   assert.deepEqual([...new Set([...LISTS.map(({ route }) => route), ...elsewhere])].sort(), paged.sort())
 })
@@ -265,7 +265,7 @@ for (const { route, by, table, rows_max, small = [], read } of LISTS) {
   })
 }
 
-test('pages of every filter together are what the filter means, each once and in order', async () => {
+test('the pages of every filter together hold its matches, each once and in order', async () => {
   const all = await w.database.superuser
     .selectFrom('operations')
     .selectAll()
@@ -288,13 +288,13 @@ test('pages of every filter together are what the filter means, each once and in
   }
 })
 
-test('the organizations of a person are read by an index', async () => {
+test('an index finds the organizations of a person', async () => {
   const { counted, reads } = counting(w.database.superuser, 'memberships', 'generic')
   assert.equal((await listMemberships(reads, owners.person_id)).length, 1)
   assert.deepEqual([[...counted.scanned], counted.rows], [[], 1])
 })
 
-test('expired and deleted checkpoints are found without looking at those that stay', async () => {
+test('expired and deleted checkpoints are found without reading those that stay', async () => {
   const scans = sql<{ seq_scan: string }>`select seq_scan::text from pg_stat_xact_user_tables where relname = 'checkpoints'`
   const read = await w.database.superuser.transaction().execute(async (tx) => {
     const dropped = await dropExpiredCheckpoints(tx, w.clock.now(), new Date(w.clock.now().getTime() - 30 * 86_400_000))

@@ -7,7 +7,7 @@ import { counting } from '../support/plans.ts'
 import { world, type World } from './support.ts'
 
 const COMMON = 20_000
-/** What a list may look at: a page of the newest thousand, and a page by an index. */
+/** Most rows that a list may read: a scan of the newest thousand, and a page by an index. */
 const ROWS_MAX = 2500
 
 let w: World
@@ -24,7 +24,7 @@ before(async () => {
     memberships: [{ organization_id, role: 'owner' }],
     session: { id: w.ids.next(), stepped_up_at: null },
   }
-  // The oldest of the project are those that a filter is for; all that is newer is something else.
+  // The filters match the oldest rows of the project; all newer rows are different.
   await insert(3, 'rare', { observed_state: 'failed' })
   await insert(3, 'idle', { observed_state: 'suspended', desired_state: 'suspended' })
   await insert(3, 'draft', { purpose: 'template_draft' })
@@ -37,7 +37,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** Rows without machines. */
+/** Inserts workspaces without machines. */
 async function insert(count: number, prefix: string, change: object): Promise<void> {
   const { organization_id, project_id } = w.a
   const { id: template_version_id } = await w.database.superuser.selectFrom('template_versions').select('id').executeTakeFirstOrThrow()
@@ -63,7 +63,7 @@ async function insert(count: number, prefix: string, change: object): Promise<vo
   const names = Object.keys(row)
   const ids = Array.from({ length: count }, () => w.ids.next())
   await w.database.superuser.transaction().execute(async (tx) => {
-    await sql`set local session_replication_role = replica`.execute(tx) // nobody listens for these
+    await sql`set local session_replication_role = replica`.execute(tx) // no process listens for these rows
     const columns = names.map((name, n) => `$${n + 3}::text::${/_at$/.test(name) ? 'timestamptz' : /_id$/.test(name) ? 'uuid' : /^ceiling/.test(name) ? 'integer' : 'text'}`) // prettier-ignore
     const text = `insert into workspaces (id, key, ${names.join(', ')})
       select id, $2 || '-' || n, ${columns.join(', ')} from unnest($1::uuid[]) with ordinality as made(id, n)`
@@ -117,7 +117,7 @@ test('a prefix ends before the next text of its length, whatever its last charac
   for (const [prefix, end] of cases) assert.equal(endOfPrefix(prefix), end)
 })
 
-test('a prefix of any characters finds its keys, and no others, also where they are not among the newest', async () => {
+test('a prefix of any characters finds exactly its keys, even when they are not among the newest', async () => {
   await insert(1, 'ż%_\\ü', {})
   await insert(1, 'ż%_\\ý', {})
   await insert(1, '\u{d7ff}', {})

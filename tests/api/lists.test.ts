@@ -8,7 +8,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-test('pages are newest first, stay whole under inserts, and their cursors are good for one caller and one filter', async () => {
+test('pages are newest first, stay complete under inserts, and a cursor is valid for one caller and one filter', async () => {
   const headers = { as: w.a2.key }
   const ids: string[] = []
   for (let n = 0; n < 5; n++) ids.unshift((await w.open(`page-${n}`, {}, headers)).body.workspace.id)
@@ -43,7 +43,7 @@ test('pages are newest first, stay whole under inserts, and their cursors are go
   }
 })
 
-test('filters choose, and hide sessions and deleted ones by default', async () => {
+test('filters select, and hide sessions and deleted workspaces by default', async () => {
   const as = (await seeder(w.database, w.clock, w.ids).project(w.a.organization_id, 'filters')).key
   const keys = async (query: string, base = '/v1/workspaces') =>
     (await w.get(`${base}?${query}`, { as })).body.data.map((row: { key: string }) => row.key)
@@ -70,7 +70,7 @@ test('filters choose, and hide sessions and deleted ones by default', async () =
   assert.equal((await w.get(`/v1/workspaces/${opened.body.workspace.id}/operations?kind=suspend`, { as })).body.data.length, 0)
 })
 
-test('a person sees the workspaces of their organizations, nobody else’s', async () => {
+test('a person sees only the workspaces of their organizations', async () => {
   const person = await seeder(w.database, w.clock, w.ids).person(w.b.organization_id, 'member')
   await w.open('b-only', {}, { as: w.b.key })
   const seen = (await w.get('/v1/workspaces?lifetime=any&limit=200', { as: person.token })).body.data as { organization_id: string }[]
@@ -78,7 +78,7 @@ test('a person sees the workspaces of their organizations, nobody else’s', asy
   assert.equal((await w.get(`/v1/organizations/${w.a.organization_id}/workspaces`, { as: person.token })).status, 404)
 })
 
-test('a listing goes on with the key that replaces another of the project, and with no key of another project', async () => {
+test('a listing continues with the key that replaces another of the project, and with no key of another project', async () => {
   const { cursor, rest } = await (async () => {
     for (const key of ['go-on-1', 'go-on-2', 'go-on-3']) await w.open(key)
     const all = (await w.get('/v1/workspaces?limit=3')).body.data as { id: string }[]

@@ -20,7 +20,7 @@ const from = 'Berth <berth@mail.test>'
 const register = (w: World, email: string) => w.post('/v1/auth/register', { email, password: 'a long enough password' }, { as: null })
 const rows = (w: World) => w.database.superuser.selectFrom('mails').selectAll().orderBy('id').execute()
 
-test('a server that is not there delays mail and nothing else', async () => {
+test('an unreachable mail server delays mail and nothing else', async () => {
   const closed = createServer()
   await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve))
   const { port } = closed.address() as AddressInfo
@@ -48,7 +48,7 @@ test('mail that failed is tried again later, and then arrives', async () => {
   assert.equal((await rows(w))[0]?.tries, 2)
 })
 
-test('a recipient that the server does not know is given up at once', async () => {
+test('mail to a recipient that the server does not know fails at once', async () => {
   await using box = await openMailbox({
     onRcptTo: (_address, _session, done) => done(Object.assign(new Error('No such user'), { responseCode: 550 })),
   })
@@ -57,7 +57,7 @@ test('a recipient that the server does not know is given up at once', async () =
   await until('it is given up', 60_000, async () => (await rows(w))[0]?.given_up_at !== null)
 })
 
-test('a server whose certificate nobody vouches for, and one without TLS, get no mail', async () => {
+test('a server with an untrusted certificate, and one without TLS, get no mail', async () => {
   await using secure = await openMailbox({ secure: true }, 'smtps')
   await using plain = await openMailbox({ disabledCommands: ['STARTTLS'] }, 'smtp')
   for (const box of [secure, plain]) {
@@ -68,7 +68,7 @@ test('a server whose certificate nobody vouches for, and one without TLS, get no
   }
 })
 
-test('a server that never says a word is a try that failed, and calls are answered meanwhile', async () => {
+test('a silent mail server fails the try, and calls are answered meanwhile', async () => {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => sockets.add(socket.on('error', () => undefined)))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -90,7 +90,7 @@ test('a server that never says a word is a try that failed, and calls are answer
   await new Promise((resolve) => server.close(resolve))
 })
 
-test('a server that answers nonsense is a try that failed', async () => {
+test('a mail server that answers nonsense fails the try', async () => {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -137,7 +137,7 @@ test('two senders send each mail once', async () => {
   assert.equal(s.box.mails.length, emails.length)
 })
 
-test('without a server each mail is a file, which only its owner reads', async () => {
+test('without a server each mail is a file that only its owner can read', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'berth-mail-'))
   try {
     await using w = await world({ mail: { smtp_url: '', from, directory } })
@@ -152,7 +152,7 @@ test('without a server each mail is a file, which only its owner reads', async (
   }
 })
 
-test('every letter is plain and short, and nothing that a caller writes gets into its head', () => {
+test("every mail is plain and short, and no caller's text reaches its headers", () => {
   for (const kind of MAIL_KINDS) {
     const alert = { subject: 'spend_cap', threshold_percent: 80, resets_at: new Date(0) } as const
     const facts = {
@@ -169,7 +169,7 @@ test('every letter is plain and short, and nothing that a caller writes gets int
   }
 })
 
-test('mail that a person waits for goes before invitations, however many an organization has sent', async () => {
+test('mail that a person waits for is sent before invitations, however many an organization has sent', async () => {
   await using database = await freshDatabase()
   const at = (seconds: number) => new Date(1_700_000_000_000 + seconds * 1000)
   const mail = (seconds: number, kind: 'invitation' | 'reset_password') => ({

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { manyExports } from '../support/exports.ts'
 import type { World } from './support.ts'
 
-/** What the many rows belong to. Of most tables it has half, the older one. */
+/** Owners of the older half of the rows in most tables. */
 export interface Owners {
   workspace_id: string
   person_id: string
@@ -11,7 +11,7 @@ export interface Owners {
   template_id: string
 }
 
-/** Fills each table that a list reads with `many` rows, most of which are none of the list's. */
+/** Fills each table that a list reads with `many` rows, most of which the list must skip. */
 export async function manyRows(w: World, many: number): Promise<Owners> {
   const workspace_id = await w.running('many')
   const other = await w.running('other')
@@ -19,7 +19,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
   const { organization_id, project_id } = w.a
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // One has half of everything, and its half is the older one. What a filter is for is the oldest of it.
+  // The owner has the older half of everything, and the filters match the oldest of it.
   await sql`insert into operations (id, organization_id, project_id, workspace_id, kind, state, created_at, updated_at, completed_at)
     select ${ids()}, ${organization_id}, ${project_id}, case when n > ${many / 2} then ${other}::uuid else ${workspace_id}::uuid end,
       case when n < 8 then 'reset' else (array['suspend', 'resume'])[1 + n / 2 % 2] end, case when n < 16 then 'failed' else 'succeeded' end,
@@ -57,7 +57,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
     select ${ids()}, case when n > ${many / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, 'paid',
       ${now}::timestamptz + n * interval '1 day', ${now}, 'EUR', '[]', 1, ${now}, ${now} from generate_series(1, ${many}) n`.execute(db)
   await manyExports(w, many, person_id)
-  // Most of what there is has been deleted, and what lives is the oldest.
+  // Most workspaces are deleted, and the live ones are the oldest.
   const other_project = w.a2.project_id
   const secret_id = w.ids.next()
   await sql`insert into secrets (id, organization_id, project_id, name, allowed_tools, version, created_at, updated_at, deleted_at)
@@ -91,25 +91,23 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
   return { workspace_id, person_id, secret_id, organizations, template_id }
 }
 
-/** What a workspace has some of. Most are of workspaces that are not there. */
+/** Fills tables with rows of workspaces. Most of these workspaces do not exist. */
 async function manyOfWorkspaces(w: World, many: number, workspace_id: string, other: string): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // Workspaces have some fifty checkpoints at most. A few are over.
+  // A workspace has at most some fifty checkpoints. A few are expired.
   const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
   await db.transaction().execute(async (tx) => {
-    await sql`set local session_replication_role = replica`.execute(tx) // so that most may be of workspaces that are not there
+    await sql`set local session_replication_role = replica`.execute(tx) // allows rows whose workspace does not exist
     await sql`insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, engine, epoch, size_bytes, resources, created_at, expires_at, deleted_at)
       select ${ids()}, case when n <= 30 then ${workspace_id}::uuid when n <= 50 then ${other}::uuid else md5((n / 20)::text)::uuid end,
         ${cell_id}, ${w.ids.next()}, 'snapshot', 'e', 1, 1, '{}', ${now},
         case when n between 31 and 40 then ${now}::timestamptz - interval '1 day' when n % 2 = 0 then ${now}::timestamptz + interval '7 days' end,
         case when n between 41 and 50 then ${now}::timestamptz - interval '40 days' end
       from generate_series(1, ${many}) n`.execute(tx)
-    // And sixteen volumes.
     await sql`insert into volume_attachments (id, workspace_id, volume_id, mount_path, mode, place, state, created_at, updated_at)
       select ${ids()}, case when n <= 16 then ${workspace_id}::uuid else md5((n / 16)::text)::uuid end, md5('v' || n)::uuid, '/' || n, 'read_only', n % 16,
         'attached', ${now}, ${now} from generate_series(1, ${many}) n`.execute(tx)
-    // And forty ports, each with a callback URL.
     await sql`insert into workspace_ports (id, workspace_id, port, created_at)
       select ${ids()}, case when n <= 40 then ${workspace_id}::uuid else md5((n / 40)::text)::uuid end, 1000 + n % 40, ${now}
       from generate_series(1, ${many}) n`.execute(tx)
@@ -118,7 +116,7 @@ async function manyOfWorkspaces(w: World, many: number, workspace_id: string, ot
   })
 }
 
-/** Version 7 in the order in which they are made. */
+/** Ids of version 7 in the order of creation. */
 function ids() {
   return sql`('01920000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
 }

@@ -48,7 +48,7 @@ test('an invited colleague registers, accepts, and works with a key of the proje
   assert.equal((await s.w.get(`${keys}/${made.body.id}`, { as })).body.name, 'mine')
 })
 
-test('an invitation is of its address, in force for a week, and of many who accept it at once one does', async () => {
+test('an invitation is bound to its address and valid for a week, and of concurrent accepts one succeeds', async () => {
   const owner = await person('owner')
   const invite = async (email: string, role: Role = 'member') =>
     s.w.post(`${organization}/invitations`, { email, role }, { as: owner.token })
@@ -61,7 +61,7 @@ test('an invitation is of its address, in force for a week, and of many who acce
   const answers = await Promise.all(Array.from({ length: 50 }, () => accept(right.token)))
   assert.equal(answers.filter(({ status }) => status === 200).length, 1)
   assert.equal(await roleOf(right.id), 'member')
-  assert.deepEqual(refusal(await invite(right.email)), [409, 'conflict']) // a member already
+  assert.deepEqual(refusal(await invite(right.email)), [409, 'conflict']) // already a member
   await invite(wrong.email)
   const late = await s.box.tokenTo(wrong.email, /invited/)
   s.w.clock.ahead_ms = (LIMITS.organization.invitation_days * 24 * 3600 + 1) * 1000
@@ -71,7 +71,7 @@ test('an invitation is of its address, in force for a week, and of many who acce
   assert.deepEqual([refusal(too_late), again.status], [[400, 'token_invalid'], 201])
 })
 
-test('one invitation of an address waits at a time, is sent again after a minute under another link, and is taken back', async () => {
+test('an address has one open invitation, which can be sent again after a minute with a new link, and can be revoked', async () => {
   const owner = await person('owner')
   const email = 'waits@example.com'
   const create = () => s.w.post(`${organization}/invitations`, { email, role: 'member' }, { as: owner.token })
@@ -99,7 +99,7 @@ test('one invitation of an address waits at a time, is sent again after a minute
   assert.ok(body.data.every((row: { id: string }) => row.id !== id))
 })
 
-test('admins give and take every role but that of an owner; owners give it after a password check', async () => {
+test('admins grant and revoke every role but owner; owners grant owner after a password check', async () => {
   const [owner, admin, stale] = [await person('owner'), await person('admin'), await person('owner', false)]
   for (const role of ROLES) {
     const { id, email } = await person('member')
@@ -121,7 +121,7 @@ test('admins give and take every role but that of an owner; owners give it after
   assert.deepEqual(refusal(await remove(member.id, owner.token)), [404, 'not_found'])
 })
 
-test('an organization keeps an owner: two who remove, demote or leave at once leave one', async () => {
+test('an organization keeps an owner: two owners who remove, demote or leave at once leave one', async () => {
   const made = async (name: string) => {
     const [one, two] = [await person('member'), await person('member')]
     const { body } = await s.w.post('/v1/organizations', { name }, { as: one.token })
@@ -157,7 +157,7 @@ test('an organization keeps an owner: two who remove, demote or leave at once le
   assert.deepEqual(refusal(await s.w.call('PATCH', own, { as, body: { role: 'admin' } })), [409, 'conflict/last_owner'])
 })
 
-test('organizations and projects are made and renamed; a slug is one', async () => {
+test('organizations and projects are created and renamed, and a slug is unique', async () => {
   const { token: as } = await person('member')
   const made = await s.w.post('/v1/organizations', { name: 'Ünïcode Inc.', slug: 'unicode-inc' }, { as })
   assert.deepEqual([made.status, made.body.slug, made.body.role], [201, 'unicode-inc', 'owner'])
@@ -176,7 +176,7 @@ test('organizations and projects are made and renamed; a slug is one', async () 
   assert.equal(opened.status, 202)
 })
 
-test('a person owns so many organizations, an organization has so many invitations, projects and keys', async () => {
+test('the organizations of a person, and invitations, projects and keys of an organization, are bounded', async () => {
   const { token: as, id } = await person('member')
   const many = Array.from({ length: LIMITS.organization.owned_per_person_max + 5 }, (_, n) =>
     s.w.post('/v1/organizations', { name: `Many ${n}` }, { as }),
@@ -212,7 +212,7 @@ test('a person owns so many organizations, an organization has so many invitatio
   }
 })
 
-test('a key is listed with its last use, renamed, narrowed, ended and revoked', async () => {
+test('a key is listed with its last use, renamed, narrowed, expired and revoked', async () => {
   const { token: as } = await person('admin')
   const keys = `/v1/projects/${s.w.a2.project_id}/api-keys`
   const unfresh = await person('admin', false)
@@ -228,7 +228,7 @@ test('a key is listed with its last use, renamed, narrowed, ended and revoked', 
   assert.ok(Math.abs(Date.parse((await listed()).last_used_at) - Date.now()) < 60_000)
   const change = (body: object) => s.w.call('PATCH', `${keys}/${id}`, { as, body })
   assert.deepEqual((await change({ name: 'second', tool_permissions: ['exec'] })).body.tool_permissions, ['exec'])
-  // What was known of a key is forgotten as soon as its change is heard of.
+  // A process forgets cached facts of a key as soon as it hears of the change.
   await until('it permits less', 10_000, async () => (await s.w.get('/v1/me', { as: api_key })).body.api_key.tool_permissions.length === 1)
   for (const expires_at of ['2020-01-01T00:00:00Z', 'soon'])
     assert.deepEqual(refusal(await change({ expires_at })), [422, 'validation_failed'])

@@ -12,7 +12,7 @@ after(() => w[Symbol.asyncDispose]())
 const reason = (answer: { status: number; body: { error: { code: string; details?: { reason?: string } } } }) =>
   [answer.status, answer.body.error.code, answer.body.error.details?.reason] as const
 
-test('the first open of a key creates workspace and operation, and says all that is known', async () => {
+test('the first open of a key creates workspace and operation, and returns both', async () => {
   const { status, body, headers } = await w.open('first', { caps: { memory_mib: 512 }, inputs: { CITY: 'Rome' } })
   assert.equal(status, 202)
   assert.equal(headers.get('preference-applied'), null)
@@ -42,7 +42,7 @@ test('the first open of a key creates workspace and operation, and says all that
   assert.deepEqual((await w.get(`/v1/workspaces/${workspace.id}`)).body, workspace)
 })
 
-test('a held open answers 200 with a token as soon as the operation has succeeded', async () => {
+test('a held open answers 200 with a token as soon as the operation succeeds', async () => {
   const held = w.open('held', { agent_label: 'builder', tools: ['exec'] }, { headers: { prefer: 'wait=20' } })
   const operation_id = await waitForOperation('held')
   const ended_ms = performance.now()
@@ -59,11 +59,11 @@ test('a held open answers 200 with a token as soon as the operation has succeede
   )
 })
 
-test('a held open whose wait elapses, or whose operation fails, answers 202', async () => {
+test('a held open answers 202 when its wait elapses or its operation fails', async () => {
   const elapsed = await w.open('elapsed', {}, { headers: { prefer: 'wait=1' } })
   assert.deepEqual([elapsed.status, elapsed.headers.get('preference-applied'), elapsed.body.operation.state], [202, 'wait=1', 'queued'])
   const held = w.open('elapsed', {}, { headers: { prefer: 'wait=20', 'idempotency-key': 'elapsed' } })
-  await keyKept(w, 'elapsed') // it has joined
+  await keyKept(w, 'elapsed') // the call has joined
   await w.cell.fail(elapsed.body.operation.id)
   const { status, body } = await held
   assert.deepEqual(
@@ -82,7 +82,7 @@ test('reopening a running key answers 200 at once with a token and changes nothi
   assert.equal(body.tool_token.workspace_id, id)
 })
 
-test('given inputs replace all of an existing workspace, omitted ones change nothing', async () => {
+test('given inputs replace all inputs of an existing workspace, and omitted inputs change nothing', async () => {
   const id = await w.running('inputs', { inputs: { CITY: 'Rome', COLOUR: 'red' } })
   await w.open('inputs')
   assert.deepEqual((await w.get(`/v1/workspaces/${id}/inputs`)).body, { CITY: 'Rome', COLOUR: 'red' })
@@ -90,7 +90,7 @@ test('given inputs replace all of an existing workspace, omitted ones change not
   assert.deepEqual((await w.get(`/v1/workspaces/${id}/inputs`)).body, { CITY: 'Bern', COLOUR: 'blue' })
 })
 
-test('30 opens of one key at once through two processes make one workspace and one operation', async () => {
+test('30 concurrent opens of one key through two processes make one workspace and one operation', async () => {
   const second = await w.second()
   const opens = await Promise.all(Array.from({ length: 30 }, (_, n) => w.open('crowd', {}, { base: n % 2 ? second : w.base })))
   assert.deepEqual([...new Set(opens.map((answer) => answer.status))], [202])
@@ -100,7 +100,7 @@ test('30 opens of one key at once through two processes make one workspace and o
   assert.equal(rows.length, 1)
 })
 
-test('a client that leaves mid-open leaves the operation as it is', async () => {
+test('a client that disconnects during an open leaves the operation as it is', async () => {
   const controller = new AbortController()
   const gone = w
     .open('left', {}, { headers: { prefer: 'wait=20' }, signal: controller.signal })
@@ -121,7 +121,7 @@ test('an open of a suspended key resumes it, and joins a start in progress', asy
   assert.deepEqual([two.body.operation.id, three.body.operation.id, three.status], [one.body.operation.id, one.body.operation.id, 202])
 })
 
-test('a session has its own idle time, cannot be suspended, and its key opens a new workspace once it is closed', async () => {
+test('a session has its own idle time and cannot be suspended, and its key opens a new workspace after it is closed', async () => {
   const id = await w.running('chat', { lifetime: 'session' })
   const { body } = await w.get(`/v1/workspaces/${id}`)
   assert.deepEqual([body.idle.timeout_seconds, body.idle.basis, body.idle_timeout_seconds], [600, 'session', 600])
@@ -143,7 +143,7 @@ test('a deleted key is never used again', async () => {
   assert.deepEqual(reason(await w.open('gone')), [409, 'conflict', 'workspace_deleted'])
 })
 
-test('what an open may not say', async () => {
+test('an open refuses invalid bodies', async () => {
   await w.running('live')
   for (const [body, expected] of [
     [{ key: 'sf:x' }, [422, 'validation_failed', 'reserved_key_prefix']],
@@ -187,7 +187,7 @@ test('what an open may not say', async () => {
   assert.equal((await w.get('/v1/workspaces?key_prefix=n1')).body.data.length, 0)
 })
 
-test('the denied tools are named', async () => {
+test('a refused open names the denied tools', async () => {
   const { body } = await w.open('n2', { tools: ['git', 'exec', 'pty'] })
   assert.deepEqual(body.error.details, { denied_tools: ['git', 'pty'], permitted_tools: ['exec', 'files'] })
 })
@@ -200,7 +200,7 @@ test('a required input is required on the first open only', async () => {
   assert.equal((await w.open('needy', { template: 'needy' })).body.workspace.id, id)
 })
 
-test("an organization's own template wins over the platform's, and another's is not there", async () => {
+test("an organization's own template shadows the platform's, and another organization's is not found", async () => {
   await seeder(w.database, w.clock, w.ids).template(
     w.b.organization_id,
     'base',
@@ -212,20 +212,20 @@ test("an organization's own template wins over the platform's, and another's is 
   assert.equal((await w.open('foreign', { template: 'needy' }, { as: w.b.key })).status, 404)
 })
 
-test('with layered opens turned off a new workspace is a full copy, and one that is there stays what it is', async () => {
+test('with layered opens turned off, a new workspace is a full copy, and existing workspaces keep their kind', async () => {
   await using copies = await world({ layered_opens: false })
   assert.equal((await copies.open('copied')).body.workspace.disk_layout, 'legacy')
   assert.equal((await w.open('shared-layers')).body.workspace.disk_layout, 'layered')
 })
 
-test("a key belongs to the organization: another project's is 404, another organization's is free", async () => {
+test("a key belongs to the organization: another project's is 404, and another organization may use it too", async () => {
   const id = await w.running('shared')
   assert.equal((await w.open('shared', {}, { as: w.a2.key })).status, 404)
   const theirs = await w.open('shared', {}, { as: w.b.key })
   assert.deepEqual([theirs.status, theirs.body.workspace.id === id], [202, false])
 })
 
-test('a person opens in a project that is named, and the billing role does not open', async () => {
+test('a person opens in a named project, and the billing role opens none', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const member = await seeds.person(w.a.organization_id, 'member')
   assert.equal((await w.open('human', {}, { as: member.token })).body.error.details.issues[0].path, 'project_id')
@@ -245,7 +245,7 @@ async function waitForOperation(key: string): Promise<string> {
   return (await operations.executeTakeFirstOrThrow()).id
 }
 
-test('a reopen names what it asked for and did not get, and nothing else', async () => {
+test('a reopen names exactly the requested settings that it ignored', async () => {
   const caps = { cpu_millis: 1000 }
   const first = await w.open('ignoring', { caps, idle_policy: 'never' })
   assert.deepEqual([first.status, first.body.ignored], [202, []])
@@ -265,7 +265,7 @@ test('a reopen names what it asked for and did not get, and nothing else', async
   assert.deepEqual([body.template.slug, body.caps, body.idle.policy], ['base', caps, 'never'])
 })
 
-test('a repeat of the open that made a workspace ignored nothing, whatever became of it', async () => {
+test('a repeat of the open that made a workspace lists nothing as ignored, whatever happened since', async () => {
   const keyed = { headers: { 'idempotency-key': 'made-it' } }
   const first = await w.open('made-it', { idle_policy: 'never' }, keyed)
   const changed = await w.call('PUT', `/v1/workspaces/${first.body.workspace.id}/idle-policy`, { body: { idle_policy: null } })
@@ -273,7 +273,7 @@ test('a repeat of the open that made a workspace ignored nothing, whatever becam
   assert.deepEqual((await w.open('made-it', { idle_policy: 'never' }, keyed)).body.ignored, [])
 })
 
-test('caps above what template or plan allow are cut, and the answer names them', async () => {
+test("caps above the template's or plan's limits are cut, and the answer names them", async () => {
   const large = { caps: { memory_mib: 999_999 } }
   const opened = await w.open('large', large)
   const { ceilings } = opened.body.workspace
@@ -282,7 +282,7 @@ test('caps above what template or plan allow are cut, and the answer names them'
   assert.deepEqual((await w.open('largest', { caps: SETTINGS.ceiling })).body.ignored, [])
 })
 
-test('template@version pins a new workspace, and a reopen says when it names another version', async () => {
+test('template@version pins a new workspace, and a reopen reports another version', async () => {
   const template_id = await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, 'pinned', SETTINGS)
   const now = w.clock.now()
   const versions = [

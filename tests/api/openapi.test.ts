@@ -15,7 +15,7 @@ import { named } from '../support/pipeline-routes.ts'
 const routes: readonly Route[] = [...APP_ROUTES, ...CELL_ROUTES]
 const described = JSON.parse(JSON.stringify(describe(routes, '/')))
 
-test('docs/openapi.json is what `npm run openapi` writes', () => {
+test('docs/openapi.json is the output of `npm run openapi`', () => {
   const written = JSON.parse(readFileSync(new URL('../../docs/openapi.json', import.meta.url), 'utf8'))
   assert.deepEqual(written, described)
 })
@@ -26,7 +26,7 @@ test('the description is valid OpenAPI 3.1.0 of version 0.1.0', async () => {
   assert.deepEqual([described.openapi, described.info.version], ['3.1.0', '0.1.0'])
 })
 
-test('every declared route has its handler, and those whose answer has a token say how a repeat is answered', () => {
+test('every declared route has its handler, and a handler whose answer has a token defines how a repeat is answered', () => {
   assert.deepEqual(API_ROUTES.map(({ route }) => route.id).sort(), APP_ROUTES.map(({ id }) => id).sort())
   assert.deepEqual(
     Object.keys(ANSWERS).sort(),
@@ -36,7 +36,7 @@ test('every declared route has its handler, and those whose answer has a token s
   )
 })
 
-test('every code and reason that a route declares is one of its surface', () => {
+test('every code and reason that a route declares belongs to its surface', () => {
   for (const route of routes) {
     const codes = route.surface === 'app' ? APP_CODES : CELL_CODES
     const known: Partial<Record<string, readonly string[]>> = route.surface === 'app' ? APP_REASONS : CELL_REASONS
@@ -48,7 +48,7 @@ test('every code and reason that a route declares is one of its surface', () => 
   }
 })
 
-test('no text of an App request can carry NUL or a lone surrogate unseen', () => {
+test('no text of an App request accepts NUL or a lone surrogate unless a handler refuses it', () => {
   const bare: string[] = []
   const walk = (schema: unknown, path: string): void => {
     if (schema === null || typeof schema !== 'object') return
@@ -57,12 +57,12 @@ test('no text of an App request can carry NUL or a lone surrogate unseen', () =>
     for (const [name, inner] of Object.entries(schema)) walk(inner, `${path}/${name}`)
   }
   for (const route of APP_ROUTES) for (const part of [route.params, route.query, route.body]) walk(part, route.id)
-  // Both are refused by the handlers of these, with reasons of their own: what is refused by its pattern would be told.
+  // The handlers of these routes refuse both with reasons of their own; a refusal by a pattern would echo the value.
   const VALUES = ['secrets.create', 'secrets.create_of_organization', 'secret-versions.create'].map((id) => `${id}/properties/value`)
   assert.deepEqual(bare, VALUES)
 })
 
-test('a route with two paths is described at both, each with the parameters that stand in it', () => {
+test('a route with two paths is described at both, each with its own path parameters', () => {
   const { paths } = JSON.parse(JSON.stringify(describe([named], '/')))
   const at = (path: string) => paths[path].get
   const [short, long] = [at('/v1/named/{slug}'), at('/v1/organizations/{organization_id}/named/{slug}')]
@@ -73,7 +73,7 @@ test('a route with two paths is described at both, each with the parameters that
   assert.deepEqual([long.operationId, inPath(long)], ['named.get.of_organization', both])
 })
 
-test('the gateway describes each request header that a call of it reads', () => {
+test('the gateway describes each request header that its routes read', () => {
   const said = CELL_ROUTES.filter(({ headers }) => headers !== undefined).map(({ id, method, path }) => {
     const { parameters } = described.paths[path][method.toLowerCase()] as { parameters: { in: string; name: string }[] }
     return [id, parameters.filter((each) => each.in === 'header' && each.name !== 'X-Request-Id').map(({ name }) => name)]
@@ -91,7 +91,7 @@ test('the gateway describes each request header that a call of it reads', () => 
   })
 })
 
-test('every list says where it goes on', () => {
+test('every list has a next_cursor', () => {
   const properties = ({ answers }: Route) => propertiesOf(answers[200]?.schema) as Partial<Record<string, { type?: string }>>
   const lists = routes.filter((route) => properties(route)['data']?.type === 'array')
   assert.ok(lists.length > 20, `${lists.length}`)
@@ -101,14 +101,14 @@ test('every list says where it goes on', () => {
   )
 })
 
-test('an answer of several content types names each', () => {
+test('an answer with several content types names each', () => {
   const content = (path: string, method: string) => Object.keys(described.paths[path][method].responses['200'].content)
   const workspace = '/v1/workspaces/{workspace_id}'
   assert.deepEqual(content(`${workspace}/exec/{session_id}/output`, 'get'), ['application/x-ndjson', 'text/event-stream'])
   assert.deepEqual(content(`${workspace}/browser/content`, 'post'), ['text/html', 'text/plain'])
 })
 
-test('every code tells each of its reasons with whether it is retryable and what its details say', () => {
+test('every code describes each of its reasons with retryability and details', () => {
   const { app, cell } = described['x-error-codes']
   const retryable = Object.keys(app.conflict.reasons).filter((reason) => app.conflict.reasons[reason].retryable)
   const passing = ['operation_in_progress', 'workspace_not_running', 'build_in_progress', 'file_list_indexing', 'attach_in_progress', 'concurrent_rotation'] // prettier-ignore
@@ -125,7 +125,7 @@ test('every code tells each of its reasons with whether it is retryable and what
   assert.deepEqual(Object.keys(cell.workspace_busy.details.properties), ['operation_kind', 'tool_gate'])
 })
 
-test('details are declared of codes and reasons that there are', () => {
+test('details are declared only for existing codes and reasons', () => {
   const known = { app: [APP_CODES, APP_REASONS], cell: [CELL_CODES, CELL_REASONS] } as const
   for (const surface of ['app', 'cell'] as const) {
     const [codes, reasons]: readonly [object, Partial<Record<string, readonly string[]>>] = known[surface]

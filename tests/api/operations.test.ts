@@ -9,7 +9,7 @@ import { worldWithCell, type CellWorld } from './with-cell.ts'
 import { patience } from '../support/patience.ts'
 
 const SIZE = { cpu_millis: 1000, memory_mib: 512, disk_gib: 4 }
-const HOST = { cpu_millis: 1_000_000, memory_mib: 10 * SIZE.memory_mib, disk_gib: 10_000 } // room for ten
+const HOST = { cpu_millis: 1_000_000, memory_mib: 10 * SIZE.memory_mib, disk_gib: 10_000 } // capacity for ten
 
 let w: CellWorld
 before(async () => {
@@ -22,13 +22,13 @@ const broken = () => {
   throw new HostFailure('internal', 'it broke', { retryable: false })
 }
 
-/** Deletes workspaces and waits, so that the next test has all the room. */
+/** Deletes workspaces and waits, so that the next test has all the capacity. */
 async function clear(ids: string[]): Promise<void> {
   const operations = await Promise.all(ids.map((id) => w.call('DELETE', `/v1/workspaces/${id}`)))
   for (const { body } of operations) await w.ended(body.id)
 }
 
-test('operations are listed newest first, by state and by kind, page by page, also of a deleted workspace', async () => {
+test('operations are listed newest first, by state and by kind, in pages, also for a deleted workspace', async () => {
   const id = await w.ready('listed', { caps: SIZE })
   const suspend = (await w.post(path(id, 'suspend'))).body
   await w.ended(suspend.id)
@@ -71,7 +71,7 @@ test('operations are listed newest first, by state and by kind, page by page, al
   assert.ok(body.created_at <= body.started_at && body.started_at <= body.completed_at)
 })
 
-test('an operation says who asked for it, by itself, in the list and as the active one of its workspace, as records of changes do', async () => {
+test('an operation names its requester when read, in the list and as active_operation, as audit records do', async () => {
   const { body: opened } = await w.post('/v1/workspaces/open', { key: 'asked-for', template: 'base', caps: SIZE })
   const me = { kind: 'api_key', id: (await w.get('/v1/me')).body.api_key.id, name: null }
   assert.deepEqual([opened.operation.requested_by, opened.workspace.active_operation.requested_by], [me, me])
@@ -87,7 +87,7 @@ test('an operation says who asked for it, by itself, in the list and as the acti
   await clear([opened.workspace.id, fork.workspace.id])
 })
 
-test('a suspend that cannot be saved fails, and the workspace runs again; a damaged checkpoint is not retryable', async () => {
+test('a suspend that cannot be saved fails and the workspace runs again; a damaged checkpoint is not retryable', async () => {
   const id = await w.ready('unsaved', { caps: SIZE })
   {
     using _ = w.host.intercept('checkpoint', 'before', broken)
@@ -105,11 +105,11 @@ test('a suspend that cannot be saved fails, and the workspace runs again; a dama
   await clear([id])
 })
 
-test('30 opens with room for 10: 20 wait visibly, each gets its place in turn, none is lost', async () => {
+test('30 opens with capacity for 10: 20 wait visibly, each gets capacity in order, none is lost', async () => {
   const opens = await Promise.all(Array.from({ length: 30 }, (_, n) => w.open(`crowd-${n}`, { caps: SIZE })))
   const ids: string[] = opens.map(({ body }) => body.workspace.id)
   const states = async () => Promise.all(ids.map(async (id) => (await w.operations(id, '?kind=open'))[0]))
-  /** As many as there is room for have succeeded, all others wait. */
+  /** As many as fit have succeeded, and all others wait. */
   const settled = async () => {
     for (const deadline_ms = performance.now() + patience(60_000); ;) {
       const all = await states()
@@ -144,7 +144,7 @@ test('30 opens with room for 10: 20 wait visibly, each gets its place in turn, n
   assert.deepEqual([...new Set(ends.map(({ body }) => body.state))], ['succeeded'])
 })
 
-test('an open, a resume and a fork that find no room in 15 minutes fail; nothing was started', async () => {
+test('an open, a resume and a fork without capacity for 15 minutes fail, and nothing starts', async () => {
   const [asleep, source] = [await w.ready('late-asleep', { caps: SIZE }), await w.ready('late-source', { caps: SIZE })]
   for (const id of [asleep, source]) await w.ended((await w.post(path(id, 'suspend'))).body.id)
   const full = await w.ready('late-full', { caps: { ...SIZE, memory_mib: HOST.memory_mib } })
@@ -159,7 +159,7 @@ test('an open, a resume and a fork that find no room in 15 minutes fail; nothing
   }
   const last_ms = Math.max(...operations.map(({ created_at }) => Date.parse(created_at)))
   w.clock.ahead_ms += last_ms + LIMITS.wait.capacity_wait_seconds * 1000 - w.clock.now().getTime() + 1000
-  // The next thing that happens wakes the cell, which finds the deadlines passed.
+  // The next event wakes the cell, which finds the deadlines passed.
   const wake = await w.post(path(full, 'suspend'))
   const ended = await Promise.all(operations.map(({ id }) => w.ended(id)))
   for (const { state, error } of ended) {
@@ -187,7 +187,7 @@ test('an open, a resume and a fork that find no room in 15 minutes fail; nothing
   await clear([asleep, source, full, ended[2]?.workspace_id ?? ''])
 })
 
-test('what no host could ever hold fails at once, and says what is too much', async () => {
+test('a request that no host can ever hold fails at once and names what is too large', async () => {
   const ceiling = { cpu_millis: 2_000_000, memory_mib: 99_999, disk_gib: 10 }
   await seeder(w.database, w.clock, w.ids).template(null, 'giant', { env: {}, inputs: {}, defaults: SIZE, ceiling })
   const required = { cpu_millis: HOST.cpu_millis + 1, memory_mib: HOST.memory_mib + 1, disk_gib: 4 }
@@ -201,7 +201,7 @@ test('what no host could ever hold fails at once, and says what is too much', as
   assert.deepEqual([body.workspace.observed_state, body.tool_token], ['failed', null])
 })
 
-test('40 opens and resumes of a suspended key at once through two processes join one start, and each gets its token', async () => {
+test('40 concurrent opens and resumes of a suspended key through two processes join one start, and each gets its token', async () => {
   const id = await w.ready('wake', { caps: SIZE })
   await w.ended((await w.post(path(id, 'suspend'))).body.id)
   const second = await w.second()

@@ -5,13 +5,13 @@ import { until } from '../support/processes.ts'
 import { openShop } from './payment-support.ts'
 import { world } from './support.ts'
 
-/** The two seconds, and what a busy computer takes beside them; without them a call is never answered. */
+/** The two seconds, with time for a busy computer; without the limit a call is never answered. */
 const ANSWERED_MS = 10_000
 
-// A server of this file's own, since the others' must not stop.
+// Starts its own server, since other tests' server must not stop.
 const server = await startOwnServer()
 
-test('a database that is stopped is 503 within two seconds or so, and serves again when it goes on', async () => {
+test('calls are 503 within about two seconds while the database is stopped, and succeed when it continues', async () => {
   await using w = await world()
   const id = await w.running('outage')
   signalServer(server, 'SIGSTOP')
@@ -36,7 +36,7 @@ test('a database that is stopped is 503 within two seconds or so, and serves aga
   })
 })
 
-test('an event of the payment service that cannot be kept is 503, so that it comes again', async () => {
+test('a payment event that cannot be stored is 503, so that the payment service sends it again', async () => {
   await using shop = await openShop()
   await shop.buy()
   const event = shop.double.pay(shop.page())

@@ -16,7 +16,7 @@ const LINES = [
   { kind: 'cap', plan: 'team', ...PERIOD, allowance: null, units: null, unit_minor: null, amount_minor: -100 },
 ]
 
-/** Whose plan is bought, with an open invoice of 52.00 EUR. */
+/** A shop whose plan is bought, with an open invoice of 52.00 EUR. */
 async function owing(): Promise<Shop & { id: string; due_at: Date }> {
   const shop = await openShop()
   await shop.buy()
@@ -60,7 +60,7 @@ const by = (shop: Shop, now = shop.w.clock.now()) => serviceOrigin('api', { ids:
 const failed = (shop: Shop) =>
   shop.w.database.superuser.selectFrom('payment_invoices').select(['tries', 'last_error', 'pushed_at']).execute()
 
-/** What an operator does with `npm run admin -- invoice …`. */
+/** Runs `npm run admin -- invoice …` as an operator. */
 const operate = (shop: Shop, id: string, state: 'paid' | 'void') =>
   mutate(
     shop.w.database.superuser,
@@ -74,7 +74,7 @@ const operate = (shop: Shop, id: string, state: 'paid' | 'void') =>
     () => null,
   )
 
-test('an invoice is pushed with its lines, collected once it is whole, and paid here when it is paid there', async () => {
+test('an invoice is pushed with its lines, collected once it is complete, and paid here when it is paid remotely', async () => {
   await using shop = await owing()
   await shop.collect()
   assert.deepEqual(there(shop), [['open', 5200]])
@@ -96,7 +96,7 @@ test('an invoice is pushed with its lines, collected once it is whole, and paid 
   assert.equal(await mine(shop, shop.id), 'paid')
 })
 
-test('an invoice whose payment fails is past due with a grace, then unpaid, and what is paid at last lets starts go on', async () => {
+test('an invoice whose payment fails is past due with a grace, then unpaid, and its payment lets starts go on', async () => {
   await using shop = await owing()
   const { w, double, due_at } = shop
   const start = async () => {
@@ -113,7 +113,7 @@ test('an invoice whose payment fails is past due with a grace, then unpaid, and 
   await judgePayments(w.database.api, by(shop, grace_until))
   assert.deepEqual(await start(), [402, 'unpaid', undefined])
   assert.equal((await shop.subscription()).state, 'unpaid')
-  // The failure is told once more, after the payment.
+  // The failure event arrives once more, after the payment.
   const again = double.invoice(remoteOf(shop), 'open', 'invoice.payment_failed')
   await shop.tell(double.invoice(remoteOf(shop), 'paid', 'invoice.paid'))
   await shop.tell(again)
@@ -148,7 +148,7 @@ test('an outage of the payment service delays invoices and events, and loses non
   assert.equal(await mine(shop, shop.id), 'paid')
 })
 
-test('wherever pushing breaks off, the next try makes one invoice with each line once, also when keys are known no more', async () => {
+test('after a push that breaks off anywhere, the next try makes one invoice with each line once, even without known keys', async () => {
   await using shop = await owing()
   const { double, w } = shop
   const steps = ['POST invoices', 'POST invoiceitems', 'POST invoiceitems', 'POST invoiceitems', 'finalize'] as const
@@ -188,7 +188,7 @@ for (const point of ['payment.P1', 'payment.P2'] as const) {
   })
 }
 
-test('a process that ends at payment.P3 leaves an invoice that is found whole there, and not made twice', async () => {
+test('a process that ends at payment.P3 leaves a complete remote invoice, which is found and not made twice', async () => {
   await using shop = await owing()
   {
     using _ = armFailpoint('payment.P3', () => {
@@ -237,14 +237,14 @@ for (const step of ['POST invoices', 'finalize']) {
   })
 }
 
-test('an invoice that is void before it was pushed is never there', async () => {
+test('an invoice that is voided before its push is never created remotely', async () => {
   await using shop = await owing()
   await operate(shop, shop.id, 'void')
   await shop.collect()
   assert.deepEqual(there(shop), [])
 })
 
-test('an invoice that is void before all of it was pushed is removed there', async () => {
+test('an invoice that is voided during its push is removed remotely', async () => {
   await using shop = await owing()
   shop.double.before_answer = async (at) => {
     if (at.endsWith('finalize')) shop.double.mood = 'hangs_up'
@@ -257,7 +257,7 @@ test('an invoice that is void before all of it was pushed is removed there', asy
   assert.deepEqual(there(shop), [])
 })
 
-test('what was voided there is void here, and an event that never came is made up for by the next look', async () => {
+test('a remote void voids the invoice here, and the next poll makes up for a lost event', async () => {
   await using shop = await owing()
   await shop.collect()
   shop.double.invoice(remoteOf(shop), 'void', 'invoice.voided')
@@ -268,7 +268,7 @@ test('what was voided there is void here, and an event that never came is made u
   assert.equal(await mine(shop, shop.id), 'void')
 })
 
-test('a total that is another one there is never collected', async () => {
+test('an invoice whose remote total differs is never collected', async () => {
   await using shop = await owing()
   await shop.w.database.superuser.updateTable('invoices').set({ total_minor: 5201 }).execute()
   await shop.collect()
@@ -276,7 +276,7 @@ test('a total that is another one there is never collected', async () => {
   assert.match((await failed(shop))[0]?.last_error ?? '', /another total/)
 })
 
-test('no key and no secret stands in a log, whatever the payment service answers', async () => {
+test('no key and no secret appears in a log, whatever the payment service answers', async () => {
   const lines: string[] = []
   const { default: pino } = await import('pino')
   const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) })

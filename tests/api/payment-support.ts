@@ -6,18 +6,18 @@ import { openStripe } from '../../service/api/payment/stripe.ts'
 import { openPaymentDouble, type PaymentDouble } from '../support/payment-double.ts'
 import { seeder, world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
-/** An API that sells a plan over the double of a payment service, and does what is between them when a test says so. */
+/** An API that sells a plan through a double of the payment service. */
 export interface Shop extends AsyncDisposable {
   w: World
   double: PaymentDouble
-  /** An owner of a, who has just given their password. */
+  /** Session token of an owner of a who has just given their password. */
   owner: string
   buy(plan?: string, options?: CallOptions): Promise<Answer>
   portal(): Promise<Answer>
   subscription(): Promise<Answer['body']>
-  /** Tells the API of an event. */
+  /** Delivers an event to the API. */
   tell(body: string, headers?: Record<string, string>, base?: string): Promise<Answer>
-  /** The page that was made last. */
+  /** Id of the newest checkout page. */
   page(): string
   collect(): Promise<void>
   deps: PaymentDeps

@@ -14,7 +14,7 @@ async function bought(): Promise<Shop & { subscription_id: string }> {
   return { ...shop, subscription_id: shop.double.of('subscription').at(-1)?.id ?? '' }
 }
 
-test('a plan that is bought and paid is the plan of the organization; ended, it is again what it had before', async () => {
+test("a bought and paid plan becomes the organization's plan, and its end restores the previous plan", async () => {
   await using shop = await openShop()
   const { double } = shop
   const begun = await shop.buy()
@@ -48,14 +48,14 @@ test('a plan that is bought and paid is the plan of the organization; ended, it 
   assert.deepEqual(changes.map(({ plan }) => plan), ['unlimited', 'team']) // prettier-ignore
 })
 
-test('an event that comes twice, or after what came later, has one effect', async () => {
+test('an event that arrives twice, or after a later one, has one effect', async () => {
   await using shop = await openShop()
   const { double } = shop
   await shop.buy()
   const paid = double.pay(shop.page())
   const subscription_id = double.of('subscription')[0]?.id ?? ''
   const ended = double.cancel(subscription_id)
-  // The end of the subscription comes before its beginning.
+  // The end of the subscription arrives before its beginning.
   for (const event of [ended, paid, paid, ended]) assert.equal((await shop.tell(event)).status, 200)
   await shop.collect()
   await shop.collect()
@@ -67,7 +67,7 @@ test('an event that comes twice, or after what came later, has one effect', asyn
   assert.deepEqual(actions.map(({ action }) => action), ['billing.buy', 'billing.end']) // prettier-ignore
 })
 
-test('only what the payment service has signed within five minutes is believed, byte for byte', async () => {
+test('only events that the payment service has signed within five minutes are accepted, byte for byte', async () => {
   await using shop = await openShop()
   const { double, w } = shop
   await shop.buy()
@@ -96,25 +96,25 @@ test('a body that is larger than any event is refused before it is read', async 
   assert.deepEqual(said(await shop.tell(body)), [413, 'payload_too_large', undefined])
 })
 
-test('without a payment service its events are told that there is none, and the database is not asked', async () => {
+test('without a payment service an event is refused without a query to the database', async () => {
   await using shop = await openShop({ stripe: null })
   assert.deepEqual(said(await shop.tell(shop.double.event('invoice.paid', { id: 'in_1' }))), [404, 'not_found', undefined])
 })
 
-test('an event that cannot be kept is refused, so that it is sent again', async () => {
+test('an event that cannot be stored is refused, so that the payment service sends it again', async () => {
   await using shop = await openShop()
   await shop.w.database.superuser.schema.alterTable('payment_events').renameTo('payment_events_lost').execute()
   assert.deepEqual(said(await shop.tell(shop.double.event('invoice.paid', { id: 'in_1' }))), [500, 'internal_error', undefined])
 })
 
-test('a second plan is not bought beside one that is; what was paid besides is ended there', async () => {
+test('a second plan cannot be bought; a second paid subscription is cancelled remotely', async () => {
   await using shop = await openShop()
   const { double } = shop
   await shop.buy('team')
   const first = shop.page()
   await shop.buy('studio')
   const second = shop.page()
-  // The page that was opened first is closed, but its person had paid in that moment.
+  // The first page is closed, but its person paid at that moment.
   assert.equal(double.things.get(first)?.['status'], 'expired')
   await shop.tell(double.pay(second))
   await shop.tell(double.pay(first))
@@ -124,7 +124,7 @@ test('a second plan is not bought beside one that is; what was paid besides is e
   assert.deepEqual(said(await shop.buy('team')), [409, 'conflict', 'subscription_exists'])
 })
 
-test('a checkout that is begun while its person pays the one before is told so', async () => {
+test('a checkout that begins while its person pays the previous one is refused with subscription_exists', async () => {
   await using shop = await openShop()
   await shop.buy()
   const paid = shop.double.pay(shop.page())
@@ -134,17 +134,17 @@ test('a checkout that is begun while its person pays the one before is told so',
   assert.equal((await shop.subscription()).plan.slug, 'team')
 })
 
-test('of checkouts that are begun at once one has a page, and the others are superseded', async () => {
+test('of concurrent checkouts one has an open page, and the others are superseded', async () => {
   await using shop = await openShop()
   const answers = await Promise.all([1, 2, 3, 4].map(() => shop.buy()))
   const reasons = answers.map((answer) => (answer.status === 201 ? '201' : answer.body.error.details.reason)).sort()
-  // Those that come one after the other all get a page, and only the last page is open.
+  // Checkouts in sequence all get a page, and only the last page stays open.
   assert.deepEqual([reasons.every((reason) => reason === '201' || reason === 'checkout_superseded'), reasons[0]], [true, '201'])
   const open = shop.double.of('checkout.session').filter(({ status }) => status === 'open')
   assert.equal(open.length, 1)
 })
 
-test('a checkout whose page is made while another one begins is superseded, and its page is closed', async () => {
+test('a checkout that another one replaces while its page is created is superseded, and its page is closed', async () => {
   await using shop = await openShop()
   const { superuser: db } = shop.w.database
   shop.double.before_answer = async (at) => {
@@ -154,7 +154,7 @@ test('a checkout whose page is made while another one begins is superseded, and 
   assert.deepEqual(shop.double.of('checkout.session').map(({ status }) => status), ['expired']) // prettier-ignore
 })
 
-test('what is not in the catalog, or has no price, is not bought', async () => {
+test('a plan outside the catalog or without a price cannot be bought', async () => {
   await using shop = await openShop()
   await shop.w.database.superuser.updateTable('plans').set({ price_minor: null }).where('slug', '=', 'studio').execute()
   for (const plan of ['studio', 'unlimited', 'nothing'])
@@ -163,7 +163,7 @@ test('what is not in the catalog, or has no price, is not bought', async () => {
   assert.deepEqual(shop.double.calls, [])
 })
 
-test('an organization that pays, or is about to, is not deleted', async () => {
+test('an organization that pays, or is about to, cannot be deleted', async () => {
   await using shop = await openShop()
   const { w, owner: as } = shop
   const end = () => w.call('DELETE', `/v1/organizations/${w.a.organization_id}`, { as, body: { confirm_slug: 'a' } })
@@ -177,7 +177,7 @@ test('an organization that pays, or is about to, is not deleted', async () => {
   assert.equal((await end()).status, 202)
 })
 
-test('a page that nobody pays is over, whether its event comes or not', async () => {
+test('an unpaid checkout page expires, with or without its event', async () => {
   await using shop = await openShop()
   const states = async () =>
     (await shop.w.database.superuser.selectFrom('checkouts').select('state').orderBy('id').execute()).map(({ state }) => state)
@@ -192,7 +192,7 @@ test('a page that nobody pays is over, whether its event comes or not', async ()
   assert.deepEqual(await states(), ['expired', 'expired'])
 })
 
-test('a payment service that is away is told to whoever waits, and nothing is left that is in the way', async () => {
+test('a caller is told that the payment service is unavailable, and nothing blocks the next checkout', async () => {
   await using shop = await bought()
   await shop.tell(shop.double.cancel(shop.subscription_id))
   await shop.collect()
@@ -205,7 +205,7 @@ test('a payment service that is away is told to whoever waits, and nothing is le
   assert.equal((await shop.buy()).status, 201)
 })
 
-test('whose name of a plan an operator has changed is told to the payment service with the next look', async () => {
+test('the next poll tells the payment service of a plan that an operator has changed', async () => {
   await using shop = await bought()
   const { superuser: db } = shop.w.database
   const { id } = await db.selectFrom('plans').select('id').where('slug', '=', 'studio').executeTakeFirstOrThrow()
@@ -213,13 +213,13 @@ test('whose name of a plan an operator has changed is told to the payment servic
   shop.w.clock.ahead_ms += (LIMITS.payment.look_again_seconds + 60) * 1000
   await shop.collect()
   assert.deepEqual(shop.double.things.get(shop.subscription_id)?.['metadata'], { plan: 'studio' })
-  // And what an operator has given stays when the subscription ends.
+  // A plan that an operator gave stays when the subscription ends.
   await shop.tell(shop.double.cancel(shop.subscription_id))
   await shop.collect()
   assert.equal((await shop.subscription()).plan.slug, 'studio')
 })
 
-test('who may not decide what an organization pays buys nothing and opens no portal', async () => {
+test("a caller who may not decide the organization's plan buys nothing and opens no portal", async () => {
   await using shop = await openShop()
   const seeds = seeder(shop.w.database, shop.w.clock, shop.w.ids)
   const member = (await seeds.person(shop.w.a.organization_id, 'member', { stepped_up: true })).token

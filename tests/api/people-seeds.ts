@@ -5,7 +5,7 @@ import type { SignInLimits } from '../../service/api/auth/sign-in-bounds.ts'
 import type { Db } from '../../service/db/database.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 
-/** None that a test reaches by itself. */
+/** Limits that no test reaches by accident. */
 export const NO_BOUNDS: SignInLimits = {
   wrong_passwords_per_account_and_hour: 1e9,
   wrong_passwords_per_source_and_minute: 1e9,
@@ -17,11 +17,11 @@ export const NO_BOUNDS: SignInLimits = {
 
 export interface PersonOptions {
   email_verified?: boolean
-  /** Whether the session has given the password a moment ago; absent: it has not. */
+  /** Whether the session's password check is recent. */
   stepped_up?: boolean
 }
 
-/** Of every seeded person. The hash says its own parameters, which are cheap: no test guesses it. */
+/** The password of every seeded person. Its hash has cheap parameters, since no test guesses it. */
 export const PASSWORD = 'correct horse battery staple'
 const PASSWORD_HASH = hashSync(PASSWORD, { memoryCost: 64, timeCost: 1, parallelism: 1 })
 const SESSION_MS = 90 * 24 * 3600 * 1000
@@ -50,7 +50,7 @@ export function personSeeds(db: Db, ids: Ids, created_at: Date) {
       await insertSession(id, createHash('sha256').update(token).digest(), stepped_up ? created_at : null)
       return { id, token, email }
     },
-    /** Another session of a person, whose token nobody has. */
+    /** Makes another session of a person; no test has its token. */
     session: (person_id: string) => insertSession(person_id, randomBytes(32), null),
   }
 }

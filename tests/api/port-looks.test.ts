@@ -23,7 +23,7 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('a proxy is told where the app of a lease listens, and null where the machine cannot say or the lease is over', async () => {
+test('a proxy is told the listening addresses of a lease, and null when the machine cannot say or the lease is over', async () => {
   const id = await w.ready('listening')
   const path = `/v1/workspaces/${id}/ports/3000`
   await w.call('PUT', path)

@@ -39,7 +39,7 @@ const path = (id: string, rest: string) => `/v1/workspaces/${id}/ports/3000${res
 const inUse = (id: string) => w.table.seen(id)?.holds.length ?? 0
 const stateOf = async (id: string): Promise<string> => (await w.get(`/v1/workspaces/${id}`)).body.observed_state
 
-/** A running workspace with its port exposed, and a token for it. */
+/** Makes a running workspace with its port exposed, and a token for it. */
 async function exposed(key: string): Promise<{ id: string; token: string }> {
   const id = await w.ready(key)
   await w.call('PUT', path(id, ''))
@@ -64,7 +64,7 @@ async function granted(id: string, token: string) {
 
 const cutOf = async (lease: number) => (await proxy.heard('a cut', ({ cut }) => cut?.lease === lease)).cut
 
-test('whoever asks with a good token is told where the machine is, and keeps it in use until no request is left', async () => {
+test("a good token yields the machine's address, and keeps the machine in use until no request is left", async () => {
   const { id, token } = await exposed('good')
   const grant = await granted(id, token)
   assert.deepEqual([grant.port, grant.workspace_id, grant.address], [3000, id, '127.0.0.1'])
@@ -80,7 +80,7 @@ test('whoever asks with a good token is told where the machine is, and keeps it 
   assert.deepEqual(ports.leases(), [])
 })
 
-test('a token of another port, of another workspace, of another kind, or of nobody is the same refusal, and wakes nothing', async () => {
+test('a token of another port, workspace or kind, and an unknown one, get the same refusal and wake nothing', async () => {
   const one = await suspended('bad-one')
   const other = await exposed('bad-other')
   await w.call('PUT', `/v1/workspaces/${one.id}/ports/3001`)
@@ -116,7 +116,7 @@ test('a thousand visitors with bad credentials leave a suspended workspace aslee
   assert.equal(inUse(id), 0)
 })
 
-test('a suspended workspace is resumed within the request, for many visitors once, and by whom is recorded', async () => {
+test('a visit resumes a suspended workspace once for many visitors, and the record names the port request', async () => {
   const { id, token } = await suspended('asleep')
   const grants = await Promise.all([1, 2, 3, 4].map(() => granted(id, token)))
   assert.equal(await stateOf(id), 'running')
@@ -133,7 +133,7 @@ test('a suspended workspace is resumed within the request, for many visitors onc
   )
 })
 
-test('a workspace that is being suspended lets nobody go on, is waited for, and resumed', async () => {
+test('a workspace that is being suspended admits no visitor; the visitor waits, and the workspace is resumed', async () => {
   const { id, token } = await exposed('suspending')
   const before = await granted(id, token)
   using _paused = w.host.intercept('checkpoint', 'before', async () => void (await cutOf(before.lease)))
@@ -145,7 +145,7 @@ test('a workspace that is being suspended lets nobody go on, is waited for, and 
   assert.equal(await stateOf(id), 'running')
 })
 
-test('a plan that refuses starts, and an allowance that is used up, refuse the visitor of a suspended workspace and not of one that runs', async () => {
+test('a plan that refuses starts, and a used-up allowance, refuse visitors of a suspended workspace and not of a running one', async () => {
   const [asleep, awake] = [await suspended('plan-asleep'), await exposed('plan-awake')]
   const organization = w.database.superuser.updateTable('organizations').where('id', '=', w.a.organization_id)
   try {
@@ -161,7 +161,7 @@ test('a plan that refuses starts, and an allowance that is used up, refuse the v
   assert.equal(await stateOf(asleep.id), 'suspended')
 })
 
-test('a resume that fails refuses the visitor, and is not tried again at once', async () => {
+test('a failed resume refuses the visitor, and is not tried again at once', async () => {
   const { id, token } = await suspended('broken')
   const { checkpoint_id } = await w.database.superuser
     .selectFrom('workspaces')
@@ -178,14 +178,14 @@ test('a resume that fails refuses the visitor, and is not tried again at once', 
   )
 })
 
-test('a failed workspace is refused, and is not opened', async () => {
+test('a failed workspace refuses visitors and is not started', async () => {
   const { id, token } = await exposed('failed')
   await w.database.superuser.updateTable('workspaces').set({ observed_state: 'failed' }).where('id', '=', id).execute()
   const refused = (await proxy.ask(id, 3000, 'token', token)).refuse
   assert.deepEqual([refused?.status, refused?.reason], [503, 'workspace_failed'])
 })
 
-test('closing a port cuts who was let in, and what it had opens nothing, also when it is exposed again', async () => {
+test('closing a port cuts its visitors, and its credentials open nothing, even when it is exposed again', async () => {
   const { id, token } = await exposed('closed')
   const callback = await callbackOf(id)
   const [by_token, by_callback] = [await granted(id, token), (await proxy.ask(id, 3000, 'callback', callback)).grant]
@@ -197,7 +197,7 @@ test('closing a port cuts who was let in, and what it had opens nothing, also wh
   assert.equal((await proxy.ask(id, 3000, 'token', token)).refuse?.reason, 'credential_invalid')
 })
 
-test('a callback URL that is replaced or revoked is over, and a token of the port goes on', async () => {
+test('a replaced or revoked callback URL is invalid, and a token of the port stays valid', async () => {
   const { id, token } = await exposed('callback')
   const first = await callbackOf(id)
   const kept = await granted(id, token)
@@ -219,7 +219,7 @@ const REVOKING: Record<string, (id: string) => Promise<{ status: number }>> = {
   deleted: (id) => w.call('DELETE', `/v1/workspaces/${id}`),
 }
 
-test('a revocation is answered when the proxy has ended the streams of what was revoked', async () => {
+test('a revocation is answered when the proxy has ended the streams of the revoked credential', async () => {
   for (const [name, revoke] of Object.entries(REVOKING)) {
     const { id } = await exposed(`held-${name}`)
     const lease = (await proxy.ask(id, 3000, 'callback', await callbackOf(id))).grant?.lease ?? 0
@@ -264,7 +264,7 @@ test('an API key is refused by every api process after the answer that revokes i
   }
 })
 
-test('a signed link is exchanged for its cookie without waking anything, and the cookie opens the port', async () => {
+test('a signed link is exchanged for its cookie without waking the workspace, and the cookie opens the port', async () => {
   const { id } = await suspended('link')
   const made = (await w.post(path(id, '/links'), { path: '/app?x=1', ttl_seconds: 600 })).body
   const link = new URL(made.url).searchParams.get('t') ?? ''
@@ -277,10 +277,10 @@ test('a signed link is exchanged for its cookie without waking anything, and the
   assert.equal((await proxy.ask(id, 3001, 'cookie', cookieOf(link))).refuse?.reason, 'credential_invalid')
 })
 
-test('a credential whose time is over is refused, and cuts who was let in by it', async () => {
+test('an expired credential is refused, and its visitors are cut', async () => {
   const { id } = await exposed('expired')
   const { token } = (await w.post(path(id, '/tokens'), { ttl_seconds: 60 })).body
-  // As if a minute had passed but for a moment.
+  // The token now expires in 1.5 s, as if most of its minute had passed.
   const soon = new Date(w.clock.now().getTime() + 1500)
   const { database } = w
   await database.superuser
@@ -294,7 +294,7 @@ test('a credential whose time is over is refused, and cuts who was let in by it'
   assert.equal((await proxy.ask(id, 3000, 'token', token)).refuse?.reason, 'credential_expired')
 })
 
-test('a suspend cuts who was let in, and a delete, and a machine that dies', async () => {
+test('a suspend, a delete and the death of the machine cut the visitors', async () => {
   const [one, two, three] = [await exposed('cut-suspend'), await exposed('cut-delete'), await exposed('cut-death')]
   const leases = [await granted(one.id, one.token), await granted(two.id, two.token), await granted(three.id, three.token)]
   await suspend(one.id)
@@ -307,7 +307,7 @@ test('a suspend cuts who was let in, and a delete, and a machine that dies', asy
   for (const { id } of [one, two, three]) assert.equal(inUse(id), 0)
 })
 
-test('an open request keeps a workspace from idle suspend, and the time runs from its end', async () => {
+test('an open request keeps a workspace from idle suspend, and the idle time runs from its end', async () => {
   const { id, token } = await exposed('idle')
   const grant = await granted(id, token)
   w.advance(3600)
@@ -328,7 +328,7 @@ test('an open request keeps a workspace from idle suspend, and the time runs fro
   )
 })
 
-test('what visitors do is counted for the port and its workspace’s usage, and a visit is recorded without its credential', async () => {
+test("visits count for the port and its workspace's usage, and a visit is recorded without its credential", async () => {
   const { id, token } = await exposed('counted')
   const { lease } = await granted(id, token)
   proxy.say({ count: { lease, requests: 2, received_bytes: 10, sent_bytes: 1000 } })
@@ -359,7 +359,7 @@ test('what visitors do is counted for the port and its workspace’s usage, and 
   assert.ok(!JSON.stringify(visit).includes(token))
 })
 
-test('a proxy whose connection ends holds nothing any more, and begins anew with the next', async () => {
+test('a proxy whose connection ends holds nothing in use, and starts fresh with its next connection', async () => {
   const { id, token } = await exposed('reconnect')
   const other = await portProxy(socket)
   assert.ok((await other.ask(id, 3000, 'token', token)).grant)
@@ -368,7 +368,7 @@ test('a proxy whose connection ends holds nothing any more, and begins anew with
   assert.ok((await proxy.ask(id, 3000, 'token', token)).grant)
 })
 
-test('a visitor who leaves while the workspace wakes leaves nothing held', async () => {
+test('a visitor who disconnects while the workspace wakes leaves nothing in use', async () => {
   const { id, token } = await suspended('left')
   const credential = { kind: 'token', value: token }
   proxy.say({ ask: { id: 777_777, host_id: hostIdOf(id), port: 3000, credential, websocket: false, method: 'GET', client: '' } })
@@ -378,7 +378,7 @@ test('a visitor who leaves while the workspace wakes leaves nothing held', async
   assert.ok(!proxy.said.some(({ grant, refuse }) => grant?.id === 777_777 || refuse?.id === 777_777))
 })
 
-test('what is no frame, comes before the greeting, or is too long closes its connection and no other', async () => {
+test('a broken frame, one before the greeting and an oversized one close their connection and no other', async () => {
   assert.equal(statSync(socket).mode & 0o777, 0o660)
   const nonsense = [
     '{"ask":{"id":1}}\n',

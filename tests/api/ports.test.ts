@@ -26,7 +26,7 @@ const kept = async (workspace_id: string) =>
     .execute()
 const seconds = ({ body }: Answer) => (Date.parse(body.expires_at) - Date.parse(body.created_at)) / 1000
 
-test('an exposed port has a URL of its workspace, is listed, and is the same when it is exposed again', async () => {
+test('an exposed port has a URL of its workspace, is listed, and stays the same when it is exposed again', async () => {
   const id = await w.running('exposed')
   const first = await expose(id)
   const { created_at, ...record } = first.body
@@ -51,7 +51,7 @@ test('an exposed port has a URL of its workspace, is listed, and is the same whe
   assert.deepEqual((await w.get(path(id, `?limit=1&cursor=${page.next_cursor}`))).body.data, [first.body])
 })
 
-test('a token is told once with no-store, kept as its digest, and lasts as long as it was asked for by any name', async () => {
+test('a token is shown once with no-store, stored as a digest, and lasts the requested time in any spelling', async () => {
   const id = await w.running('tokens')
   await expose(id)
   const made = await w.post(path(id, '/3000/tokens'))
@@ -71,7 +71,7 @@ test('a token is told once with no-store, kept as its digest, and lasts as long 
   assert.deepEqual((await kept(id))[0]?.sha256, digest(made.body.token))
 })
 
-test('times outside of their bounds, and names that do not agree, are 422', async () => {
+test('lifetimes out of bounds, and spellings that disagree, are 422', async () => {
   const id = await w.running('times')
   await expose(id)
   for (const body of [
@@ -90,7 +90,7 @@ test('times outside of their bounds, and names that do not agree, are 422', asyn
   assert.deepEqual(await kept(id), [])
 })
 
-test('a link has a path and its cookie, lasts a day, and only digests of it are kept', async () => {
+test('a link has a path and its cookie, lasts a day, and only their digests are stored', async () => {
   const id = await w.running('links')
   await expose(id)
   const made = await w.post(path(id, '/3000/links'), { path: '/app?x=ü' })
@@ -107,7 +107,7 @@ test('a link has a path and its cookie, lasts a day, and only digests of it are 
   assert.equal(said(await w.post(path(id, '/3000/links'), { path: '/\\evil.test' }))[2], 'invalid_path')
 })
 
-test('a callback URL is told once, replaced by the next, and revoked', async () => {
+test('a callback URL is shown once, replaced by the next, and revoked', async () => {
   const id = await w.running('callbacks')
   await expose(id)
   const [one, two] = [await w.post(path(id, '/3000/callback')), await w.post(path(id, '/3000/callback'))]
@@ -124,7 +124,7 @@ test('a callback URL is told once, replaced by the next, and revoked', async () 
   assert.equal((await w.get(path(id, '/3000'))).body.callback, null)
 })
 
-test('closing takes every credential away, also when the port is exposed again', async () => {
+test('closing a port invalidates every credential, even when the port is exposed again', async () => {
   const id = await w.running('closed')
   const before = await expose(id)
   for (const what of ['tokens', 'links', 'callback']) await w.post(path(id, `/3000/${what}`))
@@ -144,7 +144,7 @@ test('closing takes every credential away, also when the port is exposed again',
   assert.deepEqual(await kept(id), [])
 })
 
-test('a port is a number from 1 to 65535, and not the one of the agent', async () => {
+test("a port is a number from 1 to 65535, except the agent's own", async () => {
   const id = await w.running('numbers')
   for (const port of ['0', '65536', '-1', '3e3', '3000.5', '%33000x', 'http', '65100']) {
     assert.equal((await w.call('PUT', path(id, `/${port}`))).status, 422, port)
@@ -164,7 +164,7 @@ test('the record of a change names the port and the credential, and holds neithe
   for (const secret of [token, new URL(url).pathname.split('/')[3] ?? '', digest(token).toString('hex')]) assert.ok(!text.includes(secret))
 })
 
-test('a deleted workspace has no ports, and a fork begins without', async () => {
+test('a deleted workspace has no ports, and a fork begins without ports', async () => {
   const id = await w.running('ends')
   await expose(id)
   await w.post(path(id, '/3000/tokens'))
@@ -178,7 +178,7 @@ test('a deleted workspace has no ports, and a fork begins without', async () => 
   }
 })
 
-test('a workspace has as many ports, and a port as many credentials, as its limits say', async () => {
+test('the ports of a workspace and the credentials of a port are bounded', async () => {
   const id = await w.running('limits')
   for (let port = 1; port <= LIMITS.port.per_workspace_max; port++) assert.equal((await expose(id, port)).status, 200)
   const { status, body } = await expose(id, 4000)
@@ -212,7 +212,7 @@ test('a workspace has as many ports, and a port as many credentials, as its limi
   w.clock.ahead_ms -= 121_000
 })
 
-test('a key without a tool exposes and closes, and is given no credential; people of the billing role only look', async () => {
+test('a key without a tool exposes and closes ports but gets no credential; people of the billing role only read', async () => {
   const id = await w.running('who')
   await expose(id)
   const seeds = seeder(w.database, w.clock, w.ids)
@@ -227,7 +227,7 @@ test('a key without a tool exposes and closes, and is given no credential; peopl
   assert.equal((await w.post(path(id, '/3000/tokens'), {}, { as: member })).status, 201)
 })
 
-/** Everything that changes who may reach a port. */
+/** Every change of access to a port. */
 const CHANGES: [string, string][] = [
   ['PUT', '/3000'],
   ['DELETE', '/3000'],
@@ -237,7 +237,7 @@ const CHANGES: [string, string][] = [
   ['DELETE', '/3000/callback'],
 ]
 
-test('a file-first workspace has no ports, and a deleted one has none any more: every change says so', async () => {
+test('every port change of a file-first or deleted workspace is refused with its reason', async () => {
   const opened = await w.open('ports-of-tree', { mode: 'file_first' })
   assert.equal(opened.status, 200, JSON.stringify(opened.body))
   const tree = opened.body.workspace.id
@@ -251,7 +251,7 @@ test('a file-first workspace has no ports, and a deleted one has none any more: 
   assert.deepEqual((await w.get(path(tree, ''))).body.data, [])
 })
 
-test('what an API key made of a port outlives it: who made it is in the record, and closing the port ends it', async () => {
+test('a port credential outlives its API key: the record names the key, and closing the port ends the credential', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { key, key_row_id } = await seeds.key(w.a.organization_id, w.a.project_id)
   const id = await w.running('outlives')

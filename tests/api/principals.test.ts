@@ -13,7 +13,7 @@ after(() => w[Symbol.asyncDispose]())
 
 const refusal = ({ status, body }: Answer) => [status, body.error.code]
 
-test('a key that expires is good until that very moment, also when it was used a moment before', async () => {
+test('an expiring key is valid until its exact end, even when it was used just before', async () => {
   const expires_at = new Date(w.clock.now().getTime() + 60_000)
   const { key } = await seeds.key(w.a.organization_id, w.a.project_id, ['exec'], expires_at)
   assert.equal((await w.get('/v1/me', { as: key })).status, 200)
@@ -30,17 +30,17 @@ test('a revocation is effective in every process', async () => {
   const bases = [w.base, await w.second()]
   for (const base of bases) assert.equal((await w.get('/v1/me', { as: key, base })).status, 200)
   await w.database.superuser.updateTable('api_keys').set({ revoked_at: w.clock.now() }).where('id', '=', key_row_id).execute()
-  // Sooner than a process forgets by itself.
+  // 9 s is shorter than the time after which a process forgets by itself.
   for (const base of bases) await until('it is revoked', 9000, async () => (await w.get('/v1/me', { as: key, base })).status === 401)
 })
 
-test('without its notifications a process still forgets a key in 10 seconds', async () => {
+test('a process that misses notifications forgets a key after 10 seconds', async () => {
   const { key, key_row_id } = await seeds.key(w.a.organization_id, w.a.project_id)
   assert.equal((await w.get('/v1/me', { as: key })).status, 200)
   const { superuser } = w.database
   await superuser.transaction().execute(async (tx) => {
     const { CompiledQuery } = await import('kysely')
-    await tx.executeQuery(CompiledQuery.raw(`set local session_replication_role = replica`)) // no trigger: nobody is told
+    await tx.executeQuery(CompiledQuery.raw(`set local session_replication_role = replica`)) // triggers are off: no process is notified
     await tx.updateTable('api_keys').set({ revoked_at: w.clock.now() }).where('id', '=', key_row_id).execute()
   })
   assert.equal((await w.get('/v1/me', { as: key })).status, 200)
@@ -52,7 +52,7 @@ test('without its notifications a process still forgets a key in 10 seconds', as
   }
 })
 
-test('an API key reads its own organization and project, and no other of either', async () => {
+test('an API key reads its own organization and project, and no other', async () => {
   const organization = await w.get(`/v1/organizations/${w.a.organization_id}`)
   const { created_at: organization_made, ...named } = organization.body
   assert.deepEqual([organization.status, named], [200, { id: w.a.organization_id, name: 'a', slug: 'a', role: null }])
@@ -69,7 +69,7 @@ test('an API key reads its own organization and project, and no other of either'
     assert.deepEqual(refusal(await w.get(`/v1/${path}`)), [404, 'not_found'], path)
 })
 
-test('of the Authorization header only a Bearer credential counts, in any case, once', async () => {
+test('the Authorization header accepts only one Bearer credential, in any letter case', async () => {
   const status = async (authorization: string) => (await w.get('/v1/me', { as: null, headers: { authorization } })).status
   for (const good of [`Bearer ${w.a.key}`, `bearer ${w.a.key}`, `BEARER   ${w.a.key}`]) assert.equal(await status(good), 200, good)
   for (const bad of [
@@ -85,7 +85,7 @@ test('of the Authorization header only a Bearer credential counts, in any case, 
   assert.equal((await w.get(`/v1/me?access_token=${w.a.key}`, { as: null })).status, 401)
 })
 
-test('client versions and the signing keys need no credential, and a wrong one does them no harm', async () => {
+test('client versions and the signing keys need no credential, and a wrong one does not matter', async () => {
   for (const [path, cache] of [
     ['/v1/client-versions', 'public, max-age=3600'],
     ['/v1/.well-known/tool-token-keys', 'public, max-age=60'],

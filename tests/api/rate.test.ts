@@ -17,7 +17,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-test('of 3,601 tokens in an hour the last is 429 and says when to come again; other keys mint on', async () => {
+test('the 3,601st token in an hour is 429 with its retry time; other keys mint on', async () => {
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
   const id = await w.running('flood')
   const mint = () => w.post(`/v1/workspaces/${id}/tool-tokens`, {}, { as: key })
@@ -39,7 +39,7 @@ test('of 3,601 tokens in an hour the last is 429 and says when to come again; ot
   assert.deepEqual([reopened.status, reopened.body.tool_token], [200, null])
 })
 
-test('what an organization makes in a day is bounded, also where it deletes it, and a day later it makes more', async () => {
+test("an organization's creations per day are bounded, deleted ones included, and it creates more a day later", async () => {
   const { organization_id, project_id } = w.a
   const { token: owner } = await seeder(w.database, w.clock, w.ids).person(organization_id, 'owner', { stepped_up: true })
   const id = await w.running('made')
@@ -72,7 +72,7 @@ test('what an organization makes in a day is bounded, also where it deletes it, 
   }
 })
 
-test('at the edge’s limit everything is 429 with Retry-After: 60 and request_id edge, until there is room again', async () => {
+test('at the edge limit every call is 429 with Retry-After: 60 and request_id edge, until calls are allowed again', async () => {
   await using limited = await world({ edge_requests_per_minute: 6 })
   for (let n = 0; n < 6; n++) assert.equal((await limited.get('/v1/me')).status, 200)
   for (const [path, options] of [
@@ -86,12 +86,12 @@ test('at the edge’s limit everything is 429 with Retry-After: 60 and request_i
     const { message: _message, ...error } = body.error
     assert.deepEqual(error, { code: 'rate_limited', request_id: 'edge', retryable: true, details: { retry_after_seconds: 60 } })
   }
-  limited.clock.ahead_ms = 10_000 // a sixth of a minute: one of six
+  limited.clock.ahead_ms = 10_000 // a sixth of a minute allows one of six calls
   assert.equal((await limited.get('/v1/me')).status, 200)
   assert.equal((await limited.get('/v1/me')).status, 429)
 })
 
-test('a caller over its rate is 429 with the seconds to wait, before its request is looked at; who is nobody is 401, and others go on', async () => {
+test('a caller over its rate is 429 before its request is parsed; an unknown caller is 401, and others go on', async () => {
   await using limited = await world({ caller_requests_per_minute: 6 })
   for (let n = 0; n < 6; n++) assert.equal((await limited.get('/v1/me')).status, 200)
   for (const answer of [await limited.get('/v1/me'), await limited.open('a', { unknown: 1 })]) {
@@ -107,7 +107,7 @@ test('a caller over its rate is 429 with the seconds to wait, before its request
   assert.equal((await limited.get('/v1/me')).status, 429)
 })
 
-test('an address that names too many credentials that are none is 429 without a question to the database; credentials that were good go on', async () => {
+test('an address with too many invalid credentials is 429 without a database query; known good credentials go on', async () => {
   await using limited = await world({ wrong_credentials_per_minute: 6 })
   const { token } = await seeder(limited.database, limited.clock, limited.ids).person(limited.a.organization_id, 'member')
   const good = async () => [(await limited.get('/v1/me')).status, (await limited.get('/v1/me', { as: token })).status]
@@ -119,18 +119,18 @@ test('an address that names too many credentials that are none is 429 without a 
     const { status, headers, body } = await limited.get('/v1/me', { as })
     assert.deepEqual([status, headers.get('retry-after'), body.error.code], [429, '10', 'rate_limited'], as)
   }
-  assert.equal((await limited.get('/v1/me', { as: 'sfk_malformed' })).status, 401) // which costs nothing
+  assert.equal((await limited.get('/v1/me', { as: 'sfk_malformed' })).status, 401) // a malformed key costs no query
   const asOwner = (text: string) => limited.database.superuser.executeQuery(CompiledQuery.raw(text))
   await asOwner('revoke select on api_keys, person_sessions from berth_api')
   for (const as of wrong) assert.equal((await limited.get('/v1/me', { as })).status, 429)
   await asOwner('grant select on api_keys, person_sessions to berth_api')
-  limited.clock.ahead_ms = 11_000 // what is known of a key is asked again, and one wrong credential has room again
+  limited.clock.ahead_ms = 11_000 // the cached key is read again, and one more wrong credential is allowed
   assert.deepEqual(await good(), [200, 200])
   assert.equal((await limited.get('/v1/me', { as: unknown })).status, 401)
   assert.equal((await limited.get('/v1/me', { as: unknown })).status, 429)
 })
 
-test('a refusal that would be one too many to keep for its caller is 429 instead; what changes something goes on', async () => {
+test("a refusal beyond its caller's limit of stored refusals is 429 instead; changes go on", async () => {
   await using limited = await world({ kept_refusals_per_hour: 2 })
   const id = await limited.running('kept')
   const close = (key: string) => limited.post(`/v1/workspaces/${id}/close`, {}, { headers: { 'idempotency-key': key } })
@@ -145,7 +145,7 @@ test('a refusal that would be one too many to keep for its caller is 429 instead
   assert.equal((await close('three')).status, 409)
 })
 
-test('the changes of a tenant in a day are bounded, over all of its keys; deletions and other tenants go on, and nothing is recorded', async () => {
+test("a tenant's changes per day are bounded over all keys; deletions and other tenants go on, and no refusal is recorded", async () => {
   await using limited = await world({ changes_per_day: 2 })
   const { key: second } = await seeder(limited.database, limited.clock, limited.ids).key(limited.a.organization_id, limited.a.project_id)
   const opened = await limited.open('first')
@@ -161,7 +161,7 @@ test('the changes of a tenant in a day are bounded, over all of its keys; deleti
   assert.equal((await limited.open('third', {}, { headers: { 'idempotency-key': 'third' } })).status, 202)
 })
 
-test('starts that wait for one another leave connections to everybody else', async () => {
+test('starts that wait for one another leave connections to other callers', async () => {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { key: as, organization_id } = await seeds.tenant('burst', await seeds.plan('burst', { concurrent_workspaces: 5 }))
   const { key: other } = await seeds.tenant('calm', await seeds.plan('calm', { concurrent_workspaces: 5 }))
@@ -182,7 +182,7 @@ test('starts that wait for one another leave connections to everybody else', asy
   assert.deepEqual([answers.filter((status) => status === 202).length, answers.filter((status) => status === 403).length], [5, 15])
 })
 
-test('of 2,000 calls that ask to be held 1,000 are, the others are 429 at once and nothing is done for them', async () => {
+test('of 2,000 calls that ask to be held, 1,000 are held and the others are 429 at once without any effect', async () => {
   const opened = await w.open('held')
   const path = `/v1/operations/${opened.body.operation.id}`
   const agent = new Agent({ keepAlive: false, maxSockets: Infinity })
@@ -200,19 +200,19 @@ test('of 2,000 calls that ask to be held 1,000 are, the others are 429 at once a
   const more = await w.open('held-more', {}, { headers: { prefer: 'wait=1' } })
   assert.deepEqual([more.status, more.body.error.code, more.headers.get('retry-after')], [429, 'rate_limited', '1'])
   assert.deepEqual((await w.get('/v1/workspaces?key_prefix=held-more')).body.data, [])
-  assert.equal((await w.get(path)).status, 200) // who asks without a wait is served
-  assert.equal((await w.get(path, { as: w.b.key, headers: { prefer: 'wait=1' } })).status, 404) // as is another caller
+  assert.equal((await w.get(path)).status, 200) // a call without a wait is served
+  assert.equal((await w.get(path, { as: w.b.key, headers: { prefer: 'wait=1' } })).status, 404) // so is another caller
   await w.cell.succeed(opened.body.operation.id)
   const answers = await Promise.all(calls)
   const held = answers.filter(({ status }) => status === 200)
   assert.equal(held.length, 1000)
   assert.deepEqual([...new Set(held.map(({ applied, state }) => `${applied} ${state}`))], ['wait=20 succeeded'])
-  const again = await w.get(path, { headers: { prefer: 'wait=1' } }) // every place is free again
+  const again = await w.get(path, { headers: { prefer: 'wait=1' } }) // every wait permit is free again
   assert.equal(again.status, 200)
   agent.destroy()
 })
 
-test('a place is taken by calls that ask to be held, given back once, and refused of all together with 503', () => {
+test('a wait permit is taken by calls that ask to be held and released once; at the global limit the answer is 503', () => {
   const places = createWaitPermits({ all: 3, per_principal: 2 })
   const arrival = (prefer: string | undefined, route = operationsGet) =>
     ({ route, headers: prefer ? { prefer } : {} }) as unknown as Arrival

@@ -21,7 +21,7 @@ const kids = async () => (await w.get('/v1/.well-known/tool-token-keys', { as: n
 const minted = async (base?: string) => (await w.post(tokens, undefined, base === undefined ? {} : { base })).body.token as string
 const kidOf = (token: string) => decodeProtectedHeader(token).kid
 
-test('a rotation makes every process sign with one new key; both verify for 16 minutes, then only the new one', async () => {
+test('after a rotation every process signs with one new key; both verify for 16 minutes, then only the new one', async () => {
   const second = await w.second()
   const old_token = await minted()
   const old = kidOf(old_token)
@@ -45,13 +45,13 @@ test('a rotation makes every process sign with one new key; both verify for 16 m
   }
 })
 
-test('admin sets the watermark of a workspace, which its cell is told of', async () => {
+test('admin sets the watermark of a workspace and tells its cell', async () => {
   const workspace_id = await w.running('watermark')
   const listener = await openListener(w.database.options('berth_cell'), cellChannels(w.cell_id))
   try {
     const told = new Promise<string | null>((resolve) => listener.on('berth_workspace', resolve))
     const before = w.clock.now()
-    // This test is the cell, and confirms nothing: the command would wait 45 s for a cell that was seen lately.
+    // This test plays the cell and confirms nothing: the command would wait 45 s for a cell that was seen lately.
     await w.database.superuser
       .updateTable('cells')
       .set({ seen_at: new Date(0) })
@@ -69,7 +69,7 @@ test('admin sets the watermark of a workspace, which its cell is told of', async
   }
 })
 
-test('a retired key’s file gives up its private half, and a process that starts later goes on with the newest key', async () => {
+test("a retired key's file loses its private half, and a process that starts later uses the newest key", async () => {
   const now = kidOf(await minted())
   const files = readdirSync(w.keys_dir).filter((name) => name.startsWith('tool-token-key'))
   const read = (name: string) => JSON.parse(readFileSync(join(w.keys_dir, name), 'utf8')) as { kid: string; d?: string }

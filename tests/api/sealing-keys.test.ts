@@ -1,4 +1,4 @@
-// The keys that secrets are sealed for: how they are rotated, and what is left of what was erased.
+// The keys that seal secrets: their rotation, and the remains of erased secrets.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { readdirSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
@@ -26,14 +26,14 @@ import { world, type World } from './support.ts'
 import { ADMIN_PROGRAM } from '../support/admin.ts'
 
 const VALUES = 400
-/** Of a rotation, at random moments. */
+/** How often a rotation is killed, at random moments. */
 const KILLS = depth({ short: 3, long: 20 })
 
 let w: World
 let directory: string
 let workspace_id: string
 let secrets: Secrets
-/** What wraps the keys that operators make. */
+/** Command that wraps the keys that operators make. */
 let command = ''
 const logged: string[] = []
 before(async () => {
@@ -48,7 +48,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const env = () => ({ ...process.env, BERTH_ADMIN: JSON.stringify({ database_url: w.database.url, secret_keys_dir: directory }) })
-/** As `npm run admin` runs it, but in this process. */
+/** Runs an admin command in this process. */
 const admin = async (...args: string[]): Promise<string> => {
   const lines: string[] = []
   const { superuser: db } = w.database
@@ -72,7 +72,7 @@ const read = async (name: string) => {
   return (await secrets.valuesFor({ id: workspace_id, organization_id, project_id, has_secrets: false }, 'exec', [name])).values[name]
 }
 
-test('a rotation that is killed again and again goes on, while every read is right, and the old key goes at its end', async () => {
+test('a rotation that is killed repeatedly continues, every read stays right, and the old key goes at its end', async () => {
   const old = w.sealing_key.key_id
   for (let n = 0; n < VALUES; n++) {
     const { organization_id, project_id } = w.a
@@ -91,7 +91,7 @@ test('a rotation that is killed again and again goes on, while every read is rig
   for (let kill = 0; kill < KILLS; kill++) {
     const child = spawn(process.execPath, [ADMIN_PROGRAM, 'keys', 'rotate-kek'], { env: env(), stdio: 'ignore' })
     const exited = once(child, 'exit')
-    // From when it has its key on: it is killed somewhere in the middle, or in making the key the first time.
+    // Kills at any moment after the key exists: in the middle, or while the key is made the first time.
     await Promise.race([exited, wait(300 + Math.random() * 700)])
     child.kill('SIGKILL')
     await exited
@@ -111,16 +111,16 @@ test('a rotation that is killed again and again goes on, while every read is rig
   assert.ok(files.every((file) => (statSync(join(directory, file)).mode & 0o777) === 0o600))
 })
 
-test('what is erased is opened by no key that is left, once the key of before is given up', async () => {
+test('no remaining key opens an erased value once the previous key is retired', async () => {
   const [before] = await keys()
   const { id } = (await create('ERASED', 'canary-erased')).body
   const row = await w.database.superuser.selectFrom('secret_versions').selectAll().where('secret_id', '=', id).executeTakeFirstOrThrow()
-  const { key_id, wrapped_key } = row // as a backup, a dead row or the log of the database still has it
+  const { key_id, wrapped_key } = row // as a backup, a dead row or the write-ahead log still has it
   assert.ok(key_id !== null && wrapped_key !== null && key_id === before?.key_id)
   const subject = { purpose: 'data_key', row: `secret_versions/${w.a.organization_id}/${id}/1` }
   const left = async () => Promise.all((await keys()).map(({ file }) => openSealingKey(directory, file?.replace('.jwk.json', '') ?? '')))
   await w.post(`/v1/secrets/${id}/versions`, { value: 'second' })
-  await openerOf(await left()).open(subject, { key_id, sealed: wrapped_key }) // until then whoever has the key can open what was kept
+  await openerOf(await left()).open(subject, { key_id, sealed: wrapped_key }) // before the retirement the key's owner can open it
   await admin('keys', 'rotate-kek')
   assert.match(await refused('keys', 'retire-kek', (await keys())[0]?.key_id ?? ''), /rotate first/)
   await admin('keys', 'retire-kek', key_id)
@@ -129,7 +129,7 @@ test('what is erased is opened by no key that is left, once the key of before is
   assert.equal(await read('ERASED'), 'second')
 })
 
-test('a key of which values are left stays, and one that there is not is told', async () => {
+test('a key that still seals values stays, and an unknown key is reported', async () => {
   await create('STAYS', 'v')
   const [now] = await keys()
   const file = await admin('keys', 'prepare-kek')
@@ -142,11 +142,11 @@ test('a key of which values are left stays, and one that there is not is told', 
   assert.match(await refused('keys', 'retire-kek', now?.key_id ?? ''), /still need/)
   assert.match(await refused('keys', 'retire-kek', 'nobody'), /no key/)
   assert.match(await refused('keys', 'rotate-kek', '--use', 'nobody.jwk.json'), /has no key/)
-  assert.equal(await admin('keys', 'rotate-kek'), next.key_id) // it goes on with what was begun
+  assert.equal(await admin('keys', 'rotate-kek'), next.key_id) // continues the rotation that had begun
   assert.equal(await read('STAYS'), 'v')
 })
 
-test('with several computers a key is prepared first, so that each has it before anything is sealed for it', async () => {
+test('with several computers a key is prepared first, so that each has it before it seals anything', async () => {
   await w.database.superuser
     .insertInto('cells')
     .columns(['id', 'name', 'endpoint', 'created_at'])
@@ -164,7 +164,7 @@ test('with several computers a key is prepared first, so that each has it before
   assert.match(await refused('keys', 'rotate-kek', '--use', file), /in use already/)
 })
 
-test('a file that holds no key is told and stops nothing; a missing one is told at the start', async () => {
+test('a file without a key is reported and stops nothing; a missing file is reported at the start', async () => {
   writeFileSync(join(directory, 'spoilt.jwk.json'), '{}')
   await using other = await world()
   const log: string[] = []
@@ -173,7 +173,7 @@ test('a file that holds no key is told and stops nothing; a missing one is told 
   assert.match(log.join(''), new RegExp(`${other.sealing_key.key_id}.*a sealing key is missing`))
 })
 
-test('with a key service the file of the next key is wrapped; while the service is away, what is not open yet cannot be read', async () => {
+test("a key service wraps the next key's file; while the service is down, unopened values cannot be read", async () => {
   await w.database.superuser.deleteFrom('cells').where('name', '=', 'other').execute()
   command = await keyService(await mkdtemp(join(tmpdir(), 'kms-')))
   const before = await keys()
@@ -199,5 +199,5 @@ test('with a key service the file of the next key is wrapped; while the service 
   assert.deepEqual(
     await Promise.all([1, 2, 3].map(value)),
     [1, 2, 3].map(() => ({ WRAPPED: 'kept by a service' })),
-  ) // it is open
+  ) // the key is open
 })

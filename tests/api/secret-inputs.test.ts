@@ -16,7 +16,7 @@ const secret = async (name: string, body: object = {}): Promise<string> =>
 const bound = async (id: string) => (await w.get(`/v1/workspaces/${id}/secrets`)).body.secrets.map(({ name }: { name: string }) => name)
 const said = ({ status, body }: Answer) => [status, body.error.details.reason, body.error.details.names, body.error.details.kind]
 
-test('a required secret that the workspace may not use is input_required of kind secret, and nothing is made', async () => {
+test('a required secret that the workspace may not use is input_required of kind secret, and nothing is created', async () => {
   assert.deepEqual(said(await open('first')), [422, 'input_required', ['TOKEN'], 'secret'])
   const id = await secret('TOKEN', { allowed_tools: ['pty'] })
   assert.deepEqual(said(await open('first')), [422, 'input_required', ['TOKEN'], 'secret'])
@@ -24,7 +24,7 @@ test('a required secret that the workspace may not use is input_required of kind
   assert.deepEqual((await w.get('/v1/workspaces?key_prefix=first')).body.data, [])
 })
 
-test('the secret inputs of the version that may be used are bound at the first open, with those that it gives', async () => {
+test("the first open binds the version's permitted secret inputs in addition to the given ones", async () => {
   for (const name of ['TOKEN', 'OTHER']) await secret(name)
   const { status, body } = await open('bound', { secrets: ['OTHER'] })
   assert.equal(status, 202)
@@ -32,7 +32,7 @@ test('the secret inputs of the version that may be used are bound at the first o
   assert.deepEqual((await w.get(`/v1/workspaces/${body.workspace.id}/inputs`)).body, {})
 })
 
-test('they join again whenever secrets are given, and only then', async () => {
+test('secret inputs are bound again only when secrets are given', async () => {
   const { id } = (await open('again')).body.workspace
   await w.call('PUT', `/v1/workspaces/${id}/secrets`, { body: { names: [] } })
   await open('again')
@@ -42,7 +42,7 @@ test('they join again whenever secrets are given, and only then', async () => {
   assert.deepEqual(await bound(id), ['EXTRA', 'TOKEN'])
 })
 
-test('a required secret that was deleted is told as deleted until there is one of its name, an optional one is not', async () => {
+test('a deleted required secret is reported as deleted until a new one has its name; an optional one is not', async () => {
   const { id } = (await open('deleted')).body.workspace
   const statuses = async () => (await w.get(`/v1/workspaces/${id}/secrets`)).body.secrets
   const has = { TOKEN: { name: 'TOKEN', status: 'available' }, EXTRA: { name: 'EXTRA', status: 'available' } }
@@ -56,7 +56,7 @@ test('a required secret that was deleted is told as deleted until there is one o
   assert.deepEqual(await statuses(), [has.TOKEN])
 })
 
-test('the value of a secret is no input of an open', async () => {
+test("a secret's value cannot be an input of an open", async () => {
   const refused = await open('told', { inputs: { TOKEN: 'in the clear', CITY: 'Rome' } })
   assert.deepEqual(said(refused), [422, 'input_invalid', ['TOKEN'], undefined])
 })

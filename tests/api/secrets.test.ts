@@ -28,7 +28,7 @@ const bound = async (id: string) => (await w.get(`/v1/workspaces/${id}/secrets`)
 const said = ({ status, body }: Answer) =>
   [status, body?.error?.code, body?.error?.details?.reason].filter((part) => part !== undefined).join(' ')
 
-/** As a cell reads it. */
+/** Reads a secret's value as a cell does. */
 async function valueOf(secret_id: string): Promise<string | null> {
   const row = await w.database.cell
     .selectFrom('secrets as s')
@@ -41,7 +41,7 @@ async function valueOf(secret_id: string): Promise<string | null> {
   return openSecret(openerOf([w.sealing_key]), { organization_id, secret_id, version }, { key_id, wrapped_key, ciphertext })
 }
 
-test('a secret is kept sealed, and answered without its value', async () => {
+test('a secret is stored sealed, and answered without its value', async () => {
   const { status, body } = await create({ name: 'FIRST', description: 'of a shop', value: 'geheim-é' })
   const { id, created_at, ...rest } = body
   assert.deepEqual([status, typeof created_at], [201, 'string'])
@@ -103,7 +103,7 @@ for (const [what, body, refusal] of BAD) {
   })
 }
 
-test('a secret of an organization is refused for the same', async () => {
+test('a secret of an organization is refused for the same reasons', async () => {
   const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner')
   for (const [what, body, refusal] of BAD.filter(([, , expected]) => /(reserved_prefix|nul_character|too_large)$/.test(expected))) {
     const answer = await w.post(`/v1/organizations/${w.a.organization_id}/secrets`, { name: 'A', value: 'v', ...body }, { as: token })
@@ -111,7 +111,7 @@ test('a secret of an organization is refused for the same', async () => {
   }
 })
 
-test('every problem of hosts is told with its place and reason', async () => {
+test('every problem of hosts is reported with its path and reason', async () => {
   const hosts = [{ host: 'a.example.com', header: 'Host' }, { host: 'localhost' }, { host: '*.com' }]
   const { body } = await create({ name: 'A', hosts })
   const told = body.error.details.issues.map(({ path, reason }: { path: string; reason: string }) => [path, reason])
@@ -122,7 +122,7 @@ test('every problem of hosts is told with its place and reason', async () => {
   ])
 })
 
-test('hosts are kept in one spelling, changed and taken back, and a rotation keeps to what they can carry', async () => {
+test("hosts are normalized, changed and removed, and a rotation's value must suit them", async () => {
   const { body } = await create({ name: 'SENT', hosts: [{ host: 'API.example.com', bearer: true }] })
   assert.deepEqual(body.hosts, [{ host: 'api.example.com', ports: [443], bearer: true }])
   const update = async (hosts: object[] | null) => (await w.call('PATCH', `/v1/secrets/${body.id}`, { body: { hosts } })).body
@@ -133,14 +133,14 @@ test('hosts are kept in one spelling, changed and taken back, and a rotation kee
   assert.equal((await rotate('two\nlines')).status, 201)
 })
 
-test('a value of exactly 65536 bytes, an empty one and one of several lines are kept as they are', async () => {
+test('a value of exactly 65536 bytes, an empty one and a multi-line one are stored unchanged', async () => {
   for (const [name, value] of Object.entries({ LARGE: 'é'.repeat(32_768), EMPTY: '', LINES: 'a\r\nb\u0001' })) {
     const { status, body } = await create({ name, value })
     assert.deepEqual([status, await valueOf(body.id)], [201, value])
   }
 })
 
-test('a name is one in its project while it lives; a project and its organization may each have it', async () => {
+test('a live name is unique in its project; a project and its organization may each use it', async () => {
   const first = await create({ name: 'ONCE' })
   assert.equal(said(await create({ name: 'ONCE' })), '409 conflict name_taken')
   const shared = await createShared({ name: 'ONCE' })
@@ -152,7 +152,7 @@ test('a name is one in its project while it lives; a project and its organizatio
   assert.equal((await create({ name: 'ONCE' })).status, 201)
 })
 
-test('owners, admins and keys of the project change secrets; members and billing see them', async () => {
+test('owners, admins and keys of the project change secrets; members and billing read them', async () => {
   for (const as of [owner, admin]) assert.equal((await create({ name: `OF_${as === owner ? 'OWNER' : 'ADMIN'}` }, { as })).status, 201)
   assert.equal(said(await create({ name: 'OF_MEMBER' }, { as: member })), '403 forbidden')
   const { id } = (await create({ name: 'SEEN' })).body
@@ -167,7 +167,7 @@ test('owners, admins and keys of the project change secrets; members and billing
   assert.equal(await valueOf(id), 'v')
 })
 
-test("an organization's secrets are for people: to a key they are not there", async () => {
+test("an organization's secrets are visible to people, and not found for a key", async () => {
   const { id, project_id } = (await createShared({ name: 'SHARED' })).body
   assert.equal(project_id, null)
   assert.equal(said(await w.get(ofOrganization())), '403 forbidden')
@@ -181,7 +181,7 @@ test("an organization's secrets are for people: to a key they are not there", as
   assert.ok((await w.get(ofProject())).body.data.every((each: { project_id: string }) => each.project_id === w.a.project_id))
 })
 
-test('rotation keeps the next version, erases the values before and says nothing of them', async () => {
+test('a rotation stores the next version, erases earlier values and reveals none', async () => {
   const { id } = (await create({ name: 'ROTATED', value: 'one' })).body
   const headers = { 'idempotency-key': 'rotate-1' }
   const second = await w.post(`/v1/secrets/${id}/versions`, { value: 'two' }, { headers })
@@ -206,7 +206,7 @@ test('rotation keeps the next version, erases the values before and says nothing
     assert.equal(said(await w.post(`/v1/secrets/${id}/versions`, { value })), `422 validation_failed ${refusal}`) // prettier-ignore
 })
 
-test('two rotations at once: one of them is told to come again', async () => {
+test('of two concurrent rotations one is told to try again', async () => {
   const { id } = (await create({ name: 'RACED' })).body
   const { promise, resolve } = Promise.withResolvers<void>()
   const locked = Promise.withResolvers<void>()
@@ -226,7 +226,7 @@ test('two rotations at once: one of them is told to come again', async () => {
   assert.equal((await w.get(`/v1/secrets/${id}`)).body.version, 1 + done)
 })
 
-test('a deleted secret stays readable without any value, leaves the bindings, and refuses to change', async () => {
+test('a deleted secret stays readable without any value, leaves the bindings, and refuses changes', async () => {
   const { id } = (await create({ name: 'GONE' })).body
   await w.post(`/v1/secrets/${id}/versions`, { value: 'second' })
   const workspace_id = await w.running('bound-to-gone', { secrets: ['GONE'] })
@@ -242,12 +242,12 @@ test('a deleted secret stays readable without any value, leaves the bindings, an
   assert.equal(said(await w.post(`/v1/secrets/${id}/versions`, { value: 'x' })), '409 conflict secret_deleted')
   const ids = async (query: string) => (await w.get(`${ofProject()}?${query}`)).body.data.map((each: { id: string }) => each.id)
   assert.deepEqual([(await ids('limit=200')).includes(id), (await ids('limit=200&include_deleted=true')).includes(id)], [false, true])
-  // Another secret of the name is not given to those who had this one.
+  // Workspaces that had the deleted secret do not get a new secret of that name.
   await create({ name: 'GONE', value: 'other' })
   assert.deepEqual(await bound(workspace_id), [])
 })
 
-test('a change says what it changes, keeps the rest, and is no change where nothing differs', async () => {
+test('a change reports its changed fields and keeps the others; an equal body is no change', async () => {
   const { id, updated_at } = (await create({ name: 'CHANGED', description: 'a' })).body
   const same = await w.call('PATCH', `/v1/secrets/${id}`, { body: { description: 'a', allowed_tools: ['exec', 'pty'] } })
   assert.deepEqual([same.status, same.body.updated_at], [200, updated_at])
@@ -260,7 +260,7 @@ test('a change says what it changes, keeps the rest, and is no change where noth
   )
 })
 
-test('what is allowed is of its own scope, and a workspace that is not allowed cannot bind', async () => {
+test("allowed workspaces and projects must be in the secret's scope, and a workspace that is not allowed cannot bind", async () => {
   const theirs = (await w.open('of-b', {}, { as: w.b.key })).body.workspace.id
   assert.equal(said(await create({ name: 'WIDE', allowed_workspace_ids: [theirs] })), '422 validation_failed')
   assert.equal(said(await createShared({ name: 'WIDE', allowed_project_ids: [w.b.project_id] })), '422 validation_failed')
@@ -282,7 +282,7 @@ test('what is allowed is of its own scope, and a workspace that is not allowed c
   assert.deepEqual(await bound(mine), [{ name: 'NARROW', status: 'not_allowed' }])
 })
 
-test("a project's secret wins over its organization's, which some projects may use", async () => {
+test("a project's secret shadows its organization's, which may be limited to some projects", async () => {
   const id = await w.running('shared-names')
   const shared = (await createShared({ name: 'BOTH', allowed_project_ids: [w.a2.project_id] })).body
   assert.equal(said(await bind(id, ['BOTH'])), '422 validation_failed secret_not_available')
@@ -290,14 +290,14 @@ test("a project's secret wins over its organization's, which some projects may u
   assert.deepEqual((await bind(id, ['BOTH'])).body.secrets, [{ name: 'BOTH', status: 'available' }])
   const own = (await create({ name: 'BOTH', allowed_tools: ['exec'] })).body
   assert.deepEqual(await bound(id), [{ name: 'BOTH', status: 'not_allowed' }])
-  // The one that is hidden goes: the name means the project's and stays bound. The other goes: it does not.
+  // Deleting the shadowed secret keeps the binding, which means the project's. Deleting that one removes it.
   await w.call('DELETE', `/v1/secrets/${shared.id}`, { as: owner })
   assert.deepEqual(await bound(id), [{ name: 'BOTH', status: 'not_allowed' }])
   await w.call('DELETE', `/v1/secrets/${own.id}`)
   assert.deepEqual(await bound(id), [])
 })
 
-test("an organization's secret that goes leaves every project's bindings but those of a project with its own", async () => {
+test("deleting an organization's secret removes its bindings, except in a project with its own of that name", async () => {
   const { id } = (await createShared({ name: 'LEAVES' })).body
   const one = await w.running('leaves')
   await bind(one, ['LEAVES'])
@@ -309,7 +309,7 @@ test("an organization's secret that goes leaves every project's bindings but tho
   assert.equal((await w.get(`/v1/workspaces/${other}/secrets`, { as: w.a2.key })).body.secrets.length, 1)
 })
 
-test('names that are variables of the guest, the template or its inputs collide', async () => {
+test('secret names that are variables of the guest, the template or its inputs collide', async () => {
   const id = await w.running('collides')
   for (const name of ['PATH', 'TERM', 'LANG', 'CITY', 'COLOUR']) {
     await create({ name })
@@ -320,7 +320,7 @@ test('names that are variables of the guest, the template or its inputs collide'
   assert.deepEqual(await bound(id), [])
 })
 
-test('an open binds what it names, replaces what is bound, and leaves it where it names none', async () => {
+test('an open binds the named secrets, replaces the bound ones, and keeps them when it names none', async () => {
   for (const name of ['ONE', 'TWO']) await create({ name })
   const id = await w.running('bound', { secrets: ['TWO', 'ONE'] })
   const names = async () => (await bound(id)).map((each: { name: string }) => each.name)
@@ -333,7 +333,7 @@ test('an open binds what it names, replaces what is bound, and leaves it where i
   assert.deepEqual(await names(), [])
 })
 
-test('a fork has the bindings of its source; a deleted workspace takes none', async () => {
+test('a fork has the bindings of its source, and a deleted workspace accepts none', async () => {
   await create({ name: 'FORKED' })
   const id = await w.running('forked', { secrets: ['FORKED'] })
   const { body } = await w.post(`/v1/workspaces/${id}/fork`, { key: 'fork-of-forked' })
@@ -351,7 +351,7 @@ test('at most 50 names are bound, each once', async () => {
   assert.equal(said(await bind(id, ['N1', 'N1'])), '422 validation_failed')
 })
 
-test('a binding that is made while its secret is deleted is refused or taken away', async () => {
+test('a binding that is made while its secret is deleted is refused or removed', async () => {
   for (let turn = 0; turn < 10; turn++) {
     const name = `RACE_${turn}`
     const secret = (await create({ name })).body
@@ -363,7 +363,7 @@ test('a binding that is made while its secret is deleted is refused or taken awa
   assert.deepEqual(left, [])
 })
 
-test('without a key that a cell has made no value is taken', async () => {
+test('without a sealing key of a cell no secret value is accepted', async () => {
   await using other = await world()
   await other.database.superuser.deleteFrom('sealing_keys').execute()
   const refused = await other.post(`/v1/projects/${other.a.project_id}/secrets`, { name: 'A', value: 'v' })

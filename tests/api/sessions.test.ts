@@ -12,7 +12,7 @@ let seeds: ReturnType<typeof seeder>
 before(async () => {
   w = await world()
   seeds = seeder(w.database, w.clock, w.ids)
-  // No process serves the cell of this world. A command that revokes would wait 45 s for the confirmation of a cell that was seen lately.
+  // No process serves the cell of this world. A revoking command would wait 45 s for a cell that was seen lately.
   await w.database.superuser
     .updateTable('cells')
     .set({ seen_at: new Date(0) })
@@ -22,7 +22,6 @@ after(() => w[Symbol.asyncDispose]())
 
 const DAY_MS = 24 * 3600 * 1000
 const cellSeenAt = (seen_at: Date) => w.database.superuser.updateTable('cells').set({ seen_at }).execute()
-/** No process serves the cell of this world. A command that revokes would wait 45 s for the confirmation of a cell that was seen lately. */
 const admin = async (...args: string[]) => {
   await cellSeenAt(new Date(0))
   try {
@@ -70,7 +69,7 @@ test('a person made by admin signs in with a session made by admin, which can be
   await assert.rejects(admin('session', 'create', '--email', email, '--expires-in-days', '91'))
 })
 
-test('by a link of admin a person sets a password, once, and signs in', async () => {
+test("a person sets a password by an admin's link, once, and signs in", async () => {
   const email = 'Linked@Example.com'
   await admin('person', 'create', '--email', email, '--organization', 'a', '--role', 'owner')
   const link = await admin('person', 'link', '--email', email)
@@ -82,7 +81,7 @@ test('by a link of admin a person sets a password, once, and signs in', async ()
   await assert.rejects(admin('person', 'link', '--email', 'nobody@example.com'))
 })
 
-test('a session lives 30 days from its last use and 90 at most', async () => {
+test('a session lives 30 days from its last use and at most 90', async () => {
   const { token } = await seeds.person(w.a.organization_id, 'member')
   const status = (days: number) => at(days * DAY_MS, async () => (await w.get('/v1/me', { as: token })).status)
   assert.deepEqual([await status(29.9), await status(59.8), await status(89.7), await status(90.1)], [200, 200, 200, 401])
@@ -102,7 +101,7 @@ test('a session that waits for its second factor is 403 mfa_required everywhere,
   assert.deepEqual(refusal(await w.get('/v1/workspaces', { as: unverified.token })), [403, 'email_unverified'])
 })
 
-test('a person names the project of what they open: none is 422, another organization’s 404', async () => {
+test("a person's open must name a project: without one it is 422, with another organization's 404", async () => {
   const { token: as } = await seeds.person(w.a.organization_id, 'member')
   const none = await w.open('person', {}, { as })
   assert.deepEqual([refusal(none), none.body.error.details.issues[0].path], [[422, 'validation_failed'], 'project_id'])
@@ -110,12 +109,12 @@ test('a person names the project of what they open: none is 422, another organiz
     assert.deepEqual(refusal(await w.open('person', { project_id }, { as })), [404, 'not_found'])
   const opened = await w.open('person', { project_id: w.a2.project_id }, { as })
   assert.deepEqual([opened.status, (await w.get(`/v1/workspaces/${opened.body.workspace.id}`, { as: w.a2.key })).status], [202, 200])
-  assert.deepEqual(refusal(await w.open('person', { project_id: w.a.project_id }, { as })), [404, 'not_found']) // the key is of another project
+  assert.deepEqual(refusal(await w.open('person', { project_id: w.a.project_id }, { as })), [404, 'not_found']) // the key belongs to another project
   const own = await w.open('own-project', { project_id: w.a.project_id })
-  assert.deepEqual([own.status, refusal(await w.open('x', { project_id: w.a2.project_id }))], [202, [404, 'not_found']]) // of an API key
+  assert.deepEqual([own.status, refusal(await w.open('x', { project_id: w.a2.project_id }))], [202, [404, 'not_found']]) // with an API key
 })
 
-test('a person sees all organizations, projects and workspaces of their memberships, and nothing else', async () => {
+test('a person sees all organizations, projects and workspaces of their memberships, and no others', async () => {
   const person = await seeds.person(w.a.organization_id, 'admin')
   const membership = { organization_id: w.b.organization_id, person_id: person.id, role: 'billing' as const, created_at: w.clock.now() }
   await w.database.superuser.insertInto('memberships').values(membership).execute()
@@ -174,7 +173,7 @@ test('owner, admin and member have all six tools; billing reads, and changes not
   assert.deepEqual(asked.body.error.details, { denied_tools: ['exec'], permitted_tools: [] })
 })
 
-test('a repeat gives nobody what they have lost since: no view to who left, no token of a tool that is gone', async () => {
+test('a repeat respects lost rights: no view for a former member, and no token with a removed tool', async () => {
   const headers = { 'idempotency-key': 'left' }
   const person = await seeds.person(w.a.organization_id, 'member')
   const by_person = () => w.open('left', { project_id: w.a.project_id, tools: ['exec'] }, { as: person.token, headers })
@@ -197,7 +196,7 @@ test('a repeat gives nobody what they have lost since: no view to who left, no t
   assert.deepEqual([repeat.status, repeat.body.workspace.id, repeat.body.tool_token], [200, id, null])
 })
 
-test('an unknown id and a wrong secret get one answer, and of a secret only its hash is stored', async () => {
+test("an unknown id and a wrong secret get the same answer, and only a secret's hash is stored", async () => {
   const [, key_id = '', secret = ''] = w.a.key.split('_')
   const wrong = await w.get('/v1/me', { as: `sfk_${key_id}_${'0'.repeat(64)}` })
   const unknown = await w.get('/v1/me', { as: `sfk_${'0'.repeat(16)}_${secret}` })

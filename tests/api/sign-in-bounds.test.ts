@@ -11,7 +11,7 @@ const login = (s: Awaited<ReturnType<typeof signInWorld>>, email: string, passwo
 const clock = { now: () => new Date(0), monotonic_ms: () => 0 }
 const wrong = async () => null
 
-test('guesses at one account are bounded, whether there is one or not, and a right password costs nothing', async () => {
+test('guesses at one account are bounded, whether it exists or not, and a right password costs nothing', async () => {
   await using s = await signInWorld({ sign_in_limits: { ...NO_BOUNDS, wrong_passwords_per_account_and_hour: 3 } })
   await s.account('bounded@example.com')
   for (let n = 0; n < 5; n++) assert.equal((await login(s, 'bounded@example.com', PASSPHRASE)).status, 200)
@@ -23,7 +23,7 @@ test('guesses at one account are bounded, whether there is one or not, and a rig
   assert.equal((await login(s, 'another@example.com')).status, 401)
 })
 
-test('guesses of one network address, and of everybody together, are bounded over all accounts', async () => {
+test('guesses from one network address, and of all callers together, are bounded over all accounts', async () => {
   const bounds = createSignInLimiter(clock, { ...NO_BOUNDS, wrong_passwords_per_source_and_minute: 3, wrong_passwords_per_minute: 5 })
   const guess = (n: number, address: string) =>
     bounds.guess(`sprayed-${n}@example.com`, address, wrong).then(
@@ -43,7 +43,7 @@ test('guesses of one network address, and of everybody together, are bounded ove
   assert.equal(at_once.filter(({ status }) => status === 'fulfilled').length, LIMITS.sign_in.wrong_passwords_per_account_and_hour)
 })
 
-test('when everybody has guessed too much, accounts and addresses that signed in lately are still let in, and sessions step up', async () => {
+test('at the global limit of guesses, recently used accounts and addresses still sign in, and sessions step up', async () => {
   const bounds = createSignInLimiter(clock, { ...NO_BOUNDS, wrong_passwords_per_minute: 2, wrong_passwords_per_session_and_hour: 1 })
   const right = async () => 'the account'
   await bounds.guess('ada@example.com', '192.0.2.1', right)
@@ -56,7 +56,7 @@ test('when everybody has guessed too much, accounts and addresses that signed in
   await assert.rejects(bounds.guessInSession('session', right), { code: 'rate_limited' })
 })
 
-test('guesses of some addresses keep no other one waiting, and no session', async () => {
+test('guesses from some addresses delay no other address and no session', async () => {
   const passwords = openPasswords(1)
   let judged = 0
   const guess = (address: string) => passwords.matches(null, 'a guess', { address }).then(() => (judged += 1))
@@ -67,7 +67,7 @@ test('guesses of some addresses keep no other one waiting, and no session', asyn
   await Promise.all(guesses)
 })
 
-test('mails that anybody may ask for are bounded for an address and from one', async () => {
+test('unauthenticated mail requests are bounded per recipient and per address', async () => {
   await using s = await signInWorld({ sign_in_limits: { ...NO_BOUNDS, mails_per_address_and_hour: 2, mails_per_source_and_hour: 5 } })
   const ask = (route: string, email: string) => s.auth(route, { email, ...(route === 'register' ? { password: PASSPHRASE } : {}) })
   for (const route of ['password/reset/request', 'verify-email/resend']) assert.equal((await ask(route, 'a@example.com')).status, 202)
@@ -76,7 +76,7 @@ test('mails that anybody may ask for are bounded for an address and from one', a
   assert.deepEqual(refusal(await ask('password/reset/request', 'c@example.com')), [429, 'rate_limited'])
 })
 
-test('fifty sign-ins at once are all answered, within the memory of a few', async () => {
+test('fifty concurrent sign-ins are all answered within the memory of a few', async () => {
   await using s = await signInWorld()
   await s.account('parallel@example.com')
   const before = process.memoryUsage().rss

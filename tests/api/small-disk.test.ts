@@ -1,4 +1,4 @@
-// A file system of its own, which tenants fill as far as they are let.
+// Tests on a small file system of their own, which tenants fill up to their limits.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { type World, world } from './support.ts'
 
 const MIB = 2 ** 20
 const RESERVE = 128 * MIB
-/** Files of a file system's own, and what is written between a look at it and the next. */
+/** Bytes that may differ: the file system's own files, and writes between two readings. */
 const ROUNDING = 4 * MIB
 
 let disk: SmallFileSystem
@@ -45,7 +45,7 @@ const free = () => {
   return bavail * bsize
 }
 
-/** PostgreSQL writes on, into the reserve. */
+/** Uses some of the reserve, as PostgreSQL's writes do. */
 function fromReserve(): Disposable {
   const file = join(disk.path, 'pg')
   writeFileSync(file, Buffer.alloc(16 * MIB), { flush: true })
@@ -62,7 +62,7 @@ const send = (id: string, offset: number, bytes: number, as = w.a.key) =>
     body: new Uint8Array(bytes),
   })
 
-/** Parts as large as they are let, until not even the smallest is. */
+/** Uploads the largest parts that are accepted, until the smallest is refused. */
 async function fillByUploads(as: string): Promise<string> {
   const id = await beginUpload(as)
   let offset = 0
@@ -79,7 +79,7 @@ async function fillByUploads(as: string): Promise<string> {
   return id
 }
 
-test('a key that uploads all it can leaves the reserve; other calls, deletes and sign-ins go on, and it frees itself', async () => {
+test('a key that uploads its maximum leaves the reserve; other calls, deletes and sign-ins go on, and deletes free the disk', async () => {
   const [id, running] = [await fillByUploads(w.a.key), await w.running('there already')]
   assert.ok(free() > RESERVE - ROUNDING, `${free()} bytes are left`)
   using postgres = fromReserve()
@@ -109,7 +109,7 @@ test('a key that uploads all it can leaves the reserve; other calls, deletes and
   })
 })
 
-test('a file-first workspace that writes all it can leaves the reserve; reads and removals go on, and it frees itself', async () => {
+test('a file-first workspace that writes its maximum leaves the reserve; reads and removals go on and free the disk', async () => {
   let written = 0
   let response: Response
   for (;;) {

@@ -17,7 +17,7 @@ const PRICES = { currency: 'EUR', price_minor: 5000, cpu_hours: 10, ram_gib_hour
 const path = (name: string) => `/v1/organizations/${w.a.organization_id}/${name}`
 const put = (body: object, headers: Record<string, string> = {}) => w.call('PUT', path('spend-policy'), { as: owner, body, headers })
 
-/** The plan of all organizations of this world. */
+/** Changes the plan of all organizations of this world. */
 async function priced(change: Partial<typeof PRICES> & { is_listed?: boolean } = {}): Promise<void> {
   await w.database.superuser
     .updateTable('plans')
@@ -36,7 +36,7 @@ async function use(cpu_hours: number): Promise<void> {
     .execute()
 }
 
-test('overage is off until somebody turns it on with a cap, each change is a version, and a stale one is refused', async () => {
+test('overage is off until a person turns it on with a cap, each change is a version, and a stale one is refused', async () => {
   const first = await w.get(path('spend-policy'))
   assert.deepEqual(first.body, {
     organization_id: w.a.organization_id,
@@ -72,7 +72,7 @@ test('overage is off until somebody turns it on with a cap, each change is a ver
   assert.equal((await w.get(path('spend'))).body.spend_cap.charges_minor, 50)
 })
 
-test('a cap that is missing, too small, above the price of the plan or below what was charged is refused, and nothing changes', async () => {
+test("a cap that is missing, too small, above the plan's price or below the charged amount is refused without a change", async () => {
   await use(0)
   await sql`delete from spend_policies`.execute(w.database.superuser)
   const refusal = async (body: object) => {
@@ -109,7 +109,7 @@ test('a cap that is missing, too small, above the price of the plan or below wha
   assert.deepEqual([body.overage_state, body.spend_cap_max_minor, body.spend_cap_minor], ['unavailable', null, 300])
 })
 
-test('no key decides what an organization pays, and members of another organization see nothing of it', async () => {
+test("no key decides an organization's payments, and members of another organization see nothing of it", async () => {
   const key = await w.call('PUT', path('spend-policy'), { body: { overage_enabled: false } })
   assert.deepEqual([key.status, key.body.error.code], [403, 'forbidden'])
   const { person } = seeder(w.database, w.clock, w.ids)
@@ -121,7 +121,7 @@ test('no key decides what an organization pays, and members of another organizat
   )
 })
 
-test('an estimate is the average of the period so far, with one more workspace for the hours that are asked about', async () => {
+test('an estimate is the average of the period so far, plus one workspace for the requested hours', async () => {
   await use(0)
   await put({ overage_enabled: true, spend_cap_minor: 5000 })
   const { body, status } = await w.get(`${path('usage/estimate')}?cpu_millis=2000&memory_mib=1024&hours=0`)
@@ -136,7 +136,7 @@ test('an estimate is the average of the period so far, with one more workspace f
   assert.deepEqual([refused.status, refused.body.error.details.issues[0].path], [422, 'hours'])
 })
 
-test('the catalog has what operators list, and entitlements tell a value from no limit and from one that is missing', async () => {
+test('the catalog holds the listed plans, and entitlements tell a value from no limit and from a missing one', async () => {
   assert.deepEqual((await w.get('/v1/plans')).body, { data: [], next_cursor: null })
   await priced({ is_listed: true })
   const { body } = await w.get('/v1/plans')
@@ -160,7 +160,7 @@ test('the catalog has what operators list, and entitlements tell a value from no
   await sql`update plans set missing_limits = '{}'`.execute(w.database.superuser)
 })
 
-test('a subscription says its standing, and overage is paused while a payment is past due', async () => {
+test('a subscription shows its state, and overage is paused while a payment is past due', async () => {
   await use(0)
   await put({ overage_enabled: true, spend_cap_minor: 1000 })
   const standing = async (reason: string | null) => {

@@ -32,7 +32,7 @@ const open = (key: string, wait = 20) => w.open(key, { template: 'started' }, { 
 const names = () => w.startup.started.map(({ session_id }) => session_id.replace(/^sfstart\./, '').replace(/\.[^.]*$/, ''))
 const read = async (id: string) => (await w.get(`/v1/workspaces/${id}`)).body
 
-test('an open ends when commands and services are ready, which are run in their order with the environment of the workspace', async () => {
+test("an open ends when commands, run in order with the workspace's environment, and services are ready", async () => {
   w.startup.values = () => Promise.resolve({ TOKEN: 'of a secret' })
   const { status, body } = await open('ready')
   assert.deepEqual(
@@ -53,7 +53,7 @@ test('an open ends when commands and services are ready, which are run in their 
   assert.equal(w.startup.started.length, 4)
 })
 
-test('while it starts up a workspace runs and serves tools, is not ready, and refuses other operations', async () => {
+test('a workspace in its start-up runs and serves tools, is not ready, and refuses other operations', async () => {
   let is_done = false
   w.startup.behave = (name) => (name === 'fetch' ? (is_done ? { exit: 0 } : 'runs') : fine(name, undefined as never))
   const { status, body } = await open('serving', 0)
@@ -75,7 +75,7 @@ test('while it starts up a workspace runs and serves tools, is not ready, and re
   assert.deepEqual([(await read(id)).ready, (await w.table.fresh(id))?.hold], [true, null])
 })
 
-test('a command that fails ends the open with startup_failed; the workspace runs on, and the next open begins with that command', async () => {
+test('a failed command ends the open with startup_failed; the workspace runs on, and the next open begins with it', async () => {
   w.startup.behave = (name) => (name === 'migrate' ? { exit: 7, said: 'no such\0table' } : fine(name, undefined as never))
   const { status, body } = await open('failing')
   const failed = { step: 'migrate', reason: 'startup_failed', exit_code: 7, output_tail: 'no such\ufffdtable' }
@@ -125,13 +125,13 @@ for (const [what, course, exit_code] of [
   })
 }
 
-test('a service that ends for good before it is ready fails the start-up with its code', async () => {
+test('a service that exits for good before it is ready fails the start-up with its code', async () => {
   w.startup.behave = (name) => (name === 'web.ready' ? 'runs' : name === 'web' ? { exit: 4, said: 'port taken' } : { exit: 0 })
   const { error } = (await open('ended')).body.operation
   assert.deepEqual(error.details, { step: 'web', reason: 'startup_failed', exit_code: 4, output_tail: 'port taken' })
 })
 
-test('services go on over suspend and resume and into a fork; a reset starts them anew', async () => {
+test('services survive suspend, resume and fork; a reset starts them again', async () => {
   const id = (await open('goes-on')).body.workspace.id
   w.startup.started.length = 0
   await w.ended((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
@@ -145,7 +145,7 @@ test('services go on over suspend and resume and into a fork; a reset starts the
   assert.deepEqual([(await read(id)).ready, names()], [true, ['fetch', 'migrate', 'web', 'web.ready']])
 })
 
-test('a suspended workspace whose start-up had failed runs the failed step again when it is resumed', async () => {
+test("a resume runs the failed step again when the workspace's start-up had failed", async () => {
   w.startup.behave = (name) => (name === 'migrate' ? { exit: 1 } : fine(name, undefined as never))
   const id = (await open('asleep')).body.workspace.id
   await w.ended((await w.post(`/v1/workspaces/${id}/suspend`)).body.id)
@@ -156,7 +156,7 @@ test('a suspended workspace whose start-up had failed runs the failed step again
   assert.equal((await read(id)).ready, true)
 })
 
-test('without a secret that its version requires nothing is started', async () => {
+test('nothing starts without a secret that the version requires', async () => {
   const needy = { ...STARTED, inputs: { TOKEN: { kind: 'secret' as const, required: true } } }
   await seeder(w.database, w.clock, w.ids).template(null, 'needy', needy)
   const { id } = (await w.post(`/v1/projects/${w.a.project_id}/secrets`, { name: 'TOKEN', value: 'v' })).body
@@ -168,7 +168,7 @@ test('without a secret that its version requires nothing is started', async () =
   await w.call('DELETE', `/v1/secrets/${id}`)
 })
 
-test('a deletion ends a start-up that never ends', async () => {
+test('a deletion ends a start-up that would never end', async () => {
   w.startup.behave = () => 'runs'
   const { body } = await open('never', 0)
   const { id } = body.workspace
@@ -178,7 +178,7 @@ test('a deletion ends a start-up that never ends', async () => {
   assert.equal((await w.ended(body.operation.id)).state, 'canceled')
 })
 
-test('a machine that dies while it starts up ends the open, and the next one starts from the beginning', async () => {
+test('a machine that dies in its start-up ends the open, and the next open starts from the beginning', async () => {
   w.startup.behave = () => 'runs'
   const { body } = await open('dies', 0)
   const { id } = body.workspace
@@ -192,7 +192,7 @@ test('a machine that dies while it starts up ends the open, and the next one sta
   assert.deepEqual([again.status, names()], [200, ['fetch', 'migrate', 'web', 'web.ready']])
 })
 
-test('a file-first workspace and one of a version with nothing to start have no start-up', async () => {
+test('a file-first workspace and a version with nothing to start have no start-up', async () => {
   const tree = await w.open('tree', { template: 'started', mode: 'file_first' })
   assert.deepEqual([tree.status, tree.body.workspace.startup], [200, null])
   assert.equal((await w.get(`/v1/workspaces/${await w.ready('plain')}`)).body.startup, null)

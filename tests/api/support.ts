@@ -25,7 +25,7 @@ export interface TestClock extends Clock {
 
 export interface Answer {
   status: number
-  // The tests look into bodies of many shapes; the server has checked each against its schema before it left.
+  // Bodies have many shapes, and the server has checked each against its schema.
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   body: any
   headers: Headers
@@ -43,22 +43,21 @@ export interface World extends AsyncDisposable {
   clock: TestClock
   ids: Ids
   base: string
-  /** Another api process's worth of the same API, on the same database. */
+  /** Starts a second api process on the same database, and returns its URL. */
   second(): Promise<string>
   a: Tenant
-  /** Another project of a's organization. */
   a2: Tenant
   b: Tenant
   cell_id: string
-  /** Where the private keys are. */
+  /** Folder of the private keys. */
   keys_dir: string
-  /** A cell's, by which it opens secrets. */
+  /** A cell's key, which opens secrets. */
   sealing_key: SealingKey
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   get(path: string, options?: CallOptions): Promise<Answer>
   open(key: string, body?: object, options?: CallOptions): Promise<Answer>
-  /** Opens a key and lets it run. @returns the workspace's id */
+  /** Opens a key and makes its workspace run. @returns the workspace's id */
   running(key: string, body?: object): Promise<string>
   cell: FakeCell
 }
@@ -85,17 +84,17 @@ type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' |
 
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
-  /** Absent: open. */
+  /** Default: open. */
   registration?: 'invitation' | 'open' | string[]
-  /** Absent: none that a test reaches by itself. */
+  /** Default: limits that no test reaches by accident. */
   sign_in_limits?: SignInLimits
-  /** Absent: mail waits until a test sends it. */
+  /** Default: mail waits until a test sends it. */
   mail?: MailConfig
-  /** Absent: the deletion of an organization waits until a test works it off. */
+  /** Default: the deletion of an organization waits until a test runs it. */
   ends_organizations?: boolean
 }
 
-/** A whole API with two organizations, over a real PostgreSQL with its real roles; the cell's part is played by SQL. */
+/** An API with two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
 export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
@@ -263,7 +262,7 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
           capacity_memory_mib: null,
           capacity_disk_gib: null,
           created_at,
-          seen_at: new Date(created_at.getTime() + 24 * 3600 * 1000), // alive for as long as the test takes: nobody says so again
+          seen_at: new Date(created_at.getTime() + 24 * 3600 * 1000), // counts as alive for the whole test, since no cell updates it
         })
         .execute()
       return id
@@ -336,7 +335,7 @@ export interface FakeCell {
   /** Ends an operation well, as the runner does: its state, its workspace's, and its holds in one transaction. */
   succeed(operation_id: string): Promise<void>
   fail(operation_id: string, error?: { code: string; message: string; retryable: boolean }): Promise<void>
-  /** A move that ends nothing. */
+  /** Sets a state that does not end the operation. */
   move(operation_id: string, state: 'capacity_pending' | 'running', state_reason?: string): Promise<void>
 }
 
@@ -356,7 +355,7 @@ const AFTER_FAILURE: typeof AFTER = {
   delete: { observed_state: 'deleting' },
 }
 
-/** Plays the cell's part on the rows, under the cell's role. */
+/** Changes rows as the cell does, under the cell's role. */
 export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
   const end = async (operation_id: string, state: 'succeeded' | 'failed', error: object | null) => {
     const now = clock.now()
@@ -391,7 +390,7 @@ export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
   }
 }
 
-/** Returns when the entry of an Idempotency-Key is there: its call has begun. */
+/** Returns when the entry of an Idempotency-Key exists: its call has begun. */
 export async function keyKept(w: World, key: string): Promise<void> {
   const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
   await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)

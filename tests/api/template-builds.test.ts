@@ -33,7 +33,7 @@ const running = async () => w.ready(`builds-${(keys += 1)}`)
 const write = (id: string, path: string, text: string) => void w.host.guest(id).files.set(path, text)
 const version = async (slug: string, number: number) => (await w.get(`/v1/templates/${slug}/versions/${number}`)).body
 
-test('what a workspace holds becomes a version above its template, and a workspace of it begins with that', async () => {
+test("a workspace's content becomes a version above its template, and a new workspace of it begins with that content", async () => {
   const id = await running()
   write(id, '/home/user/kept', 'text')
   write(id, '/tmp/gone', 'text')
@@ -60,7 +60,7 @@ test('what a workspace holds becomes a version above its template, and a workspa
   assert.deepEqual([template.display_name, template.description, template.latest_version], ['First', 'What it is', 1])
 })
 
-test('a second save is the next version, with what it says of settings; without auto_publish nobody opens it', async () => {
+test('a second save is the next version, with the given settings; without auto_publish no open uses it', async () => {
   const id = await running()
   const settings = { env: { A: '1' }, inputs: { CITY: { default: 'Rome' } }, services: [{ name: 'web', argv: ['/srv/web'] }] }
   await finished((await save(id, { template_slug: 'second', auto_publish: true })).body.build.id)
@@ -74,7 +74,7 @@ test('a second save is the next version, with what it says of settings; without 
   assert.equal((await w.get('/v1/templates/second')).body.latest_version, 1)
 })
 
-test('what looks like a secret is listed, and keeps the version from being published until it is acknowledged', async () => {
+test('suspected secrets are listed, and block publishing until they are acknowledged', async () => {
   const id = await running()
   write(id, '/home/user/.env', 'KEY=FAKE-SECRET')
   const first = await finished((await save(id, { template_slug: 'leaky', auto_publish: true })).body.build.id)
@@ -85,7 +85,7 @@ test('what looks like a secret is listed, and keeps the version from being publi
   assert.deepEqual([second.version, second.published, second.scan_findings], [2, true, []])
 })
 
-test('of a checkpoint the workspace need not run, and nothing is captured', async () => {
+test('a build of a checkpoint needs no running workspace and captures nothing', async () => {
   const id = await running()
   write(id, '/home/user/kept', 'then')
   const snapshot = await w.ended((await w.post(`/v1/workspaces/${id}/snapshot`)).body.id)
@@ -101,7 +101,7 @@ test('of a checkpoint the workspace need not run, and nothing is captured', asyn
   assert.equal(w.host.guest(opened).files.get('/home/user/kept'), 'then')
 })
 
-test('what a save is refused for', async () => {
+test('a save is refused for each of its reasons', async () => {
   const id = await running()
   const refusal = async (body: object) => said(await save(id, body))
   assert.deepEqual(await refusal({ template_slug: 'base' }), [422, 'validation_failed', 'platform_template_slug'])
@@ -133,13 +133,13 @@ test('what a save is refused for', async () => {
   assert.deepEqual(await refusal({}), [409, 'conflict', 'workspace_deleted'])
 })
 
-test('a full copy of its template has no layer to save', async () => {
+test('a workspace on a full copy of its template has no layer to save', async () => {
   await seeds.template(w.a.organization_id, 'copies', SETTINGS, false)
   const id = await w.ready('builds-copy', { template: 'copies' })
   assert.deepEqual(said(await save(id)), [409, 'conflict', 'legacy_disk_layout'])
 })
 
-test('more builds at once than the plan allows are refused', async () => {
+test("concurrent builds beyond the plan's limit are refused", async () => {
   const id = await running()
   const limit = (concurrent_template_builds: number | null) =>
     w.database.superuser.updateTable('plans').set({ concurrent_template_builds }).execute()
@@ -157,7 +157,7 @@ test('more builds at once than the plan allows are refused', async () => {
   )
 })
 
-test('a build that is canceled makes no version; one that is over cannot be', async () => {
+test('a canceled build makes no version, and a finished one cannot be canceled', async () => {
   const id = await running()
   const held = Promise.withResolvers<void>()
   const asked = Promise.withResolvers<void>()
@@ -175,7 +175,7 @@ test('a build that is canceled makes no version; one that is over cannot be', as
   assert.deepEqual((await w.get('/v1/templates/canceled/versions')).body.data, [])
 })
 
-test('a build whose capture fails, or whose files make no layer, fails with why', async () => {
+test('a build whose capture fails, or whose files make no layer, fails with its reason', async () => {
   const id = await running()
   {
     using _ = w.host.intercept('makeLayer', 'before', () => {
@@ -195,7 +195,7 @@ test('a build whose capture fails, or whose files make no layer, fails with why'
   assert.equal((await finished(build.id)).error.code, 'checkpoint_failed')
 })
 
-test('the log has what a build has said, from any offset on, until it expires', async () => {
+test("the log has the build's output from any offset on, until it expires", async () => {
   const id = await running()
   const { id: build_id } = await finished((await save(id, { template_slug: 'logged' })).body.build.id)
   const log = async (offset: number) => (await w.get(`/v1/template-builds/${build_id}/log?offset=${offset}`)).body
@@ -237,7 +237,7 @@ for (const point of ['template_build.B2', 'template_build.B3'] as const) {
   })
 }
 
-test('two builds of one template at once make two versions, each with its own number', async () => {
+test('two concurrent builds of one template make two versions, each with its own number', async () => {
   const [one, two] = [await running(), await running()]
   const begun = await Promise.all([one, two].map((id) => save(id, { template_slug: 'both' })))
   const builds = await Promise.all(begun.map(({ body }) => finished(body.build.id)))

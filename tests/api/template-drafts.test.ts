@@ -21,7 +21,7 @@ const said = ({ status, body }: Answer) => (status < 400 ? status : [status, bod
 const template = (slug: string, settings = SETTINGS, layered = true) => seeds.template(w.a.organization_id, slug, settings, layered)
 const archive = (slug: string) =>
   w.database.superuser.updateTable('templates').set({ archived_at: w.clock.now() }).where('slug', '=', slug).execute()
-/** The draft of a new template, which runs. */
+/** Makes a running draft of a new template. */
 async function drafted(form: Form, slug: string, body: object = {}): Promise<{ draft: Answer['body']; path: string }> {
   await template(slug)
   const path = at(form, slug)
@@ -191,7 +191,7 @@ for (const form of FORMS) {
     const more = (await w.get(`${path}/states?limit=200&cursor=${listed.next_cursor}`)).body
     const all = [...listed.data, ...more.data].map(({ id }: { id: string }) => id)
     assert.deepEqual([all, new Set(all).size], [[...all].sort().reverse(), limit_value])
-    // Its owner gives one up, and has room for another.
+    // The owner deletes a state, which allows another one.
     const { id, checkpoint_id } = listed.data[0]
     assert.equal((await w.call('DELETE', `/v1/workspaces/${workspace_id}/checkpoints/${checkpoint_id}`)).status, 204)
     assert.deepEqual(said(await w.post(`${path}/test-instances`, { state_id: id })), [404, 'not_found', 'draft_state_not_found'])
@@ -284,14 +284,14 @@ for (const form of FORMS) {
   })
 }
 
-/** Ends an operation of a workspace that changes nothing of it. */
+/** Ends an operation of a workspace without a change. */
 async function release(id: string): Promise<void> {
   const { superuser: db } = w.database
   await db.updateTable('operations').set({ state: 'failed', completed_at: w.clock.now() }).where('id', '=', id).execute()
   await db.deleteFrom('workspace_holds').where('operation_id', '=', id).execute()
 }
 
-test('a draft whose machine did not start, or died, is started again by the call that opens one', async () => {
+test('an open of a draft restarts it when its machine did not start or died', async () => {
   await template('again')
   const path = at('short', 'again')
   const first = (await w.post(path)).body

@@ -18,7 +18,7 @@ const said = ({ status, body }: Answer) =>
   status < 400 ? status : [status, body.error.code, body.error.details?.reason, body.error.retryable]
 const long = (path: string) => `/v1/organizations/${w.a.organization_id}/templates${path}`
 
-/** A version of what a workspace holds, on no other layers than that one: those of the base are on no host of these tests. */
+/** Saves a workspace as a version with one layer alone, since the base's layers are on no host of these tests. */
 async function saved(slug: string, files: Record<string, string>): Promise<number> {
   const id = await w.ready(`of-${slug}-${Object.keys(files).length}`)
   for (const [path, text] of Object.entries(files)) w.host.guest(id).files.set(path, text)
@@ -34,7 +34,7 @@ async function saved(slug: string, files: Record<string, string>): Promise<numbe
   return build.version
 }
 
-/** Asks until the list has been made. */
+/** Polls until the list has been made. */
 async function listed(path: string): Promise<Answer> {
   let answer = await w.get(path)
   await until('the list is there', 60_000, async () => {
@@ -44,7 +44,7 @@ async function listed(path: string): Promise<Answer> {
   return answer
 }
 
-test('files of a version are listed directory by directory, once the list has been made', async () => {
+test("a version's files are listed directory by directory, once the list has been made", async () => {
   const version = await saved('listed', { '/srv/app/one': 'text', '/srv/app/two': '', '/srv/zero': 'x' })
   const at = `/v1/templates/listed/versions/${version}/files`
   assert.deepEqual(said(await w.get(at)), [409, 'conflict', 'file_list_indexing', true])
@@ -61,7 +61,7 @@ test('files of a version are listed directory by directory, once the list has be
   assert.deepEqual((await w.get(`${long('/listed/versions/1/files')}?path=/srv/app`)).body, app.body)
 })
 
-test('a list has pages; what is not there, and a cursor of another list, are refused', async () => {
+test('a list has pages, and refuses a missing path and a cursor of another list', async () => {
   const version = await saved('paged', { '/a': '1', '/b': '2', '/c': '3', '/d/e': '4' })
   const at = `/v1/templates/paged/versions/${version}/files`
   await listed(at)
@@ -88,7 +88,7 @@ test('a list has pages; what is not there, and a cursor of another list, are ref
   assert.deepEqual(said(await w.get('/v1/templates/absent/versions/1/files')), [404, 'not_found', undefined, false])
 })
 
-test('two versions are compared: what was added, removed and changed, in pages, in either direction, and with other templates', async () => {
+test('a comparison of two versions lists added, removed and changed files in pages, in either direction and across templates', async () => {
   await saved('compared', { '/etc/same': 's', '/etc/name': 'old', '/gone/deep/file': 'x', '/kind': 'file' })
   await saved('compared', { '/etc/same': 's', '/etc/name': 'new', '/fresh/file': 'x', '/kind/inner': 'y', '/z': 'z' })
   const at = '/v1/templates/compared/versions/2/diff?against=1'
@@ -141,7 +141,7 @@ test('two versions are compared: what was added, removed and changed, in pages, 
   }
 })
 
-test('a version whose image is on no host has no list, and is looked for again a while later', async () => {
+test('a version whose image is on no host has no list, and is looked up again later', async () => {
   const at = '/v1/templates/base/versions/1/files'
   const answer = await listed(at)
   assert.deepEqual(said(answer), [409, 'conflict', 'file_list_unavailable', false])
@@ -160,7 +160,7 @@ test('a host that does not answer for a while is asked again, and the list is ma
   assert.deepEqual((await listed(at)).body.data.length, 1)
 })
 
-test('an archived template opens nothing new, is built, saved, tested and published no more, and goes on where it is in use', async () => {
+test('an archived template accepts no open, build, save, test or publish, and its workspaces go on', async () => {
   const version = await saved('ending', { '/a': '1' })
   const opened = await w.ready('of-ending', { template: 'ending' })
   const archive = (path: string, as = owner) => w.post(path, undefined, { as })
@@ -185,7 +185,7 @@ test('an archived template opens nothing new, is built, saved, tested and publis
   assert.deepEqual(events, [{ action: 'templates.archive' }])
 })
 
-test("a template is archived by owners and admins alone, and the platform's by nobody here", async () => {
+test("owners and admins alone archive a template, and no tenant archives the platform's", async () => {
   await seeds.template(w.a.organization_id, 'kept', SETTINGS)
   const member = (await seeds.person(w.a.organization_id, 'member')).token
   assert.deepEqual(said(await w.post('/v1/templates/kept/archive', undefined)), [403, 'forbidden', undefined, false])
@@ -200,7 +200,7 @@ test("a template is archived by owners and admins alone, and the platform's by n
   assert.equal((await w.get('/v1/templates/kept')).body.archived_at, null)
 })
 
-test('the address that names the organization refuses for the same reasons', async () => {
+test('the route that names the organization refuses for the same reasons', async () => {
   const version = await saved('both', { '/a': '1' })
   const asked = (path: string) => w.get(long(path))
   const indexing = [409, 'conflict', 'file_list_indexing', true]

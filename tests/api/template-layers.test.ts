@@ -23,7 +23,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** A layer that a build has made and nobody names, under a name of its own. */
+/** Makes a layer, as a build does, that no row names. */
 async function made(text: string): Promise<string> {
   const build_id = randomUUID()
   const fence = { subject: buildSubject(build_id), operation_id: randomUUID(), step: 'start', epoch: 1, fence: 1 }
@@ -43,7 +43,7 @@ async function step(layer: string, used_at: Date, organization_id = w.a.organiza
   await w.database.superuser.insertInto('template_build_steps').values(row).execute()
 }
 
-test('an image that nothing names is noted, kept for the days of the quarantine, and removed', async () => {
+test('an unnamed image is noted, kept for the days of the quarantine, and removed', async () => {
   const layer = await made('nobody names it')
   assert.deepEqual([await look(), (await unnamed()).includes(layer)], [[], true])
   w.advance((QUARANTINE_DAYS - 1) * DAY)
@@ -53,7 +53,7 @@ test('an image that nothing names is noted, kept for the days of the quarantine,
   assert.deepEqual([(await here()).includes(layer), await unnamed()], [false, []])
 })
 
-test('what has a name again begins anew', async () => {
+test('the quarantine of an image starts again after it was named meanwhile', async () => {
   const layer = await made('named again')
   await look()
   w.advance((QUARANTINE_DAYS - 1) * DAY)
@@ -67,7 +67,7 @@ test('what has a name again begins anew', async () => {
   assert.deepEqual(await look(), [layer])
 })
 
-test('a version keeps its layers, also one that nobody has published and one that is archived', async () => {
+test('a version keeps its layers, even when it is unpublished or archived', async () => {
   const id = await w.ready('layers-of-a-version')
   w.host.guest(id).files.set('/home/user/kept', 'in a version')
   const { body } = await w.post(`/v1/workspaces/${id}/save-as-template`, { template_slug: 'kept-layers' })
@@ -80,13 +80,13 @@ test('a version keeps its layers, also one that nobody has published and one tha
   await w.database.superuser.updateTable('template_versions').set({ archived_at: null }).execute()
 })
 
-test('a build that is under way keeps the layers that it begins with', async () => {
+test('a running build keeps the layers that it begins with', async () => {
   const layer = await made('of a build')
   const db = w.database.superuser
   const build = await db.selectFrom('template_builds').selectAll().executeTakeFirstOrThrow()
   const operation = await db.selectFrom('operations').selectAll().where('id', '=', build.operation_id).executeTakeFirstOrThrow()
   const of = { spec: JSON.stringify({ layers: [layer] }) }
-  // In one transaction, or the cell would go on with it.
+  // One transaction hides these rows from the cell, which would run the build.
   await db.transaction().execute(async (tx) => {
     const named = async () => [...(await namedLayers(tx, w.cell_id, [layer]))]
     const { completed_at, state } = operation
@@ -103,7 +103,7 @@ test('a build that is under way keeps the layers that it begins with', async () 
   })
 })
 
-test('a step is forgotten when nobody has repeated it for long, and when its organization has too many; then its image goes', async () => {
+test('a build step expires when it is unused for long or its organization has too many; then its image goes', async () => {
   const { step_unused_days, steps_per_organization_max } = LIMITS.template_layer
   const ago = (seconds: number) => new Date(w.clock.now().getTime() - seconds * 1000)
   const [old, young] = [await made('of an old step'), await made('of a young step')]
@@ -125,7 +125,7 @@ test('a step is forgotten when nobody has repeated it for long, and when its org
   assert.deepEqual(left.map(({ key }) => Number(key)).sort((a, b) => a - b), rows.slice(0, -2).map((_, number) => number)) // prettier-ignore
 })
 
-test('versions of an organization that is no more name their layers as long as a workspace stands on them', async () => {
+test('versions of a deleted organization name their layers as long as a workspace uses them', async () => {
   const layer = await made('of an organization that ends')
   const db = w.database.superuser
   const of = {
@@ -152,7 +152,7 @@ test('versions of an organization that is no more name their layers as long as a
   await ends(null)
 })
 
-test('a state of a draft keeps its layer until it is discarded, and a test instance until it is deleted', async () => {
+test('a draft state keeps its layer until it is discarded, and a test instance until it is deleted', async () => {
   const layer = await made('a state of a draft')
   const { workspace } = (await w.post('/v1/templates/kept-layers/draft', { base: 'base@1' })).body
   const id = await draftState(w, workspace.id)
@@ -176,7 +176,7 @@ test('a state of a draft keeps its layer until it is discarded, and a test insta
   assert.deepEqual([...(await named())], [])
 })
 
-test('a layer that somebody asks for while it is about to go stays, and has its name when it is looked at again', async () => {
+test('a layer that is requested just before its removal stays, and counts as named in the next pass', async () => {
   const layer = await made('asked for meanwhile')
   await look()
   w.advance(QUARANTINE_DAYS * DAY)
@@ -204,11 +204,11 @@ for (const point of ['layer_collect.L1', 'layer_collect.L2'] as const) {
   })
 }
 
-test('every column of the schema whose name speaks of layers is known to who collects them', async () => {
+test('the layer collector knows every column of the schema whose name mentions layers', async () => {
   const tables = await w.database.superuser.introspection.getTables()
   const columns = tables.flatMap(({ name, columns: of }) => of.map((column) => `${name}.${column.name}`))
   assert.deepEqual(columns.filter((name) => /layers?$/.test(name)).sort(), [
-    'layer_directories.layer', // what is known of it, whether it is there or not
+    'layer_directories.layer', // facts about a layer, which need not exist
     'layer_lists.layer',
     'template_build_steps.layer', // a name
     'template_draft_states.layers', // names

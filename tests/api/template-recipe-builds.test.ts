@@ -34,7 +34,7 @@ async function uploaded(text: string): Promise<string> {
 }
 const versions = () => w.database.superuser.updateTable('template_versions')
 const CEILING = { mode: 'allowlist', rules: [{ host: 'ok.example', ports: [443], protocols: ['tcp'] }], cidrs: [] }
-/** The spec of the build that a template had last. */
+/** Returns the spec of a template's latest build. */
 async function specOf(slug: string): Promise<Record<string, never>> {
   const { spec } = await w.database.superuser
     .selectFrom('template_builds as b')
@@ -71,7 +71,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-test('a recipe becomes a version of a template that is made for it, with the settings of its base and its own', async () => {
+test("a recipe becomes a version of a new template, with its base's settings and its own", async () => {
   const recipe = { base: 'base', env: { MADE: 'yes' }, defaults: { memory_mib: 512 }, services: [{ name: 'web', argv: ['/srv/web'] }] }
   const { status, body } = await build('made', { recipe, auto_publish: true, description: 'What it is' })
   assert.deepEqual(
@@ -95,7 +95,7 @@ test('a recipe becomes a version of a template that is made for it, with the set
   await until('the log is whole', 60_000, async () => /Version 1 is there/.test(await log()))
 })
 
-test('what a build does is settled when it is asked for: steps, size, reach and upload', async () => {
+test("a build's steps, size, egress and upload are fixed when it is requested", async () => {
   const upload_id = await uploaded('a tar of sorts')
   const at = w.clock.now()
   const egress = { mode: 'allowlist', allow_hosts: ['ok.example', 'other.example'] }
@@ -123,7 +123,7 @@ test('what a build does is settled when it is asked for: steps, size, reach and 
   await w.post(`/v1/template-builds/${begun.body.build.id}/cancel`)
 })
 
-test('a Dockerfile becomes a recipe, with what its build arguments say', async () => {
+test('a Dockerfile becomes a recipe with the values of its build arguments', async () => {
   const dockerfile = 'ARG V=1\nFROM base\nARG V\nENV WHICH=$V\nVOLUME /data\nEXPOSE 8080\nCMD ["serve"]'
   const { body } = await build('docked', { dockerfile, build_args: { V: '2' } })
   assert.equal((await finished(body.build.id)).state, 'succeeded')
@@ -141,7 +141,7 @@ test('a Dockerfile becomes a recipe, with what its build arguments say', async (
 const of = (recipe: object) => ({ recipe: { base: 'base', ...recipe } })
 const many = <T>(count: number, one: (at: number) => T) => Array.from({ length: count }, (_, at) => one(at))
 const { files_max, steps_max, hosts_max } = LIMITS.build
-/** A body that nothing else is wrong with, by the reason that it is refused for. */
+/** Bodies with exactly one defect each, by the reason of the refusal. */
 const REFUSED: [reason: string | undefined, body: object, slug?: string][] = [
   ['invalid_recipe', {}],
   ['invalid_recipe', { ...of({}), dockerfile: 'FROM base' }],
@@ -198,7 +198,7 @@ for (const form of ['short', 'long'] as const) {
   })
 }
 
-test('an upload that is not complete, and that of another project, is no upload to build with', async () => {
+test('an incomplete upload and one of another project cannot be used by a build', async () => {
   const { id } = (await w.post('/v1/template-uploads', { size_bytes: 2, sha256: '0'.repeat(64) })).body
   assert.deepEqual(said(await build('lacking', { ...of({}), upload_id: id })), [422, 'validation_failed', 'upload_missing'])
   const other = { ...of({}), upload_id: await uploaded('of a') }
@@ -206,7 +206,7 @@ test('an upload that is not complete, and that of another project, is no upload 
   assert.deepEqual(said(refused), [422, 'validation_failed', 'upload_missing'])
 })
 
-test('an upload is a base: a machine on the platform’s base is to unpack it, and of that base it has sizes and reach alone', async () => {
+test("an upload can be a base: a machine on the platform's base unpacks it, with that base's sizes and egress alone", async () => {
   const id = await uploaded('a root file system of sorts')
   const held = Promise.withResolvers<void>()
   using _ = w.host.intercept('start', 'before', () => held.promise)
@@ -227,7 +227,7 @@ test('an upload is a base: a machine on the platform’s base is to unpack it, a
   assert.deepEqual(said(without), [503, 'dependency_unavailable', 'uploads_not_configured'])
 })
 
-test('a narrower ceiling than that of the base is the version’s; people say the project', async () => {
+test("a ceiling below the base's belongs to the version; people name the project", async () => {
   const admin = await seeds.person(w.a.organization_id, 'admin')
   const egress_ceiling = { mode: 'deny_all' }
   const body = { ...of({ base: 'narrow' }), egress_ceiling }
@@ -237,7 +237,7 @@ test('a narrower ceiling than that of the base is the version’s; people say th
   assert.equal((await w.get('/v1/templates/narrower/versions/1')).body.egress.mode, 'deny_all')
 })
 
-test('a build that is canceled while its machine starts makes no version, and gives its room back', async () => {
+test("a build that is canceled during its machine's start makes no version and releases its capacity", async () => {
   const held = Promise.withResolvers<void>()
   const asked = Promise.withResolvers<void>()
   using _ = w.host.intercept('start', 'before', () => {
@@ -256,7 +256,7 @@ test('a build that is canceled while its machine starts makes no version, and gi
   })
 })
 
-test('a key publishes by no route into a template of others, and builds no commands without exec', async () => {
+test('a key can publish into no template of others by any route, and cannot build commands without exec', async () => {
   const { organization_id, project_id } = w.a
   const files = (await seeds.key(organization_id, project_id, ['files'])).key
   const id = await w.ready('publishes-nothing')

@@ -29,7 +29,7 @@ after(async () => {
   rmSync(uploads_dir, { recursive: true, force: true })
 })
 
-/** As much of a mirror as the index of packages asks for. */
+/** Serves the part of a mirror that the package index reads. */
 async function localMirror(): Promise<typeof mirror> {
   const made: typeof mirror = { url: '', asked: [], answer: 'index', close: () => server.close() }
   const server = createServer((request, response) => {
@@ -55,7 +55,7 @@ const partNames = async (id: string) => {
   return (kept?.parts as { name: string }[]).map(({ name }) => name)
 }
 
-/** A first part of 1 MiB whose last byte waits for `end`. */
+/** Sends a first part of 1 MiB whose last byte waits for `end`. */
 function slowPart(id: string): { end(): Promise<Answer> } {
   const { promise, resolve } = Promise.withResolvers<void>()
   const body = async function* () {
@@ -85,7 +85,7 @@ async function part(id: string, offset: number, bytes: Buffer, as = w.a.key, bas
   return { status: response.status, body: await response.json(), headers: response.headers }
 }
 
-test('an upload comes in parts, goes on where it was, and is complete when its digest is right', async () => {
+test('an upload comes in parts, can be continued, and is complete when its digest matches', async () => {
   const bytes = randomBytes(2 * MIB + 1000)
   const begun = await begin(bytes)
   assert.deepEqual([begun.status, begun.body.state, begun.body.received_bytes], [201, 'receiving', 0])
@@ -103,7 +103,7 @@ test('an upload comes in parts, goes on where it was, and is complete when its d
   assert.deepEqual([(await w.get(`/v1/template-uploads/${id}`)).status, readdirSync(uploads_dir).includes(id)], [404, false])
 })
 
-test('a part that is not the last has at least 1 MiB, and a thousandth of its upload', async () => {
+test('every part but the last has at least 1 MiB and a thousandth of its upload', async () => {
   const { id } = (await begin(randomBytes(3000))).body
   assert.deepEqual(said(await part(id, 0, randomBytes(1000))), [422, 'validation_failed', undefined])
   const [size_bytes, sha256] = [LIMITS.template_upload.bytes_max, '0'.repeat(64)]
@@ -117,7 +117,7 @@ test('a part that is not the last has at least 1 MiB, and a thousandth of its up
   await w.call('DELETE', `/v1/template-uploads/${large.id}`)
 })
 
-test('an upload that has all of its bytes and no digest is finished by an empty part, or by the sweep', async () => {
+test('an upload with all bytes and no digest is finished by an empty part, or by the sweep', async () => {
   const bytes = randomBytes(3000)
   const ends = {
     part: (id: string) => part(id, 3000, Buffer.alloc(0)),
@@ -126,14 +126,14 @@ test('an upload that has all of its bytes and no digest is finished by an empty 
   for (const end of [ends.part, ends.sweep]) {
     const { id } = (await begin(bytes)).body
     assert.equal((await part(id, 0, bytes)).body.state, 'complete')
-    // As a process leaves it that dies between its two transactions.
+    // The state that a process leaves when it dies between its two transactions.
     await w.database.superuser.updateTable('template_uploads').set({ complete: false }).where('id', '=', id).execute()
     await end(id)
     assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.state, 'complete')
   }
 })
 
-test('an upload receives two parts at once; what comes for one that was deleted meanwhile leaves nothing', async () => {
+test('an upload receives two parts at once; a part for an upload that is being deleted leaves nothing', async () => {
   const { id } = (await begin(randomBytes(2 * MIB))).body
   const slow = [slowPart(id), slowPart(id)]
   await until(
@@ -147,7 +147,7 @@ test('an upload receives two parts at once; what comes for one that was deleted 
   assert.equal(existsSync(join(uploads_dir, id)), false)
 })
 
-test("an organization's uploads together have a bound of bytes, which counts when an upload is begun", async () => {
+test("the bytes of an organization's uploads are bounded, and count when an upload is created", async () => {
   await using other = await world({ uploads_dir })
   const { bytes_max, organization_bytes_max } = LIMITS.template_upload
   const upload = { size_bytes: bytes_max, sha256: '0'.repeat(64) }
@@ -161,7 +161,7 @@ test("an organization's uploads together have a bound of bytes, which counts whe
   assert.equal((await other.post('/v1/template-uploads', upload)).status, 201)
 })
 
-test('bytes of another digest are refused, and the upload begins anew', async () => {
+test('bytes with another digest are refused, and the upload is reset', async () => {
   const bytes = randomBytes(100)
   const { id } = (await begin(bytes)).body
   assert.deepEqual(said(await part(id, 0, randomBytes(100))), [422, 'validation_failed', 'upload_digest_mismatch'])
@@ -170,7 +170,7 @@ test('bytes of another digest are refused, and the upload begins anew', async ()
   assert.deepEqual(said(await part(id, 100, bytes)), [422, 'validation_failed', undefined])
 })
 
-test('more than was said, nothing at all, and more than an upload may have are refused', async () => {
+test('too many bytes, none at all, and a too large upload are refused', async () => {
   const bytes = randomBytes(10)
   const { id } = (await begin(bytes)).body
   assert.deepEqual(said(await part(id, 0, randomBytes(11))), [413, 'payload_too_large', undefined])
@@ -181,7 +181,7 @@ test('more than was said, nothing at all, and more than an upload may have are r
   assert.equal((await begin(bytes, { sha256: 'no' })).status, 422)
 })
 
-test("an upload is its project's; those who do not work on templates make none", async () => {
+test('an upload belongs to its project, and callers who may not edit templates create none', async () => {
   const { id } = (await begin(randomBytes(10))).body
   assert.deepEqual(said(await part(id, 0, randomBytes(10), w.b.key)), [404, 'not_found', undefined])
   const member = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
@@ -189,9 +189,9 @@ test("an upload is its project's; those who do not work on templates make none",
   assert.deepEqual(said(refused), [403, 'forbidden', 'template_dev_mode_role'])
 })
 
-test('an organization has so many uploads at most; those that nobody uses go, and so do bytes that no row names', async () => {
+test("an organization's uploads are bounded; unused ones expire, and so do bytes without a row", async () => {
   const { per_organization_max, unfinished_hours, unused_hours } = LIMITS.template_upload
-  const stranger = join(uploads_dir, w.ids.next()) // as after an older database was put back
+  const stranger = join(uploads_dir, w.ids.next()) // as after a restore of an older database
   mkdirSync(stranger)
   for (let made = 0; made < per_organization_max; made++) await begin(randomBytes(10), {})
   assert.deepEqual(said(await begin(randomBytes(10))), [403, 'quota_exceeded', undefined])
@@ -203,11 +203,11 @@ test('an organization has so many uploads at most; those that nobody uses go, an
   assert.ok(!existsSync(stranger))
 })
 
-test('an installation without uploads says so', async () => {
+test('an installation without uploads refuses them with its reason', async () => {
   await using none = await world({ uploads_dir: '' })
   const upload = { size_bytes: 1, sha256: '0'.repeat(64) }
   assert.deepEqual(said(await none.post('/v1/template-uploads', upload)), [503, 'dependency_unavailable', 'uploads_not_configured'])
-  // One of the time before its uploads were given up.
+  // An upload from before the installation dropped uploads.
   const { organization_id, project_id } = none.a
   const [id, now] = [none.ids.next(), none.clock.now()]
   const earlier = { id, organization_id, project_id, ...upload, created_at: now, used_at: now }
@@ -218,7 +218,7 @@ test('an installation without uploads says so', async () => {
   assert.deepEqual(said(lookup), [503, 'dependency_unavailable', 'package_search_unavailable'])
 })
 
-test('packages are looked up in the index of the mirror, which is read when it is first asked for', async () => {
+test("packages are looked up in the mirror's index, which is read at the first query", async () => {
   const first = await w.get('/v1/template-packages?query=git')
   assert.deepEqual([said(first), first.headers.get('retry-after')], [[503, 'dependency_unavailable', 'package_index_loading'], '2'])
   await until('the index is there', 30_000, async () => (await w.get('/v1/template-packages?name=git')).status === 200)
@@ -250,7 +250,7 @@ test('packages are looked up in the index of the mirror, which is read when it i
   )
 })
 
-test('a mirror that breaks off or does not answer is unavailable, and asked again later', async () => {
+test('a mirror that breaks off or does not answer is unavailable, and is tried again later', async () => {
   for (const answer of ['nothing', 'broken'] as const) {
     mirror.answer = answer
     await using other = await world({ package_mirror: mirror.url })

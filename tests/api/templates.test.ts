@@ -18,7 +18,7 @@ after(() => w[Symbol.asyncDispose]())
 const said = ({ status, body }: Answer) => (status < 400 ? status : [status, body.error.code, body.error.details?.reason])
 const long = (path = '', of = w.a.organization_id) => `/v1/organizations/${of}/templates${path}`
 
-test("a key lists the platform's templates and its organization's, the long form the organization's alone; newest first", async () => {
+test("a key lists the platform's and its organization's templates, the long form the organization's alone; newest first", async () => {
   const slugs = ({ body }: Answer) => body.data.map(({ slug }: { slug: string }) => slug)
   assert.deepEqual(slugs(await w.get('/v1/templates')), ['own', 'base'])
   assert.deepEqual(slugs(await w.get(long())), ['own'])
@@ -29,7 +29,7 @@ test("a key lists the platform's templates and its organization's, the long form
   assert.deepEqual([body.organization_id, body.latest_version, body.archived_at], [w.a.organization_id, 1, null])
 })
 
-test('both forms answer the same template, its versions and one of them, with its settings and layers', async () => {
+test('both forms return the same template, its versions and a version with its settings and layers', async () => {
   for (const path of ['', '/versions', '/versions/1']) {
     const [short, told] = [await w.get(`/v1/templates/own${path}`), await w.get(long(`/own${path}`))]
     assert.deepEqual([short.status, told.body], [200, short.body], path)
@@ -40,7 +40,7 @@ test('both forms answer the same template, its versions and one of them, with it
   assert.equal((await w.get(long('/base'))).body.organization_id, null)
 })
 
-test("another organization's template and a version that is not there are not found", async () => {
+test("another organization's template and a missing version are not found", async () => {
   assert.deepEqual(said(await w.get('/v1/templates/of-b')), [404, 'not_found', undefined])
   assert.deepEqual(said(await w.get(long('/of-b'))), [404, 'not_found', undefined])
   assert.deepEqual(said(await w.get(long('/of-b', w.b.organization_id))), [404, 'not_found', undefined])
@@ -48,7 +48,7 @@ test("another organization's template and a version that is not there are not fo
   assert.equal((await w.get('/v1/templates/own/versions/0')).status, 422)
 })
 
-test('an unpublished version is never opened; once it is published it is the latest, and repeating changes nothing', async () => {
+test('an unpublished version is never opened; publishing makes it the latest, and a repeat changes nothing', async () => {
   const version = await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)
   const opened = async (key: string) => (await w.open(key, { template: 'own' })).body.workspace.template.version
   assert.deepEqual([(await w.get('/v1/templates/own')).body.latest_version, await opened('before')], [1, 1])
@@ -61,7 +61,7 @@ test('an unpublished version is never opened; once it is published it is the lat
   assert.equal(body.workspace.template.version, 1)
 })
 
-test('an archived version is not the latest any more and cannot be published; workspaces of it go on', async () => {
+test('an archived version is not the latest and cannot be published, and its workspaces go on', async () => {
   const version = await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)
   await w.post(`/v1/templates/own/versions/${version}/publish`, undefined, { as: owner })
   await w.open('of-archived', { template: 'own' })
@@ -79,7 +79,7 @@ test('an archived version is not the latest any more and cannot be published; wo
   assert.equal((await w.open('of-archived', { template: 'own' })).body.workspace.template.version, version)
 })
 
-test('of an archived template no version is published', async () => {
+test('no version of an archived template can be published', async () => {
   await seeds.template(w.a.organization_id, 'old', SETTINGS)
   const version = await unpublishedVersion(w, w.a.organization_id, 'old', SETTINGS)
   await w.database.superuser.updateTable('templates').set({ archived_at: w.clock.now() }).where('slug', '=', 'old').execute()
@@ -93,7 +93,7 @@ test('of an archived template no version is published', async () => {
   assert.deepEqual(said(archived), [409, 'conflict', 'template_archived'])
 })
 
-test("the platform's templates are read by everybody, and published and archived by its operators alone", async () => {
+test("every tenant reads the platform's templates, and operators alone publish and archive them", async () => {
   for (const form of ['/v1/templates', long()]) {
     for (const verb of ['publish', 'archive']) {
       const refused = await w.post(`${form}/base/versions/1/${verb}`, undefined, { as: owner })
@@ -117,7 +117,7 @@ test('publish and archive are for owners and admins, never for keys', async () =
   }
 })
 
-test('two of organizations of one person with one slug are told apart by the long form', async () => {
+test('the long form tells apart two templates with one slug in two organizations of one person', async () => {
   const { id, token } = await seeds.person(w.a.organization_id, 'owner')
   await w.database.superuser
     .insertInto('memberships')
@@ -129,7 +129,7 @@ test('two of organizations of one person with one slug are told apart by the lon
   assert.equal((await w.get(long('/own', w.b.organization_id), { as: token })).body.organization_id, w.b.organization_id)
 })
 
-test('of two that publish one version at once both are told of the one moment, which is recorded once', async () => {
+test('two concurrent publishes of one version return the same time, which is recorded once', async () => {
   const version = await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)
   const answers = await Promise.all([1, 2, 3].map(() => w.post(`/v1/templates/own/versions/${version}/publish`, undefined, { as: owner })))
   assert.deepEqual(new Set(answers.map(({ body }) => body.published_at)).size, 1)

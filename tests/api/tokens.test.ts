@@ -42,7 +42,7 @@ test('a token verifies with the published keys and carries exactly its claims', 
   assert.deepEqual([body.issued_at, body.expires_at], [new Date(iat * 1000).toISOString(), new Date(exp * 1000).toISOString()])
 })
 
-test('a token of a person names the session that it was made in', async () => {
+test("a person's token names the session that requested it", async () => {
   const id = await w.running('of-a-session')
   const person = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
   const [session] = (await w.get('/v1/auth/sessions', { as: person.token })).body.data
@@ -51,7 +51,7 @@ test('a token of a person names the session that it was made in', async () => {
   assert.equal(jti.split('.')[0], session.id)
 })
 
-test('one agent session for each workspace, principal and label', async () => {
+test('each workspace, principal and label has one agent session', async () => {
   const id = await w.running('sessions')
   const mint = async (body: object, as = w.a.key) => (await w.post(`/v1/workspaces/${id}/tool-tokens`, body, { as })).body.agent_session_id
   const first = await mint({})
@@ -71,7 +71,7 @@ test('one agent session for each workspace, principal and label', async () => {
   assert.deepEqual(body.data[0].principal, { type: 'user', id: person.id })
 })
 
-test('without a body or tools a token has all that the principal may use', async () => {
+test('without a body or tools a token has all tools of its principal', async () => {
   const id = await w.running('defaults')
   assert.deepEqual((await w.post(`/v1/workspaces/${id}/tool-tokens`)).body.tools, ['exec', 'files'])
   const denied = await w.post(`/v1/workspaces/${id}/tool-tokens`, { tools: ['browser'] })
@@ -92,7 +92,7 @@ test('an agent label is any text of 1 to 100 characters but NUL and lone surroga
   assert.deepEqual(data.map((row: { agent_label: string }) => row.agent_label).sort(), [...good].sort())
 })
 
-test('of so many agent sessions of a workspace the one that was used longest ago goes', async () => {
+test("at a workspace's limit of agent sessions the least recently used one is removed", async () => {
   const id = await w.running('dropped-sessions')
   const most = LIMITS.workspace.agent_sessions_max
   const session = (n: number) => ({ id: w.ids.next(), workspace_id: id, principal_type: 'api_key' as const, principal_id: w.a.key_row_id, agent_label: `${n}`, created_at: w.clock.now(), last_used_at: new Date(n) }) // prettier-ignore
@@ -104,7 +104,7 @@ test('of so many agent sessions of a workspace the one that was used longest ago
   assert.deepEqual([left.length, labels.has('0'), labels.has('new'), labels.has('1')], [most, true, true, false])
 })
 
-test('a suspended workspace gets a token, one that starts or has failed does not', async () => {
+test('a suspended workspace gets a token; a starting or failed one does not', async () => {
   const opened = await w.open('states')
   const id = opened.body.workspace.id
   const tokens = `/v1/workspaces/${id}/tool-tokens`
@@ -115,7 +115,7 @@ test('a suspended workspace gets a token, one that starts or has failed does not
   )
   await w.cell.fail(opened.body.operation.id)
   const failed = await w.post(tokens)
-  // No operation is on its way that would end it, so to try again is no use.
+  // No operation is on its way that would end this state, so a retry is useless.
   const { retryable, operation_id, details } = failed.body.error
   assert.deepEqual([failed.status, retryable, operation_id, details], [409, false, undefined, { reason: 'not_running' }])
   await w.cell.succeed((await w.open('states')).body.operation.id)
@@ -141,7 +141,7 @@ test('when the hourly budget is used up, minting is 429 and a ready open has no 
   assert.ok(error.details.retry_after_seconds > 3500 && error.details.retry_after_seconds <= 3600)
   const opened = await w.open('budget', {}, { as: key })
   assert.deepEqual([opened.status, opened.body.tool_token], [200, null])
-  assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`)).status, 201) // another key's budget is its own
+  assert.equal((await w.post(`/v1/workspaces/${id}/tool-tokens`)).status, 201) // another key has its own budget
   try {
     w.clock.ahead_ms = 3600 * 1000
     assert.equal((await mint()).status, 201)

@@ -46,7 +46,7 @@ const context = () => ({
 const remove = async (id: string) =>
   assert.equal((await w.ended((await w.call('DELETE', `/v1/workspaces/${id}`)).body.id)).state, 'succeeded')
 
-test('a fork runs at once with the files of its source, and each goes its own way', async () => {
+test("a fork runs at once with its source's files, and later changes stay separate", async () => {
   const source = await open('source')
   await write(source, 'a', 'one')
   await write(source, 'a', 'two')
@@ -65,7 +65,7 @@ test('a fork runs at once with the files of its source, and each goes its own wa
   assert.deepEqual([reopened.status, reopened.body.workspace.id], [200, workspace.id])
 })
 
-test('a revision that is kept is forked, and none that is not; an empty tree is, too', async () => {
+test('a kept revision can be forked, a removed one cannot, and an empty tree can', async () => {
   const source = await open('of-revisions')
   assert.equal(await read((await fork(source, { key: 'empty' })).body.workspace.id, 'a'), null)
   for (const text of ['one', 'two', 'three']) await write(source, 'a', text)
@@ -78,7 +78,7 @@ test('a revision that is kept is forked, and none that is not; an empty tree is,
   assert.deepEqual((await w.get('/v1/workspaces?key_prefix=at-4')).body.data, [])
 })
 
-test('a key that is in use, a machine, a deleted workspace and a reserved key are refused; one Idempotency-Key makes one', async () => {
+test('a used key, a machine, a deleted workspace and a reserved key are refused; one Idempotency-Key makes one fork', async () => {
   const source = await open('refusing')
   assert.deepEqual(refusal(await fork(source, { key: 'refusing' })), [409, 'conflict', 'key_in_use'])
   assert.deepEqual(refusal(await fork(source, { key: 'sf:x' })), [422, 'validation_failed', 'reserved_key_prefix'])
@@ -96,7 +96,7 @@ test('a key that is in use, a machine, a deleted workspace and a reserved key ar
   assert.equal(await read(first.body.workspace.id, 'a'), null)
 })
 
-test('whichever is deleted first, the others keep their files; with the last of them the store goes', async () => {
+test("deleting a fork or its source keeps the other's files; deleting the last one removes the store", async () => {
   for (const order of [
     [0, 1, 2],
     [2, 0, 1],
@@ -124,7 +124,7 @@ test('whichever is deleted first, the others keep their files; with the last of 
   }
 })
 
-test('what any of them names is not collected, and what none does goes', async () => {
+test('garbage collection keeps the blobs that any fork names, and removes all others', async () => {
   const source = await open('collected')
   await write(source, 'a', 'only of the fork')
   const child = (await fork(source, { key: 'collected-child' })).body.workspace.id as string

@@ -11,12 +11,12 @@ let of_a2: string
 before(async () => {
   w = await world()
   of_a = await w.running('one')
-  of_a2 = w.ids.next() // whose row is gone
+  of_a2 = w.ids.next() // its row does not exist
 })
 after(() => w[Symbol.asyncDispose]())
 
 const GIB_SECOND = 2 ** 30 * 1000
-/** One moment for all: an hour may end while these tests run. */
+/** All tests share one moment, since an hour may end while they run. */
 const NOW = new Date()
 const hourAgo = (hours: number) => new Date(Math.floor(NOW.getTime() / 3600_000 - hours) * 3600_000)
 const query = (values: Record<string, string>) => `?${new URLSearchParams(values).toString()}`
@@ -57,7 +57,7 @@ const unitsOf = ({ body }: Answer, meter: string): [string, number][] =>
     .find((one: { meter: string }) => one.meter === meter)
     .points.map(({ at, units }: { at: string; units: number }) => [at, units])
 
-test('a series has every hour from the first to the last, with zeros; final hours and open ones count alike; a key sees its project', async () => {
+test('a series has every hour from first to last, zeros too; open hours count as final ones; a key sees its project', async () => {
   const { a, a2 } = w
   await final(a, of_a, hourAgo(5), 100)
   await final(a2, of_a2, hourAgo(5), 1000)
@@ -95,7 +95,7 @@ test('a series has every hour from the first to the last, with zeros; final hour
   assert.equal((await w.get(path + query({ project_id: a2.project_id }))).status, 404)
 })
 
-test('without a range it is the billing period by day, both bounds included, and a day begins at midnight in UTC', async () => {
+test('the default range is the billing period by day, both bounds included, and a day begins at midnight in UTC', async () => {
   const { status, body } = await w.get(`/v1/workspaces/${of_a}/usage`)
   const now = w.clock.now()
   assert.deepEqual(
@@ -111,7 +111,7 @@ test('without a range it is the billing period by day, both bounds included, and
   ])
 })
 
-test('ranges that are too long, that end before they begin, or that are none are refused, each by its name', async () => {
+test("a range that is too long, ends before it begins or is invalid is refused, with the parameter's name", async () => {
   const path = `/v1/organizations/${w.a.organization_id}/usage`
   const refusals: [Record<string, string>, string][] = [
     [{ from: '2026-01-01T00:00:00Z', to: '2026-02-01T00:00:01Z', granularity: 'hour' }, 'from'],
@@ -137,7 +137,7 @@ test('the summary is of the current period: usage of the key, allowances of the 
   const { a, b } = w
   const { superuser: db } = w.database
   const begins = new Date(Date.UTC(w.clock.now().getUTCFullYear(), w.clock.now().getUTCMonth()))
-  await final(a, of_a, new Date(begins.getTime() - 3600_000), 5_000_000) // of the period before
+  await final(a, of_a, new Date(begins.getTime() - 3600_000), 5_000_000) // belongs to the previous period
   await final(a, w.ids.next(), begins, 0)
   await db.updateTable('plans').set({ cpu_hours: 2, ram_gib_hours: null }).execute()
   await db.updateTable('cells').set({ measured_at: w.clock.now() }).execute()

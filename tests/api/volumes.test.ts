@@ -55,7 +55,7 @@ test('a volume is creating until the cell has made its storage, and a repeat wit
   assert.equal((await w.get(path(id))).body.state, 'available')
 })
 
-test('a name is taken by the live volumes of a project alone', async () => {
+test('only live volumes of the same project reserve a name', async () => {
   const id = await made('taken')
   const again = await w.post(path(), { name: 'taken', quota_gib: 1 })
   assert.deepEqual([...reason(again), again.body.error.details.name], [409, 'conflict', 'name_in_use', 'taken'])
@@ -64,7 +64,7 @@ test('a name is taken by the live volumes of a project alone', async () => {
   assert.notEqual(await made('taken'), id)
 })
 
-test('name and quota are bounded, and nothing else is accepted', async () => {
+test('name and quota are bounded, and unknown fields are refused', async () => {
   for (const body of [
     {},
     { name: 'x' },
@@ -80,7 +80,7 @@ test('name and quota are bounded, and nothing else is accepted', async () => {
     assert.equal((await w.post(path(), body)).status, 422, JSON.stringify(body))
 })
 
-test('a host that cannot make it leaves a failed volume, which is attached to nothing and can be deleted', async () => {
+test('a host that cannot make the storage leaves a failed volume, which cannot be attached and can be deleted', async () => {
   using _full = w.host.intercept('createVolume', 'before', () => {
     throw new HostFailure('no_space', 'The pool is full', { retryable: true })
   })
@@ -98,7 +98,7 @@ test('a host that cannot make it leaves a failed volume, which is attached to no
   assert.equal((await w.ended((await w.call('DELETE', path(id))).body.operation.id)).state, 'succeeded')
 })
 
-test('a volume that is shared is seen from every project of the organization, and deleted only from its own', async () => {
+test('a shared volume is visible to every project of its organization, and only its own project deletes it', async () => {
   const owner = (await seeds.person(w.a.organization_id, 'owner')).token
   const member = (await seeds.person(w.a.organization_id, 'member')).token
   for (const as of [member, w.a.key]) {
@@ -118,9 +118,9 @@ test('a volume that is shared is seen from every project of the organization, an
   assert.ok((await listed('?include_org_shared=true', other)).includes(id))
   assert.ok(!(await listed('?include_org_shared=true', other)).includes(own))
   assert.equal((await w.call('DELETE', path(id, w.a2), other)).status, 404)
-  // A stranger knows of none of it.
+  // Another organization sees no part of it.
   for (const as of [w.b.key]) for (const where of [path(id), path(id, w.b)]) assert.equal((await w.get(where, { as })).status, 404)
-  // An API key sees what is attached to workspaces of its own project.
+  // An API key sees attachments to workspaces of its own project.
   const mine = await w.ready('shares-a')
   const theirs = await w.ready('shares-a2', {}, other)
   await attach(mine, id)
@@ -140,7 +140,7 @@ test('a volume that is shared is seen from every project of the organization, an
   )
 })
 
-test('lists go by pages, newest first, and show what is deleted when asked', async () => {
+test('lists have pages, newest first, and show deleted volumes on request', async () => {
   const ids = [await made('page-1'), await made('page-2'), await made('page-3')]
   await w.ended((await w.call('DELETE', path(ids[2]))).body.operation.id)
   const first = await w.get(`${path()}?limit=1`)
@@ -152,13 +152,13 @@ test('lists go by pages, newest first, and show what is deleted when asked', asy
   assert.equal((await w.get(`${path()}?include_deleted=maybe`)).status, 422)
 })
 
-test('the plan says how many, how large and whether at all; without its limits no volume is made, and starts go on', async () => {
+test('the plan limits number, size and use of volumes; without its limits no volume is made, and starts go on', async () => {
   const plans = async (columns: object) => {
     await w.database.superuser.updateTable('plans').set(columns).execute()
   }
   const post = () => w.post(path(), { name: `plan-${w.ids.next()}`, quota_gib: 5 })
   const none = { shared_volumes_max: null, shared_volume_gib_max: null, missing_volume_limits: [], refuses_starts: null }
-  const live = Number((await w.get(`${path()}?limit=200`)).body.data.length) + 1 // and the one of a2
+  const live = Number((await w.get(`${path()}?limit=200`)).body.data.length) + 1 // plus the volume of a2
   for (const [columns, code, details] of [
     [
       { missing_volume_limits: ['shared_volumes_max', 'shared_volume_gib_max'] },
@@ -184,7 +184,7 @@ test('the plan says how many, how large and whether at all; without its limits n
   await plans(none)
 })
 
-test('a workspace has a volume once the operation says so, in whatever state it is', async () => {
+test('an attachment takes effect with its operation, in any state of the workspace', async () => {
   const volume_id = await made('attached')
   const workspace = await w.ready('attaches')
   const { status, body } = await w.post(attached(workspace), { volume_id, mount_path: at('data'), mode: 'read_only' })
@@ -224,7 +224,7 @@ test('a workspace has a volume once the operation says so, in whatever state it 
   assert.equal((await w.get(path(second))).body.attachments.length, 1)
 })
 
-test('a host that does not give or take it leaves everything as it was', async () => {
+test('a host that refuses an attach or detach leaves everything as it was', async () => {
   const volume_id = await made('refused')
   const workspace = await w.ready('refused')
   const refusing = (code: 'volume_busy' | 'mount_refused' | 'not_running' | 'internal', details: Record<string, unknown> = {}) =>
@@ -252,7 +252,7 @@ test('a host that does not give or take it leaves everything as it was', async (
   assert.equal(w.host.volumes(workspace).length, 1)
 })
 
-test('attaching is refused in the order of what is wrong', async () => {
+test('an attach is refused for the first of its defects, in a fixed order', async () => {
   const workspace = await w.ready('refusals')
   const volume_id = await made('refusals')
   const post = (body: object, of = workspace, given: object = {}) =>
@@ -340,7 +340,7 @@ test('attaching is refused in the order of what is wrong', async () => {
   assert.deepEqual(reason(await w.call('DELETE', attached(workspace, volume_id))), [409, 'conflict', 'not_supported_for_mode'])
 })
 
-test('a workspace never has more than sixteen, and a place that is free again is given again', async () => {
+test('a workspace has at most sixteen volumes, and a released mount slot is used again', async () => {
   const workspace = await w.ready('many')
   const ids: string[] = []
   for (let at_place = 0; at_place < 16; at_place++) {
@@ -365,10 +365,10 @@ test('a workspace never has more than sixteen, and a place that is free again is
   await w.ended(body.operation.id)
 })
 
-test('a deletion waits for storage that is being made, wants the name to be forced, and is one however often it is asked', async () => {
+test("a deletion waits for storage in creation, needs the volume's name to be forced, and repeats as one operation", async () => {
   const creating = await seeds.volume(w.a, w.cell_id, { state: 'creating' })
   assert.deepEqual(reason(await w.call('DELETE', path(creating))), [409, 'conflict', 'volume_creating'])
-  // By force it waits for nothing: the computer that was to make it may be gone, and its name is free at once.
+  // A forced deletion waits for nothing, since the creating computer may be gone; the name is free at once.
   const held = Promise.withResolvers<void>()
   using _ = w.host.intercept('createVolume', 'before', () => held.promise)
   const stuck = (await w.post(`/v1/projects/${w.a.project_id}/volumes`, { name: 'stuck', quota_gib: 1 })).body

@@ -20,7 +20,7 @@ after(() => w[Symbol.asyncDispose]())
 const warmOf = async (slug: string) => (await w.get(`/v1/templates/${slug}/versions/1`)).body.warm
 const FAILED = { step: 'migrate', reason: 'startup_failed', exit_code: 1, output_tail: 'no such table' } as const
 
-/** What one computer has of the version. */
+/** Inserts one computer's capture of the version. */
 async function capture(state: 'wanted' | 'making' | 'ready' | 'failed'): Promise<void> {
   const { clock, ids, a } = w
   const cell_id = await seeds.cell(`one-${state}`)
@@ -41,7 +41,7 @@ async function capture(state: 'wanted' | 'making' | 'ready' | 'failed'): Promise
     .execute()
 }
 
-test('a warm version says the best that is true of its computers; one that is not warm says nothing', async () => {
+test('a warm version reports the best state of its computers, and other versions report none', async () => {
   assert.equal(await warmOf('cold'), undefined)
   assert.deepEqual(await warmOf('hot'), { state: 'none', error: null })
   await capture('failed')
@@ -52,7 +52,7 @@ test('a warm version says the best that is true of its computers; one that is no
   assert.deepEqual(await warmOf('hot'), { state: 'ready', error: null })
 })
 
-test('warm needs something to start, and no input that an open must give to the start-up', () => {
+test('a warm version needs something to start, and no required input in its start-up', () => {
   assert.deepEqual(templateSettingsProblems(WARM), [])
   assert.deepEqual(templateSettingsProblems({ ...WARM, start: [] }), ['warm needs start commands or services'])
   const inputs = { CITY: { required: true }, KEY: { kind: 'secret', required: true }, LATER: { required: true, startup: false } } as const
@@ -63,7 +63,7 @@ test('warm needs something to start, and no input that an open must give to the 
   assert.deepEqual(templateSettingsProblems({ ...WARM, inputs, warm: false }), [])
 })
 
-test('a recipe is warm where it says so itself', () => {
+test("a recipe's version is warm only when the recipe says so", () => {
   assert.equal(recipeSettings(WARM, {}).warm, undefined)
   assert.equal(recipeSettings(SETTINGS, { ...START, warm: true }).warm, true)
 })

@@ -19,30 +19,29 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
-/** The API with a cell that works off its operations, on a machine host that is a fake. */
+/** The API with a cell that runs its operations on a fake machine host. */
 export interface CellWorld extends World {
   host: FakeHost
-  /** What the cell knows of its host's policies. */
+  /** Policies in force, as the cell last observed them. */
   egress: ObservedPolicies
   trees: Trees
   table: LiveTable
   parking: Parking
   engine: Engine
-  /** What answering proxies of ports needs. */
+  /** Dependencies for answering port proxies. */
   ports_deps: PortsDeps
-  /** What every guest says of its running commands when it is asked; several are at once. */
+  /** Every guest's answer about its running commands. Several questions may run at once. */
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
-  /** What runs in its machines of start-ups. */
+  /** What runs in the start-ups of its machines. */
   startup: StartupGuests
-  /** One look of the cell's clocks at this moment, with all activity in the rows. */
+  /** One pass of the cell's clocks at this moment, with all activity written to the rows. */
   look(): Promise<void>
-  /** Sets the time forward. */
   advance(seconds: number): void
   /** Opens a key and waits. @returns the workspace's id */
   ready(key: string, body?: object, options?: CallOptions): Promise<string>
-  /** The operation when it is over. */
+  /** Waits for the end of the operation and returns it. */
   ended(operation_id: string, options?: CallOptions): Promise<Answer['body']>
-  /** The operations of a workspace, newest first. */
+  /** Returns the operations of a workspace, newest first. */
   operations(workspace_id: string, query?: string): Promise<Answer['body'][]>
 }
 

@@ -24,7 +24,7 @@ async function tenant(slug: string): Promise<Tenant> {
   return seeds.tenant(slug, await seeds.plan(slug))
 }
 
-test('every filter of the list means what it says, on both routes, newest first', async () => {
+test('every filter of the list works as specified, on both routes, newest first', async () => {
   const { key: as, organization_id, project_id } = await tenant('lists')
   const ready = (key: string, body = {}) => w.ready(key, body, { as })
   const [running, suspended, failed, session, deleted, draft] = [
@@ -95,7 +95,7 @@ test('every filter of the list means what it says, on both routes, newest first'
   }
 })
 
-test('the view names every field, and grants are what a running machine holds', async () => {
+test('the view has every field, and grants are the resources of a running machine', async () => {
   const id = await w.ready('view', { caps: { cpu_millis: 500, memory_mib: 99_999 }, idle_policy: 'fixed:60' })
   const { body } = await w.get(`/v1/workspaces/${id}`)
   const { created_at, updated_at, idle, ...fields } = body
@@ -136,7 +136,7 @@ test('the view names every field, and grants are what a running machine holds', 
   )
 })
 
-test('what a state refuses, and with which reason', async () => {
+test('each state refuses its calls with its reason', async () => {
   const id = await w.ready('matrix')
   const refusals: Record<string, (state: string) => string | null> = {
     suspend: () => 'not_running',
@@ -173,7 +173,7 @@ test('what a state refuses, and with which reason', async () => {
   }
 })
 
-test('an open joins a start and a fork that made it, and meets operation_in_progress in any other operation', async () => {
+test('an open joins a start and the fork that made the workspace, and gets operation_in_progress in any other operation', async () => {
   const id = await w.ready('in-hand')
   const go = Promise.withResolvers<void>()
   const checkpoint = Promise.withResolvers<void>()
@@ -190,7 +190,7 @@ test('an open joins a start and a fork that made it, and meets operation_in_prog
       [suspend.id, true, 'suspend'],
     )
   }
-  assert.deepEqual((await w.get(path(id, 'inputs'))).body, { COLOUR: 'blue' }) // refused whole
+  assert.deepEqual((await w.get(path(id, 'inputs'))).body, { COLOUR: 'blue' }) // the whole body is refused
   go.resolve()
   await w.ended(suspend.id)
   const { body: forked } = await w.post(path(id, 'fork'), { key: 'in-hand-copy', caps: { cpu_millis: 99_999 } })
@@ -199,7 +199,7 @@ test('an open joins a start and a fork that made it, and meets operation_in_prog
   assert.deepEqual([joined.status, joined.body.operation.id, joined.body.workspace.ready], [200, forked.operation.id, true])
 })
 
-test('input errors name every input, unknown before invalid before required', async () => {
+test('input errors name every input: unknown before invalid before required', async () => {
   await seeds.template(null, 'inputs', { ...SETTINGS, inputs: { A: { required: true }, B: { required: true }, C: { default: 'c' } } })
   const open = (inputs?: object) => w.open('inputs', { template: 'inputs', ...(inputs === undefined ? {} : { inputs }) })
   for (const [inputs, expected, names] of [
@@ -224,7 +224,7 @@ test('input errors name every input, unknown before invalid before required', as
   await until('the gateway has heard of the inputs', 30_000, () => w.table.get(id)?.inputs['A'] === 'new')
 })
 
-test('an archived template opens nothing new, and blocks no key that is there', async () => {
+test('an archived template opens no new key, and existing keys still open', async () => {
   const template_id = await seeds.template(null, 'old', SETTINGS)
   await w.ready('old', { template: 'old' })
   await w.database.superuser.updateTable('templates').set({ archived_at: w.clock.now() }).where('id', '=', template_id).execute()
@@ -232,7 +232,7 @@ test('an archived template opens nothing new, and blocks no key that is there', 
   assert.equal((await w.open('old', { template: 'old' })).status, 200)
 })
 
-test('a close is for sessions, of a deleted workspace that is none it is refused as such; its repeat answers the delete that is there', async () => {
+test('only sessions can be closed; a deleted other workspace is workspace_deleted, and a repeated close answers the delete', async () => {
   const [persistent, session] = [await w.ready('close-persistent'), await w.ready('close-session', { lifetime: 'session' })]
   assert.deepEqual(reason(await w.post(path(persistent, 'close'))), [409, 'conflict', 'not_session'])
   await w.ended((await w.call('DELETE', `/v1/workspaces/${persistent}`)).body.id)
@@ -245,7 +245,7 @@ test('a close is for sessions, of a deleted workspace that is none it is refused
   assert.equal((await w.get(`/v1/workspaces/${session}`)).body.ended_reason, 'closed')
 })
 
-/** A fork that fails before its source is captured. @returns the target's id */
+/** Makes a fork that fails before its source is captured. @returns the target's id */
 async function lostFork(source: string, key: string): Promise<string> {
   using _ = w.host.intercept('checkpoint', 'before', () => {
     throw new HostFailure('no_space', 'the pool is full', { retryable: false })
@@ -270,7 +270,7 @@ test('a fork that captured nothing is deleted with its reason; DELETE answers a 
   assert.equal((await w.ended(again.body.operation.id)).state, 'succeeded')
 })
 
-test('a tombstone stays for 30 days and then goes; its key stays used, but for ended sessions and forks that captured nothing', async () => {
+test('a tombstone expires after 30 days; its key stays used, except for ended sessions and forks that captured nothing', async () => {
   const [id, session, source] = [
     await w.ready('tomb'),
     await w.ready('tomb-session', { lifetime: 'session' }),
@@ -304,7 +304,7 @@ test('a tombstone stays for 30 days and then goes; its key stays used, but for e
   assert.equal((await w.post(path(source, 'fork'), { key: 'tomb-fork' })).status, 202)
 })
 
-test('what failed is started again by an open of its key, from the same disk', async () => {
+test("an open of a failed workspace's key starts it again from the same disk", async () => {
   const id = await w.ready('reopened')
   w.host.kill(id)
   await until('it has failed', 30_000, async () => (await w.get(`/v1/workspaces/${id}`)).body.observed_state === 'failed')
