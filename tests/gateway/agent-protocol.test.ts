@@ -21,7 +21,7 @@ after(() => bench[Symbol.asyncDispose]())
 
 const call = (method: string, path: string, json?: unknown) => bench.call(method, path, { token, ...(json === undefined ? {} : { json }) })
 
-/** What the first agents did not know. */
+/** Calls that agents of the first protocol do not know. */
 const LATER: [method: string, path: string, feature: string, json?: unknown][] = [
   ['POST', '/pty', 'pty', { session_id: 't' }],
   ['GET', '/exec', 'command_list'],
@@ -58,14 +58,14 @@ for (const [method, path, feature, json] of LATER) {
   })
 }
 
-test('an attach to its terminal is told the same before the close', async () => {
+test('an attach to the terminal of such a workspace gets the same refusal before the close', async () => {
   const attached = await attach(`${bench.gateway.address}/v1/workspaces/${bench.workspace_id}/pty/t/attach`, { token })
   const [event] = await attached.rest()
   assert.deepEqual([event?.type, event?.error?.code, event?.error?.details?.['reason']], ['error', 'conflict', 'guest_feature_unavailable'])
   assert.equal((await attached.closed).code, 4409)
 })
 
-test('an attach to its command that sends stdin is told the same', async () => {
+test('an attach to its command that sends stdin gets the same refusal', async () => {
   assert.equal((await call('POST', '/exec', { session_id: 'attached', argv: ['a'] })).status, 201)
   const attached = await attach(`${bench.gateway.address}/v1/workspaces/${bench.workspace_id}/exec/attached/attach`, { token })
   attached.say({ type: 'stdin', offset: 0, data: '' })
@@ -73,7 +73,7 @@ test('an attach to its command that sends stdin is told the same', async () => {
   assert.deepEqual([event?.error?.code, event?.error?.details?.['reason']], ['conflict', 'guest_feature_unavailable'])
 })
 
-test('its commands and files are served', async () => {
+test('commands and files of such a workspace are served', async () => {
   assert.equal((await call('POST', '/exec', { session_id: 'a', argv: ['a'] })).status, 201)
   assert.equal((await call('GET', '/exec/a')).status, 200)
   assert.equal((await bench.call('PUT', '/files?path=/home/user/a', { token, body: 'text' })).status, 200)

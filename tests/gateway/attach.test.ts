@@ -30,7 +30,7 @@ async function begun(of = bench): Promise<{ id: string; session: FakeSession }> 
 }
 const urlOf = (id: string, query = '', of = bench) => `${of.gateway.address}/v1/workspaces/${of.workspace_id}/exec/${id}/attach${query}`
 const open = async (id: string, query = '', of = bench) => attach(urlOf(id, query, of), { token: await of.token() })
-/** A connection that has passed the gate, as its first event says. */
+/** Opens a connection and waits for its first event, which proves that it was admitted. */
 async function carried(of: Bench): Promise<Attached> {
   const { id, session } = await begun(of)
   const attached = await open(id, '', of)
@@ -38,7 +38,7 @@ async function carried(of: Bench): Promise<Attached> {
   await attached.next()
   return attached
 }
-/** How a connection ended: its last event's code and reason, and the close. */
+/** Returns the last event's code and reason, and the close code. */
 async function ending(attached: Attached): Promise<string> {
   const last = (await attached.rest()).at(-1) as AttachEvent
   const { code, reason } = await attached.closed
@@ -74,7 +74,7 @@ test('an attached command sends the events of its output, and closes with 1000 a
   assert.deepEqual(await attached.closed, { code: 1000, reason: '' })
 })
 
-test('offsets of the query are where each stream goes on', async () => {
+test("the query's offsets are where each stream continues", async () => {
   const { id, session } = await begun()
   session.write('stdout', 'abcdef')
   session.write('stderr', 'xyz')
@@ -89,7 +89,7 @@ test('offsets of the query are where each stream goes on', async () => {
   )
 })
 
-test('what is wrong with the request is told on the open socket, and closes with 4000 and its status', async () => {
+test('a bad request is reported on the open socket, which closes with 4000 and its status', async () => {
   const { id } = await begun()
   const refused = async (path: string, query = '') => ending(await open(path, query))
   assert.equal(await refused('no-such-session'), '4404 not_found/session_not_found')
@@ -114,7 +114,7 @@ test('the error message is the whole envelope', async () => {
   assert.deepEqual(await attached.closed, { code: 4401, reason: '{"code":"unauthenticated"}' })
 })
 
-test('a token counts in the header or as a sub-protocol, of which only berth.v1 comes back', async () => {
+test('a token is accepted in the header or as a sub-protocol, and only berth.v1 is echoed', async () => {
   const { id, session } = await begun()
   session.exit()
   const token = await bench.token()
@@ -126,7 +126,7 @@ test('a token counts in the header or as a sub-protocol, of which only berth.v1 
   assert.doesNotMatch(JSON.stringify(attached.headers), new RegExp(token))
 })
 
-test('a token in the query or in a cookie does not count, and none is ever logged', async () => {
+test('a token in the query or in a cookie is not accepted, and no token is logged', async () => {
   const { id } = await begun()
   const token = await bench.token()
   for (const name of ['token', 'access_token', 'authorization']) {
@@ -142,7 +142,7 @@ test('a token in the query or in a cookie does not count, and none is ever logge
   )
 })
 
-test('a token of another workspace is 4403, whatever session is named', async () => {
+test('a token of another workspace is 4403, for any session', async () => {
   const other = '018f0000-0000-7000-8000-0000000000ff'
   bench.table.entries.set(other, { ...runningEntry(other, bench.cell_id, bench.agent.address).entry })
   const { id } = await begun()
@@ -150,19 +150,19 @@ test('a token of another workspace is 4403, whatever session is named', async ()
   assert.equal(await ending(await attach(urlOf(id), { token: foreign })), '4403 forbidden')
 })
 
-test('a token without the tool is 4403 and names it', async () => {
+test('a token without the tool is 4403 and names the tool', async () => {
   const attached = await attach(urlOf('x'), { token: await bench.token({ tools: ['pty', 'files'] }) })
   const [event] = await attached.rest()
   assert.deepEqual([event?.error?.code, event?.error?.details, (await attached.closed).code], ['forbidden', { tool: 'exec' }, 4403])
 })
 
-test('a state that serves no calls is 4409 with the code that says which', async () => {
+test('a state that serves no calls is 4409 with its code', async () => {
   const { id } = await begun()
   const operation_id = '018f0000-0000-7000-8000-000000000001'
   const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
   set({ observed_state: 'suspended', machine: null })
   assert.equal(await ending(await open(id)), '4409 workspace_not_running')
-  // Input may come in on it, so that even a gate for reads is closed to it.
+  // The connection may carry input, so that an operation that allows only reads refuses it too.
   for (const gate of ['closed', 'read_only'] as const) {
     set({ hold: { operation_id, operation_kind: 'snapshot', gate } })
     assert.equal(await ending(await open(id)), '4409 workspace_busy')
@@ -206,14 +206,14 @@ for (const [what, message, refusal] of WRONG) {
   })
 }
 
-test('a message that no route could take closes with 1009', async () => {
+test('a message that is too large for every route closes with 1009', async () => {
   const { id } = await begun()
   const attached = await open(id)
   attached.say('x'.repeat((1 << 20) + 1))
   assert.equal((await attached.closed).code, 1009)
 })
 
-test('a workspace that is deleted closes its streams with 4410', async () => {
+test('deleting a workspace closes its streams with 4410', async () => {
   await using own = await openBench()
   const attached = await carried(own)
   own.table.set(own.workspace_id, { deleted_at: new Date() })
@@ -221,7 +221,7 @@ test('a workspace that is deleted closes its streams with 4410', async () => {
   assert.equal(await ending(attached), '4410 not_found')
 })
 
-test('a machine that dies closes its streams with 4409 workspace_not_running, a suspended one with stale_epoch', async () => {
+test('the death of a machine closes its streams with 4409 workspace_not_running, a suspend with stale_epoch', async () => {
   for (const [reason, change, refusal] of [
     ['died', { observed_state: 'failed', machine: null }, '4409 workspace_not_running'],
     ['epoch_ended', { observed_state: 'suspended', ownership_epoch: 4, machine: null }, '4409 stale_epoch'],
@@ -241,7 +241,7 @@ test('a connection that breaks while the machine lives is 4503', async () => {
   assert.equal(await ending(attached), '4503 dependency_unavailable')
 })
 
-test('an agent that lies costs its own stream, with 4500, and what it said before is delivered', async () => {
+test('an agent that sends nonsense ends its own stream with 4500, and earlier output is delivered', async () => {
   const { id } = await begun()
   bench.agent.script = (_request, response) => {
     response.writeHead(200)
@@ -252,7 +252,7 @@ test('an agent that lies costs its own stream, with 4500, and what it said befor
   assert.equal(await ending(attached), '4500 internal_error')
 })
 
-test('a gateway that shuts down closes with 1001 and no error, and refuses new ones with 4503', async () => {
+test('a gateway that shuts down closes streams with 1001 and no error, and refuses new ones with 4503', async () => {
   await using own = await openBench()
   const attached = await carried(own)
   own.gateway.drain()
@@ -261,7 +261,7 @@ test('a gateway that shuts down closes with 1001 and no error, and refuses new o
   assert.equal(await ending(await open('x', '', own)), '4503 service_unavailable/draining')
 })
 
-test('a gateway closes although a client neither reads nor says goodbye', async () => {
+test('a gateway closes even if a client neither reads nor closes', async () => {
   const own = await openBench()
   const { id, session } = await begun(own)
   const attached = await open(id, '', own)
@@ -270,7 +270,7 @@ test('a gateway closes although a client neither reads nor says goodbye', async 
   await own[Symbol.asyncDispose]()
 })
 
-test('a stream holds its workspace awake until its client leaves', async () => {
+test('a stream keeps its workspace awake until its client disconnects', async () => {
   await using own = await openBench()
   const attached = await carried(own)
   assert.deepEqual(own.table.held, [`stream ${own.workspace_id}`])
@@ -279,7 +279,7 @@ test('a stream holds its workspace awake until its client leaves', async () => {
   while (own.table.held.length > 0) await new Promise(setImmediate)
 })
 
-test('a client that reads nothing holds the agent back', async () => {
+test('a client that reads nothing stops the agent from sending', async () => {
   await using own = await openBench()
   const { id, session } = await begun(own)
   const attached = await open(id, '', own)
@@ -304,7 +304,7 @@ test('a client that reads nothing holds the agent back', async () => {
   )
 })
 
-test('a plain request is told to ask for an upgrade, a broken handshake is 400 in the envelope', async () => {
+test('a plain request is told to upgrade, and a broken handshake is 400 in the envelope', async () => {
   assert.equal(await refusalOf(await bench.call('GET', '/exec/x/attach')), '400 bad_request')
   const handshake = 'connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=='
   const broken: [string, string, string][] = [
@@ -333,7 +333,7 @@ test('an upgrade on a route that is no WebSocket is answered as a request', asyn
   socket.terminate()
 })
 
-test('a workspace has so many streams at once, and the next is 4429', async () => {
+test('the concurrent streams of a workspace are bounded, and the next is 4429', async () => {
   await using own = await openBench()
   const { id, session } = await begun(own)
   session.write('stdout', 'x')

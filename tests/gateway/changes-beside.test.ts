@@ -7,7 +7,7 @@ import { type Bench, openBench } from './support/gateway.ts'
 
 let bench: Bench
 let reader: FakeAgent
-/** Queries of the machine, and paths that its disk was asked for. */
+/** Queries that the machine received, and paths that its disk reader received. */
 let machines: string[]
 let paths: unknown[]
 
@@ -56,22 +56,22 @@ const changes = async (query: string) => {
   return (await answer.json()) as { data: unknown[]; next_cursor: string | null }
 }
 
-test('of a large page the facts of files are read beside the machine', async () => {
+test('the disk reader on the host reads the file facts of a large page', async () => {
   assert.deepEqual(await changes('limit=1000'), { data: WHOLE, next_cursor: 'next', summary: null })
   assert.deepEqual([machines, paths], [['?limit=1000&hash=false&summary=false&on_disk_from=200'], [['/d/a', '/d/b']]])
 })
 
-test('what has gone since the machine met it is no change', async () => {
+test('a file that was removed after the machine listed it is no change', async () => {
   answerFacts([null, B])
   assert.deepEqual((await changes('limit=1000')).data, [WHOLE[0], WHOLE[2]])
 })
 
-test('small pages, digests and summaries are the machine’s alone', async () => {
+test('the machine alone answers small pages, digests and summaries', async () => {
   for (const query of ['limit=199', 'limit=1000&hash=true', 'limit=1000&summary=true']) await changes(query)
   assert.deepEqual([machines.filter((search) => search.includes('on_disk_from')), paths], [[], []])
 })
 
-test('without a reader, or with one that answers something else, the machine lists the page itself', async () => {
+test('without a disk reader, or with one that answers nonsense, the machine lists the page itself', async () => {
   for (const facts of [[], [A], [A, B, B], [A, { type: 'file' }], 'nonsense' as unknown as []]) {
     answerFacts(facts)
     assert.deepEqual((await changes('limit=1000')).data, WHOLE, JSON.stringify(facts))
@@ -80,7 +80,7 @@ test('without a reader, or with one that answers something else, the machine lis
   assert.deepEqual((await changes('limit=1000')).data, WHOLE)
 })
 
-test('a machine that leaves facts unasked, or says it in other words, is not believed', async () => {
+test('a machine that omits facts without a request to do so, or in another shape, is 500', async () => {
   for (const on_disk of [true, false, 1])
     for (const query of ['limit=10', 'limit=1000']) {
       const left = [change('/a', { on_disk })]

@@ -35,7 +35,7 @@ const readOf = (path: string) =>
   path === SEARCH ? bench.call('POST', path, { json: { path: '/', pattern: 'a' } }) : bench.call('GET', path)
 const failing = (code: HostFailureCode) => () => Promise.reject(new HostFailure(code, 'no', { retryable: true }))
 
-test('a file of a suspended workspace is read from its disk, and is no tool activity', async () => {
+test('a file of a suspended workspace is read from its disk, which counts as no tool activity', async () => {
   const response = await bench.call('GET', FILE, { headers: { range: 'bytes=1-3' } })
   assert.deepEqual(
     [response.status, await response.text(), response.headers.get('x-served-from'), response.headers.get('content-range')],
@@ -52,17 +52,17 @@ test('stat and list say that they come from the disk', async () => {
   }
 })
 
-test('a running workspace does not say so', async () => {
+test('answers of a running workspace do not say so', async () => {
   bench.table.entries.set(bench.workspace_id, bench.life.entry)
   const response = await bench.call('GET', FILE)
   assert.deepEqual([response.status, response.headers.get('x-served-from'), asked], [200, null, []])
 })
 
-test("a refusal of the disk's reader is the refusal of an agent", async () => {
+test("a refusal of the disk reader is passed on like an agent's", async () => {
   assert.equal(await refusalOf(await bench.call('GET', '/files?path=%2Fabsent')), '404 not_found/path_not_found')
 })
 
-test('a path that leads off the disk into the memory is unavailable until the workspace is resumed', async () => {
+test('a path that leads from the disk into memory is unavailable until the workspace is resumed', async () => {
   const refusal = {
     code: 'conflict',
     reason: 'in_memory',
@@ -96,7 +96,7 @@ for (const [method, path, json] of [
   })
 }
 
-test('the disk of a suspended workspace on a full copy of its template is unavailable; any other call says no more than before', async () => {
+test('the disk of a suspended full copy of a template is unavailable, and every other call gets its usual refusal', async () => {
   bench.table.set(bench.workspace_id, { disk_layout: 'legacy' })
   for (const path of READS) assert.equal(await refusalOf(await readOf(path)), '409 workspace_not_running/offline_unavailable')
   assert.equal(await refusalOf(await bench.call('GET', '/exec/s1')), '409 workspace_not_running')
@@ -111,7 +111,7 @@ test('a token of an earlier epoch reads no disk', async () => {
   assert.deepEqual([await refusalOf(response), asked], ['409 stale_epoch', []])
 })
 
-test('while an operation holds it, the workspace is busy', async () => {
+test('during an operation the workspace is busy', async () => {
   bench.table.set(bench.workspace_id, { hold: { operation_id: bench.cell_id, operation_kind: 'resume', gate: 'closed' } })
   assert.equal(await refusalOf(await bench.call('GET', FILE)), '409 workspace_busy')
 })
@@ -125,7 +125,7 @@ for (const code of ['unreachable', 'not_found', 'checkpoint_corrupt', 'start_fai
   })
 }
 
-test('too many readers at once are a matter of budget', async () => {
+test('too many concurrent disk readers are refused with offline_budget', async () => {
   bench.disk_host.readDisk = failing('no_capacity')
   for (const path of READS) {
     const response = await readOf(path)
@@ -134,7 +134,7 @@ test('too many readers at once are a matter of budget', async () => {
   }
 })
 
-test('a reader that ended in the moment of the call is replaced once', async () => {
+test('a reader that ended just before the call is replaced once', async () => {
   const { readDisk } = bench.disk_host
   let calls = 0
   bench.disk_host.readDisk = (request) => {
@@ -145,7 +145,7 @@ test('a reader that ended in the moment of the call is replaced once', async () 
   assert.deepEqual([calls, asked[0]?.doubted_address], [2, '/nowhere/socket'])
 })
 
-test('a workspace that is resumed while its disk is read is answered with offline_changed', async () => {
+test('a read that overlaps a resume of the workspace is answered with offline_changed', async () => {
   const { readDisk } = bench.disk_host
   for (const change of [{ observed_state: 'resuming' }, { ownership_epoch: 4 }, { checkpoint_id: 'c2' }] as const) {
     for (const path of [FILE, STAT, LIST]) {
@@ -168,7 +168,7 @@ test('a workspace that is resumed while its disk is read is answered with offlin
   }
 })
 
-test('a workspace that was deleted meanwhile is revoked', async () => {
+test('a read that overlaps the deletion of the workspace is revoked', async () => {
   bench.disk_host.readDisk = () => {
     bench.table.set(bench.workspace_id, { deleted_at: new Date() })
     return failing('not_found')()
@@ -176,7 +176,7 @@ test('a workspace that was deleted meanwhile is revoked', async () => {
   assert.equal(await refusalOf(await bench.call('GET', FILE)), '401 unauthenticated/revoked_workspace')
 })
 
-test('reads that took the time of a window are refused until it ends', async () => {
+test('reads that used up the time of a window are refused until it ends', async () => {
   const { readDisk } = bench.disk_host
   bench.disk_host.readDisk = (request) => {
     bench.clock.ahead_ms += LIMITS.disk_read.busy_seconds_max * 1000

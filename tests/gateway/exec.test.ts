@@ -22,17 +22,17 @@ test('a command is started once: the same session id answers 200 with the same r
   assert.deepEqual(await record(second), await record(first))
 })
 
-test('a session id used for another request is 409 operation_id_reused', async () => {
+test('a session id with another request is 409 operation_id_reused', async () => {
   await start({ session_id: 'reused', argv: ['/bin/true'] })
   assert.equal(await refusalOf(await start({ session_id: 'reused', argv: ['/bin/false'] })), '409 conflict/operation_id_reused')
 })
 
-test('the order of the environment does not make another request of it, and neither do spelled-out defaults', async () => {
+test('another order of the environment, or explicit defaults, is the same request', async () => {
   assert.equal((await start({ session_id: 'same', argv: ['a'], env: { A: '1', B: '2' } })).status, 201)
   assert.equal((await start({ session_id: 'same', argv: ['a'], env: { B: '2', A: '1' }, cwd: '/home/user', user: 'user' })).status, 200)
 })
 
-test('a session id is made when none is given, and the agent gets the merged environment with its defaults', async () => {
+test('without a session id one is generated, and the agent gets the merged environment with its defaults', async () => {
   const { session_id } = (await record(await start({ argv: ['env'], env: { TOP: 'request', FROM: 'request' }, stdin: 'héllo' }))) as {
     session_id: string
   }
@@ -51,7 +51,7 @@ test('a session id is made when none is given, and the agent gets the merged env
   )
 })
 
-test('a grace of 0 is none, not the default', async () => {
+test('a grace of 0 stays 0, and does not become the default', async () => {
   await start({ session_id: 'no-grace', argv: ['a'], kill_grace_ms: 0 })
   assert.equal(bench.agent.sessions.get('no-grace')?.request['kill_grace_ms'], 1)
 })
@@ -100,7 +100,7 @@ for (const [what, json, refusal] of REFUSED) {
   })
 }
 
-test('an execution is read of file-first workspaces only: 409 not_supported_for_mode, and the machine is not asked', async () => {
+test('only file-first workspaces have executions: otherwise 409 not_supported_for_mode, without a call to the machine', async () => {
   const before = bench.agent.seen.length
   for (const id of ['abcdefgh', 'a.b_c:d-1', 'z'.repeat(128), 'short']) {
     const response = await bench.call('GET', `/executions/${id}`)
@@ -109,7 +109,7 @@ test('an execution is read of file-first workspaces only: 409 not_supported_for_
     assert.deepEqual(error.details, { reason: 'not_supported_for_mode', mode: 'processful', operation: 'executions' })
   }
   for (const id of ['abcdefg', 'z'.repeat(129), '.abcdefgh', 'abcdefg%20', 'abcdefg%0A']) {
-    // The workspace's mode wins over what is wrong with the request.
+    // The refusal for the mode comes before that for a bad request.
     assert.equal(await refusalOf(await bench.call('GET', `/executions/${id}`)), '409 conflict/not_supported_for_mode', id)
   }
   const token = await bench.token({ tools: ['files'] })
@@ -123,7 +123,7 @@ test('stdin of exactly 1 MiB is accepted, as text and as base64', async () => {
   assert.equal((await start({ argv: ['a'], stdin: bytes.toString('base64'), stdin_encoding: 'base64' })).status, 201)
 })
 
-test('stdin or a body above its bound is 413 with max_bytes of what is too large', async () => {
+test('too large stdin or a too large body is 413 with max_bytes of that part', async () => {
   for (const [stdin, max_bytes] of [
     ['x'.repeat((1 << 20) + 1), 1 << 20],
     ['\u0001'.repeat((1 << 20) + 1), 1 << 20],
@@ -136,13 +136,13 @@ test('stdin or a body above its bound is 413 with max_bytes of what is too large
   }
 })
 
-test('malformed JSON is 400, after the gate', async () => {
+test('malformed JSON is 400, after the token is checked', async () => {
   const headers = { 'content-type': 'application/json' }
   assert.equal(await refusalOf(await bench.call('POST', '/exec', { headers, body: '{' })), '400 bad_request')
   assert.equal(await refusalOf(await bench.call('POST', '/exec', { headers, body: '{', token: 'none' })), '401 unauthenticated')
 })
 
-test('status, signal and cancel reach the session; an unknown one is 404', async () => {
+test('status, signal and cancel reach the session, and an unknown session is 404', async () => {
   await start({ session_id: 'life', argv: ['sleep', '9'] })
   assert.equal((await record(await bench.call('GET', '/exec/life')))['state'], 'running')
   assert.equal((await bench.call('POST', '/exec/life/signal', { json: { signal: 'SIGUSR1' } })).status, 200)
@@ -160,7 +160,7 @@ test('fields that an agent adds to a record do not reach the client', async () =
   assert.equal('signaled' in (await record(await bench.call('GET', '/exec/extra'))), false)
 })
 
-test('a command that failed for a limit says so in its record and its exit, and only a limit that is one', async () => {
+test('a command that failed for a known limit names it in its record and its exit', async () => {
   await start({ session_id: 'limited', argv: ['a'] })
   const session = bench.agent.sessions.get('limited') as FakeSession
   Object.assign(session.record, { reason: 'out_of_memory', term_signal: 'SIGKILL' })

@@ -23,7 +23,7 @@ after(() => bench[Symbol.asyncDispose]())
 
 const revision = async () => Number((await stat(HOME)).headers.get('x-tree-revision'))
 
-/** The process that takes over. */
+/** Makes the process that takes over. */
 function successor(more: { overtime_ms?: number } = {}): Executions {
   const { agent, cell_id, database, clock, machine_host, room, trees } = bench
   const place = { address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current }
@@ -84,13 +84,13 @@ for (const point of POINTS) {
     assert.equal((await write(`${HOME}/after-${id}`, 'x')).status, 200, 'the tree is free')
     const rows = await bench.database.superuser.selectFrom('machines').selectAll().where('kind', '=', 'execution').execute()
     assert.deepEqual(rows, [])
-    // What is left on the host does not keep the next one from running.
+    // An old execution on the host does not prevent the next one.
     const other = await next.run({ ...asked, execution_id: fresh(), fingerprint: 'other' })
     assert.equal(other.row.state, 'succeeded', JSON.stringify(other.row.error))
   })
 }
 
-test('a guest that does not end a command in its time, and goes on showing life, is stopped: the execution is lost', async () => {
+test('a live guest that does not end its command in time is stopped, and the execution is lost', async () => {
   using _play = playing(() => undefined)
   const shown = { argv: ['true'], argv_truncated: false, cwd: HOME }
   const asked = { workspace_id: bench.workspace_id, execution_id: fresh(), fingerprint: 'endless', shown }
@@ -104,7 +104,7 @@ test('a guest that does not end a command in its time, and goes on showing life,
   assert.equal((await write(`${HOME}/after-endless`, 'x')).status, 200)
 })
 
-/** The database refuses to end an execution, with this state, until it is disposed of. `refusals` counts. */
+/** Makes the database refuse ends of executions with this SQLSTATE until disposal. `refusals` counts them. */
 async function refusingEnds(sqlstate: string) {
   const { superuser } = bench.database
   await sql`create sequence refusals`.execute(superuser)
@@ -139,7 +139,7 @@ test('an end that the database refuses for a while is written again, and the rev
   assert.deepEqual([state, tree_revision, await revision()], ['succeeded', base + 1, base + 1])
 })
 
-test('an execution whose end could not be written at all is lost at the next look, and its workspace is free; one that runs is left alone', async () => {
+test('an execution whose end was never written is lost at the next pass and frees its workspace; a running one stays', async () => {
   using _play = playing((session) => session.exit(0))
   const id = fresh()
   {

@@ -1,4 +1,4 @@
-// Why executions fail: each reason that the contract names and that no other file forces.
+// Why executions fail: each reason of the contract that no other file causes.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -26,7 +26,7 @@ after(() => bench[Symbol.asyncDispose]())
 
 const revision = async () => revisionOf(await stat(HOME))
 
-/** It has failed with this, is told so again, and the tree is what it was and free. */
+/** Checks that the execution fails with this reason on each call, and that its tree is unchanged and free. */
 async function fails(reason: string, retryable: boolean, body: object = {}): Promise<Execution> {
   const at = await revision()
   const execution_id = fresh()
@@ -49,7 +49,7 @@ function blobOf(text: string): string {
   return path.join(bench.trees_folder, found)
 }
 
-test('a content that is missing, or has one wrong bit, fails the execution that is to run on it, until it is written again', async () => {
+test('missing or corrupt content fails the execution that needs it, until it is written again', async () => {
   const text = 'the only content of its kind'
   await write(`${HOME}/content.txt`, text)
   const blob = blobOf(text)
@@ -64,7 +64,7 @@ test('a content that is missing, or has one wrong bit, fails the execution that 
   assert.equal((await run()).state, 'succeeded')
 })
 
-test('a tree that has moved on although an execution had it takes nothing of that execution', async () => {
+test('a tree that changed during an execution accepts nothing from it', async () => {
   const { database, workspace_id } = bench
   const at = await revision()
   const move = (by: number) =>
@@ -87,7 +87,7 @@ test('a tree that has moved on although an execution had it takes nothing of tha
   assert.equal(await revision(), at)
 })
 
-test('what the host says of a start and of changes is told by its own reason', async () => {
+test('each host failure of a start or of changes has its own reason', async () => {
   const said: [HostFailureCode, string, boolean][] = [
     ['layer_missing', 'layout_unsupported', false],
     ['start_failed', 'start_failed', true],
@@ -117,13 +117,13 @@ test('what the host says of a start and of changes is told by its own reason', a
   }
 })
 
-test('a result is kept for 7 days, whatever the clock does meanwhile, and goes then: its id is free', async () => {
+test('a result is kept for 7 days by any clock, and its id is free afterwards', async () => {
   const forget = () => forgetResults({ cell_id: bench.cell_id, db: bench.database.cell, clock: bench.clock, log: undefined as never })
   const days = (count: number) => (bench.clock.ahead_ms += count * 24 * 3600_000)
   const execution_id = fresh()
   {
     using _play = playing((session) => {
-      days(-3) // while it runs
+      days(-3) // still running
       session.exit(7)
     })
     const jumped = (await (await start({ execution_id })).json()) as Execution
@@ -143,7 +143,7 @@ test('a result is kept for 7 days, whatever the clock does meanwhile, and goes t
   days(3 - LIMITS.execution.kept_days - 0.1)
 })
 
-test("an organization's results keep their output up to a bound; the oldest keep what they came to", async () => {
+test("the stored output of an organization's results is bounded; the oldest keep only their outcome", async () => {
   const results = boundedResults({ db: bench.database.cell, log: undefined as never }, { bytes_max: 250_000, step_bytes: 1 })
   using _play = playing((session) => {
     session.write('stdout', Buffer.alloc(100_000, 'x'))
@@ -164,7 +164,7 @@ test("an organization's results keep their output up to a bound; the oldest keep
   assert.deepEqual(await shown(), [emptied, emptied, whole, whole])
 })
 
-test('whatever of the plan refuses starts refuses a command, which leaves no record; its id runs afterwards', async () => {
+test('a plan that refuses starts refuses a command without a record, and its id runs afterwards', async () => {
   const { superuser } = bench.database
   const organization = (row: object) => superuser.updateTable('organizations').set(row).execute()
   const plan = (row: object) => superuser.updateTable('plans').set(row).execute()

@@ -21,7 +21,7 @@ after(() => bench[Symbol.asyncDispose]())
 const json = async (response: Response) => (await response.json()) as Execution
 const revision = async () => Number((await stat(HOME)).headers.get('x-tree-revision'))
 
-test('a command is answered with its result when it has ended: 201, and 200 to every later call of its id', async () => {
+test('a command is answered with its result when it ends: 201, and 200 for every later call with its id', async () => {
   using _play = playing((session) => {
     session.write('stdout', 'out')
     session.write('stderr', 'err')
@@ -56,7 +56,7 @@ test('a command is answered with its result when it has ended: 201, and 200 to e
   assert.deepEqual([found.status, await json(found)], [200, body])
 })
 
-test('what a command changes is one revision, and the next one runs on it', async () => {
+test("a command's changes are one revision, and the next command runs on it", async () => {
   await write(`${HOME}/kept.txt`, 'kept')
   const before = await revision()
   {
@@ -73,7 +73,7 @@ test('what a command changes is one revision, and the next one runs on it', asyn
   assert.deepEqual([again.base_revision, again.tree_revision, again.changed], [before + 1, before + 1, []])
 })
 
-test('the same id with another request is 409 execution_id_reused, whatever of the request is other', async () => {
+test('the same id with any other request is 409 execution_id_reused', async () => {
   const execution_id = fresh()
   const asked = { execution_id, argv: ['a'], env: { A: '1' }, timeout_ms: 1000 }
   assert.equal((await start(asked)).status, 201)
@@ -91,7 +91,7 @@ test('the same id with another request is 409 execution_id_reused, whatever of t
   assert.equal((await start({ ...asked, session_id: 'ignored' })).status, 200, 'session_id is no part of it')
 })
 
-test('while a command runs: a second one and every change are 409 workspace_busy, reads are served, 50 callers of its id wait for it', async () => {
+test('during a command other commands and changes are 409 workspace_busy, reads work, and 50 callers of its id wait for it', async () => {
   const going = Promise.withResolvers<void>()
   const started = Promise.withResolvers<void>()
   using _play = playing(async (session) => {
@@ -150,7 +150,7 @@ test('a caller that leaves cancels nothing', async () => {
   assert.deepEqual([answer.status, state, changed.length], [200, 'succeeded', 1])
 })
 
-test('output beyond the limit is cut off at its end, each stream by itself', async () => {
+test('output beyond the limit is cut at its end, for each stream by itself', async () => {
   using _play = playing((session) => {
     session.write('stdout', 'x'.repeat(70_000))
     session.write('stdout', 'y'.repeat(70_000))
@@ -164,7 +164,7 @@ test('output beyond the limit is cut off at its end, each stream by itself', asy
   assert.deepEqual([outOf(whole).length, whole.stdout_truncated], [140_000, false])
 })
 
-test('a command that cannot start has failed, with exec_failed_to_start and the cause', async () => {
+test('a command that cannot start fails with exec_failed_to_start and the cause', async () => {
   using _play = playing((session) => {
     Object.assign(session.record, { state: 'failed_to_start', error: 'no such program' })
     session.emit('change')
@@ -179,7 +179,7 @@ test('a command that cannot start has failed, with exec_failed_to_start and the 
   })
 })
 
-test('no room is 503 no_execution_host with Retry-After, leaves no record, and the same id may be tried again', async () => {
+test('missing capacity is 503 no_execution_host with Retry-After and leaves no record, and the id can be tried again', async () => {
   const execution_id = fresh()
   {
     using _full = bench.machine_host.intercept('start', 'before', () => {
@@ -193,7 +193,7 @@ test('no room is 503 no_execution_host with Retry-After, leaves no record, and t
   assert.equal((await start({ execution_id })).status, 201)
 })
 
-test('a machine that dies, or a host that is silent, loses the execution: nothing is published, and the id is not run again', async () => {
+test('a dead machine or a silent host loses the execution: nothing is published, and the id never runs again', async () => {
   const before = await revision()
   using _play = playing((session, files) => {
     files.set('lost.txt', 'lost')
@@ -209,7 +209,7 @@ test('a machine that dies, or a host that is silent, loses the execution: nothin
   assert.equal((await write(`${HOME}/free.txt`, 'x')).status, 200, 'the tree is free again')
 })
 
-test('what is not a request of an execution is refused, and nothing is recorded', async () => {
+test('an invalid request of an execution is refused, and nothing is recorded', async () => {
   const refused = async (body: object, expected: string) => assert.equal(await refusalOf(await start(body)), expected, JSON.stringify(body))
   await refused({}, '422 validation_failed')
   for (const execution_id of ['short', 'x'.repeat(129), '.begins-with', 'has space in', 'ümlaut-8'])
@@ -226,7 +226,7 @@ test('what is not a request of an execution is refused, and nothing is recorded'
   assert.equal((await start({ execution_id, output_limit_bytes: 16_777_216, cwd: '/home/user/./d/..' })).status, 201)
 })
 
-test('an execution of a workspace with a machine is refused', async () => {
+test('an execution in a workspace with a machine is refused', async () => {
   await using other = await openBench()
   const calls = executionCalls(() => other)
   const of = async (body: object) => assert.equal(await refusalOf(await calls.start(body)), '422 validation_failed/not_supported_for_mode')
@@ -235,7 +235,7 @@ test('an execution of a workspace with a machine is refused', async () => {
   assert.equal(await refusalOf(await calls.find('execution-1')), '409 conflict/not_supported_for_mode')
 })
 
-test('what an earlier process left under way is lost, and comes too late to publish', async () => {
+test('unfinished executions of an earlier process are lost, and can no longer publish', async () => {
   const before = await revision()
   const going = Promise.withResolvers<void>()
   const started = Promise.withResolvers<void>()
@@ -259,7 +259,7 @@ test('what an earlier process left under way is lost, and comes too late to publ
   assert.deepEqual(rows, [])
 })
 
-test('commands are listed newest first, in pages, by their state, with what was asked and without what they wrote', async () => {
+test('commands are listed newest first, in pages and by state, with their request and without their output', async () => {
   const ids = [fresh(), fresh(), fresh()]
   const asked = { argv: ['sh', '-c', 'true'], cwd: HOME, env: { KEY: 'a value that is secret' } }
   for (const execution_id of ids) await run({ execution_id, ...asked })
@@ -277,7 +277,7 @@ test('commands are listed newest first, in pages, by their state, with what was 
     assert.equal(await refusalOf(await bench.call('GET', `/executions?cursor=${cursor}`)), '400 bad_request')
 })
 
-test('of a long command a list tells the beginning, cut between two characters', () => {
+test('a list shows the beginning of a long command, cut between two characters', () => {
   assert.deepEqual(shownArgv(['echo', '', 'ü']), { argv: ['echo', '', 'ü'], argv_truncated: false })
   const long = shownArgv(['echo', 'ü'.repeat(400)])
   assert.deepEqual([long.argv_truncated, long.argv[1]], [true, 'ü'.repeat(253)])

@@ -83,12 +83,12 @@ for (const range of [
   })
 }
 
-test('a Range beside offset or length is 400, one of a missing file 404', async () => {
+test('a Range with offset or length is 400, and one for a missing file is 404', async () => {
   assert.equal(await refusalOf(await get(`${at('/ten')}&offset=1`, { range: 'bytes=0-1' })), '400 bad_request')
   assert.equal(await refusalOf(await get(at('/missing'), { range: 'bytes=-1' })), '404 not_found/path_not_found')
 })
 
-// What a path may try. The agent resolves `..` inside the guest.
+// Invalid paths and queries. The agent resolves `..` inside the guest.
 const PATHS: [string, string][] = [
   ['path=', '422 validation_failed/invalid_path'],
   ['path=home', '422 validation_failed/invalid_path'],
@@ -120,7 +120,7 @@ for (const [query, refusal] of PATHS) {
   })
 }
 
-test('a path reaches the agent as it was meant: .., //, spaces, plus signs, % and Unicode', async () => {
+test('a path reaches the agent unchanged: .., //, spaces, plus signs, % and Unicode', async () => {
   for (const path of [
     '/home/user/../../etc/shadow',
     '//etc//passwd',
@@ -165,7 +165,7 @@ test('mkdir, move, stat, list and remove', async () => {
   assert.equal(await refusalOf(await bench.call('DELETE', at('/gone'))), '404 not_found/path_not_found')
 })
 
-test('7 MiB is written, one byte more is 413 with max_bytes: announced or not, and the sender hears it', async () => {
+test('7 MiB is written, and one byte more is 413 with max_bytes that reaches the sender, with or without a content length', async () => {
   const bytes = Buffer.alloc(7 << 20, 'x')
   assert.equal((await put('/big', bytes)).status, 200)
   const stream = (body: Buffer) => new Blob([new Uint8Array(body)]).stream()
@@ -201,7 +201,7 @@ test('a sender that breaks off in the middle writes nothing', async () => {
   assert.equal(bench.agent.files.get('/kept')?.toString(), 'old')
 })
 
-test("a write's key reaches the agent, which remembers it; its refusals come back", async () => {
+test("a write's key reaches the agent, which remembers it, and the agent's refusals are passed on", async () => {
   await put('/i', 'x', { 'idempotency-key': 'key-1' })
   assert.equal(bench.agent.seen.at(-1)?.headers['idempotency-key'], 'key-1')
   await put('/i', 'x')
@@ -214,7 +214,7 @@ test("a write's key reaches the agent, which remembers it; its refusals come bac
   }
 })
 
-test('a move that the machine refuses because of the file systems says so', async () => {
+test('a move between file systems is refused with its reason', async () => {
   const refusal = { code: 'conflict', reason: 'different_filesystem', message: 'The paths lie on different file systems' }
   bench.agent.script = (request, response) => {
     request.resume().on('end', () => response.writeHead(409).end(JSON.stringify(refusal)))
@@ -223,13 +223,13 @@ test('a move that the machine refuses because of the file systems says so', asyn
   assert.equal(await refusalOf(response), '409 conflict/different_filesystem')
 })
 
-test('a key of another alphabet or of 101 characters is 422', async () => {
+test('a key with other characters or with 101 characters is 422', async () => {
   for (const key of ['a b', 'a/b', 'a'.repeat(101), ''])
     assert.equal(await refusalOf(await put('/l', 'x', { 'idempotency-key': key })), '422 validation_failed', key)
   assert.equal((await put('/l', 'x', { 'idempotency-key': 'a'.repeat(100) })).status, 200)
 })
 
-test('a write whose answer is cut off is 409 operation_interrupted: the key tells what became of it', async () => {
+test('a write whose answer is cut off is 409 operation_interrupted: a repeat with its key tells the outcome', async () => {
   bench.agent.script = (request) => {
     request.resume().on('end', () => request.socket.destroy())
   }
@@ -250,7 +250,7 @@ for (const [what, headers, body] of LIES) {
   })
 }
 
-test("an agent's own headers stay with the agent", async () => {
+test("the agent's own headers do not reach the client", async () => {
   bench.agent.script = (_request, response) => {
     const headers = {
       'content-length': '1',
@@ -267,7 +267,7 @@ test("an agent's own headers stay with the agent", async () => {
   for (const name of ['set-cookie', 'location', 'x-file-revision']) assert.equal(response.headers.get(name), null)
 })
 
-test('an agent that breaks off in the middle of a file breaks the answer off: no part passes for the whole', async () => {
+test('an agent that breaks off in the middle of a file breaks off the answer, so that no part looks complete', async () => {
   bench.agent.script = (_request, response) => {
     response.writeHead(200, { 'content-length': '1000', 'x-file-size': '1000' })
     response.write('x', () => response.destroy())
@@ -283,13 +283,13 @@ test('an agent that acknowledges other bytes than it was sent is 500', async () 
   assert.equal(await refusalOf(await put('/x', 'x')), '500 internal_error')
 })
 
-test('an agent that answers before it has read the body is heard', async () => {
+test("an agent's answer is passed on even if it comes before the whole body was read", async () => {
   bench.agent.script = (_request, response) =>
     void response.writeHead(409).end('{"code":"conflict","reason":"not_a_directory","message":"x"}')
   assert.equal(await refusalOf(await put('/x', Buffer.alloc(6 << 20))), '409 conflict/not_a_directory')
 })
 
-test('a stalled reader of a file holds it where it is', async () => {
+test('a stalled reader of a file stops its transfer', async () => {
   bench.agent.files.set('/huge', Buffer.alloc(64 << 20))
   const { hostname, port } = new URL(bench.gateway.address)
   const before = process.memoryUsage().arrayBuffers
@@ -303,7 +303,7 @@ test('a stalled reader of a file holds it where it is', async () => {
   socket.destroy()
 })
 
-test('keepalive stores the later end and answers it; 0 ends it; wake-hint says resident', async () => {
+test('keepalive stores the later end and returns it, 0 ends it, and wake-hint returns resident', async () => {
   const keep = async (seconds: unknown) => bench.call('POST', '/keepalive', { json: { seconds } })
   const until = async (response: Response) => Date.parse(((await response.json()) as { keepalive_until: string }).keepalive_until)
   const long = await until(await keep(43_200))
@@ -316,7 +316,7 @@ test('keepalive stores the later end and answers it; 0 ends it; wake-hint says r
   assert.deepEqual([hint.status, await hint.json()], [202, { residency: 'resident' }])
 })
 
-test('a file that tells no size, such as those of /proc, is read to its end', async () => {
+test('a file without a size, such as in /proc, is read to its end', async () => {
   bench.agent.script = (_request, response) => {
     response.writeHead(200, { 'x-file-size': '0' })
     response.write('Linux ')
@@ -327,7 +327,7 @@ test('a file that tells no size, such as those of /proc, is read to its end', as
   assert.equal(await refusalOf(await get(at('/proc/version'), { range: 'bytes=0-1' })), '416 range_not_satisfiable')
 })
 
-test('a file without a size that never ends is cut', async () => {
+test('an endless file without a size is cut', async () => {
   bench.agent.script = (_request, response) => {
     response.writeHead(200, { 'x-file-size': '0' })
     const more = () => {

@@ -22,7 +22,7 @@ after(() => bench[Symbol.asyncDispose]())
 const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
 const status = () => bench.call('GET', '/exec/s')
 
-// Each situation holds all of the ones below it too, so every line proves that it wins over the rest.
+// Each case also has the defects of all cases below it, so that every line proves its precedence.
 const ORDER: [string, () => void, string][] = [
   ['not running', () => set({ observed_state: 'suspended', machine: null }), '409 workspace_not_running'],
   ['busy', () => set({ hold: hold('closed') }), '409 workspace_busy'],
@@ -76,7 +76,7 @@ test('a call of another mode is refused by the mode of its workspace, whatever i
   Object.assign(bench.waking, { ready, wake })
 })
 
-test('reads are served while a snapshot is captured, changes are not', async () => {
+test('reads are served during the capture of a snapshot, and changes are not', async () => {
   set({ hold: { ...hold('read_only'), operation_kind: 'snapshot' } })
   assert.equal((await status()).status, 200)
   assert.equal(await refusalOf(await bench.call('POST', '/exec', { json: { argv: ['a'] } })), '409 workspace_busy')
@@ -91,30 +91,30 @@ test('every state but running is workspace_not_running', async () => {
   }
 })
 
-test('a machine that the host has not named yet is 503 dependency_unavailable', async () => {
+test('a machine that the host has not reported yet is 503 dependency_unavailable', async () => {
   set({ machine: null })
   assert.equal(await refusalOf(await status()), '503 dependency_unavailable')
 })
 
-test('a deleted workspace is 401 revoked_workspace, one that is gone 404', async () => {
+test('a deleted workspace is 401 revoked_workspace, and one whose row is gone is 404', async () => {
   set({ deleted_at: new Date(), desired_state: 'deleted' })
   assert.equal(await refusalOf(await status()), '401 unauthenticated/revoked_workspace')
   bench.table.entries.delete(bench.workspace_id)
   assert.equal(await refusalOf(await status()), '404 not_found')
 })
 
-test('the gate looks again before it refuses: a change that NOTIFY has not brought yet counts', async () => {
+test('admission reads the row again before a refusal, so that a change without its NOTIFY counts', async () => {
   bench.table.stale.set(bench.workspace_id, { ...good, ownership_epoch: 2, observed_state: 'suspended', machine: null })
   assert.equal((await status()).status, 200)
 })
 
-test('a call that is served asks neither the database nor the table twice', async () => {
+test('a served call reads neither the database nor the table twice', async () => {
   const before = bench.table.fresh_asked
   assert.equal((await status()).status, 200)
   assert.equal(bench.table.fresh_asked, before)
 })
 
-test('a tool call counts as activity and holds the machine until it ends; a keepalive does neither', async () => {
+test('a tool call counts as activity and holds the machine until it ends, and a keepalive does neither', async () => {
   const before = bench.table.touched.length
   let seen: string[] = []
   bench.agent.script = (_request, response) => {
@@ -129,7 +129,7 @@ test('a tool call counts as activity and holds the machine until it ends; a keep
   assert.deepEqual(bench.table.held, [])
 })
 
-test('the 129th call at once is 429 with Retry-After: 1, and a place that is given back is taken again', async () => {
+test('the 129th concurrent call is 429 with Retry-After: 1, and a released permit is used again', async () => {
   const waiting = Promise.withResolvers<void>()
   bench.agent.script = async (_request, response) => {
     await waiting.promise
@@ -150,7 +150,7 @@ test('the 129th call at once is 429 with Retry-After: 1, and a place that is giv
 
 const TOO_MANY = { code: 'service_unavailable', reason: 'too_many_streams' }
 
-test('streams are bounded for a workspace, for its organization and in all', () => {
+test('streams are bounded per workspace, per organization and in total', () => {
   const places = createCallPermits({ calls: 1, streams: 2, organization_streams: 3, all_streams: 9 })
   const open = (id: string, organization_id: string) => places.take({ id, organization_id }, 'stream')
   const first = open('a', 'first')
@@ -165,7 +165,7 @@ test('streams are bounded for a workspace, for its organization and in all', () 
   assert.equal(places.streams(), 3)
 })
 
-test('organizations that take every stream they can get leave some to the next', () => {
+test('organizations that open all the streams they can leave some to the next', () => {
   const places = createCallPermits({ calls: 1, streams: 1000, organization_streams: 1000, all_streams: 1000 })
   const takeAll = (organization_id: string) => {
     for (let taken = 0; ; taken += 1) {
@@ -188,7 +188,7 @@ test('an agent that does not know our key has executed nothing: 503 dependency_u
   bench.agent.key = 'agent-key'
 })
 
-test('an agent that cannot be reached because its machine was just suspended is explained by that', async () => {
+test('an unreachable agent whose machine was just suspended is reported as suspended', async () => {
   bench.agent.key = 'another'
   bench.table.stale.set(bench.workspace_id, good)
   set({ ownership_epoch: 4, observed_state: 'suspended', machine: null })
@@ -236,7 +236,7 @@ test('a machine that was greeted has a connection for its first call', async () 
   assert.equal(own.agent.connections, 1)
 })
 
-test('greeting a machine that breaks off, never answers, or has ended harms nothing', async () => {
+test('greeting a machine that breaks off, never answers or has ended does no harm', async () => {
   await using own = await openBench({ agent_deadlines: SOON })
   const { id, machine } = own.life.entry
   assert.ok(machine)

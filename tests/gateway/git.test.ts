@@ -56,7 +56,7 @@ for (const [what, change, refusal] of REFUSED) {
   })
 }
 
-test('credentials that are no header value are refused', async () => {
+test('credentials that are not a valid header value are refused', async () => {
   for (const given of ['token', 'Basic', 'Basic a b', `Basic ${'x'.repeat(4096)}`, ': x'])
     assert.equal(
       await refusalOf(await post('clone', { url: URL_OK, path: '/a' }, { 'x-git-authorization': given })),
@@ -65,7 +65,7 @@ test('credentials that are no header value are refused', async () => {
     )
 })
 
-test('what a clone asks of the machine is the request with its defaults, and the credentials only when there are any', async () => {
+test('a clone sends the machine the request with its defaults, and credentials only if given', async () => {
   const asked: unknown[] = []
   bench.agent.script = async (request, response) => {
     const chunks: Buffer[] = []
@@ -87,7 +87,7 @@ test('what a clone asks of the machine is the request with its defaults, and the
   assert.ok(!bench.logged.join('').includes('Bearer t'))
 })
 
-test('a clone sends the secret that it names, where its terms allow git, and says nothing of its value', async () => {
+test('a clone sends a named secret whose terms allow git, and never reveals its value', async () => {
   const { organization_id, project_id, workspace_id, database } = bench
   bench.table.set(workspace_id, { organization_id, project_id })
   const seed = (name: string, value: string, more: object = {}) =>
@@ -120,7 +120,7 @@ test('a clone sends the secret that it names, where its terms allow git, and say
   assert.ok(!bench.logged.join('').includes('dTpw'))
 })
 
-test('the first call that a machine gets may be a clone: the guest is made to trust the proxy of bound secrets before', async () => {
+test("before a machine's first call, a clone included, its guest is made to trust the proxy of bound secrets", async () => {
   const { workspace_id, project_id, database } = bench
   await database.superuser.insertInto('workspace_secrets').values({ workspace_id, project_id, name: 'SENT' }).execute()
   bench.table.set(workspace_id, { has_secrets: true })
@@ -162,7 +162,7 @@ for (const [what, change, refusal] of COMMITS) {
   })
 }
 
-test('an agent that lies about a status is internal_error, and its timeout is 504', async () => {
+test('an agent with an invalid status is internal_error, and its timeout is 504', async () => {
   const answer = (status: number, value: unknown) => {
     bench.agent.script = (_request, response) =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))

@@ -8,7 +8,7 @@ import type { CellRoute } from '../../contract/route.ts'
 import { answer } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
-/** Calls that reach the machine, of routes whose refusals are mostly the guest's own. */
+/** Calls that reach the machine, on routes with mostly guest refusals. */
 const CALLS: { route: CellRoute; path: string; json?: object }[] = [
   { route: processList, path: '/processes' },
   { route: processSignal, path: '/processes/7/signal', json: { signal: 'SIGTERM' } },
@@ -68,7 +68,7 @@ for (const { route, path, json } of CALLS) {
   })
 }
 
-test('a browser’s answer goes out under headers of the gateway’s own, and only when its length is told and bounded', async () => {
+test("a browser's answer gets the gateway's own headers, and its length must be declared and bounded", async () => {
   const send = (headers: Record<string, string>) => {
     bench.agent.script = (_request, response) => void response.writeHead(200, headers).end('abc')
     return bench.call('POST', '/browser/content', { token, json: { url: 'http://127.0.0.1/', format: 'text' } })
@@ -87,7 +87,7 @@ test('a browser’s answer goes out under headers of the gateway’s own, and on
   bench.agent.script = null
 })
 
-test('details of a guest’s refusal that are not of their type do not reach the caller', async () => {
+test("details of a guest's refusal that do not match their type do not reach the caller", async () => {
   const detailsOf = async (details: object) => {
     bench.agent.script = (_request, response) => answer(response, 413, { code: 'payload_too_large', message: 'no', details })
     const refused = await bench.call('POST', '/browser/content', { token, json: { url: 'http://127.0.0.1/' } })

@@ -25,7 +25,7 @@ async function begun(): Promise<{ id: string }> {
 const output = (id: string, query = '', init: Parameters<Bench['call']>[2] = {}) => bench.call('GET', `/exec/${id}/output${query}`, init)
 const read = async (id: string, query = '') => eventsOf(await (await output(id, query)).text())
 
-// What an agent in hostile hands may say. The stream ends, and what was given before stays true.
+// Frames that a hostile agent may send. The stream ends, and earlier output stays valid.
 const good = frame(KIND.stdout, 0, 'good')
 const exit = (change: object) =>
   frame(
@@ -93,7 +93,7 @@ test('nothing after the first exit counts', async () => {
   )
 })
 
-test('frames that come byte by byte are the same frames', async () => {
+test('frames that arrive byte by byte are read the same', async () => {
   const { id } = await begun()
   bench.agent.script = sends([good, frame(KIND.stderr, 0, 'err'), frame(KIND.heartbeat, 0), frame(KIND.stdout, 4, '!'), exit({})], 1)
   const events = await read(id)
@@ -137,14 +137,14 @@ for (const [what, script] of WRONG_ANSWERS) {
   })
 }
 
-test('a reason that a guest has no say in is dropped, and details cannot smuggle it in', async () => {
+test('a reason that only the gateway may give is dropped, and details cannot carry it', async () => {
   const { id } = await begun()
   bench.agent.script = (_request, response) =>
     void response.writeHead(409).end('{"code":"conflict","reason":"stale_endpoint","message":"x","details":{"reason":"stale_endpoint"}}')
   assert.equal(await refusalOf(await bench.call('GET', `/exec/${id}`)), '409 conflict')
 })
 
-test('whatever bytes come, and however they are cut, offsets only grow and nothing but AgentFailure is thrown', () => {
+test('for any bytes in any pieces, offsets only grow and only AgentFailure is thrown', () => {
   const seed = testSeed()
   const random = generatorOf(seed)
   for (let round = 0; round < 3000; round += 1) {

@@ -28,7 +28,7 @@ const idle = async () => {
   assert.equal(answer.status, 200)
   return (await answer.json()) as Record<string, unknown>
 }
-/** What the guest says of its commands. */
+/** Sets the guest's report about its commands. */
 const says = (activity: object) => {
   bench.agent.script = (request, response) => {
     assert.equal(request.url, '/activity')
@@ -37,7 +37,7 @@ const says = (activity: object) => {
 }
 const NOBODY = { session_id: null, route: null, operation_id: null }
 
-test('an idle workspace says since when, when it will be suspended, and by what rule', async () => {
+test('the idle record of an idle workspace has its start, the time of its suspend, and the rule', async () => {
   const active_at = new Date(bench.clock.now().getTime() - 60_000)
   await row({ active_at, tool_call_at: active_at })
   const at = active_at.toISOString()
@@ -56,7 +56,7 @@ test('an idle workspace says since when, when it will be suspended, and by what 
   })
 })
 
-test('a request that comes first is named with its time; a policy that waits after failures says so', async () => {
+test('an earlier suspend request is named with its time, and a policy that backs off after failures says so', async () => {
   const active_at = bench.clock.now()
   const suspend_request = { requested_at: active_at.toISOString(), after_seconds: 30, not_before: later(active_at, 30) }
   await row({ active_at, tool_call_at: null, idle_policy: 'never', suspend_requested_at: active_at, suspend_after_seconds: 30 })
@@ -71,7 +71,7 @@ test('a request that comes first is named with its time; a policy that waits aft
   assert.deepEqual([failed['suspend_at'], failed['suspend_by'], failed['failed_suspends']], [later(active_at, 500), 'policy', 3])
 })
 
-test('commands, a keepalive and an operation are named with their times; idleness would count from the last of them', async () => {
+test('commands, a keepalive and an operation are named with their times, and idleness counts from the last of them', async () => {
   const now = bench.clock.now()
   const [started_at, busy_until] = [later(now, -100), later(now, 900)]
   says({ running_sessions: 1, busy_until, last_ended_at: null, commands: [{ session_id: 'build', started_at, busy_until }] })
@@ -85,7 +85,7 @@ test('commands, a keepalive and an operation are named with their times; idlenes
   assert.deepEqual([seen['idle_since'], seen['suspend_at'], seen['suspend_by']], [null, later(busy_until, 60), 'policy'])
 })
 
-test('what a guest says of its commands is not believed beyond an hour, and not at all where it makes no sense', async () => {
+test("a guest's report about its commands counts for an hour at most, and not at all when it is invalid", async () => {
   const now = bench.clock.now()
   await row({ active_at: now, idle_policy: 'fixed:60' })
   const command = { session_id: 'x', started_at: now.toISOString(), busy_until: '9999-01-01T00:00:00Z' }
@@ -113,7 +113,7 @@ test('calls and streams in progress are named with their session, and count as a
   assert.ok(suspend_ms > 55_000 && suspend_ms <= 60_000, String(suspend_ms))
 })
 
-/** A suspend that was asked for so many seconds ago, in row and table. */
+/** Writes a suspend request from so many seconds ago to row and table. */
 async function ask(seconds: number): Promise<Date> {
   const suspend_requested_at = new Date(later(bench.clock.now(), -seconds))
   await row({ suspend_requested_at, suspend_after_seconds: 30, suspend_not_before: suspend_requested_at })
@@ -129,7 +129,7 @@ const askedAt = async () => {
   return suspend_requested_at
 }
 
-test('a tool call, one that only reads too, cancels an earlier suspend request before it is served; keepalive, hint and this route do not', async () => {
+test('a tool call, also one that reads, cancels an earlier suspend request first; keepalive, hint and idle record do not', async () => {
   const asked_at = await ask(1)
   await bench.call('POST', '/keepalive', { json: { seconds: 0 } })
   await bench.call('POST', '/wake-hint')
@@ -144,7 +144,7 @@ test('a tool call, one that only reads too, cancels an earlier suspend request b
   assert.equal(seen, null)
 })
 
-test('a request that has taken the place of the earlier one, and one that comes after the call, stay', async () => {
+test('a replaced suspend request and one that comes after the call stay', async () => {
   bench.agent.script = (_request, response) => void response.writeHead(404).end('{"code":"not_found","message":"x"}')
   const token = await bench.token()
   await ask(1)
@@ -157,7 +157,7 @@ test('a request that has taken the place of the earlier one, and one that comes 
   assert.deepEqual(await askedAt(), ahead)
 })
 
-test('a call of a workspace without a request writes nothing, and one whose request cannot be written is served', async () => {
+test('a call without a suspend request writes nothing, and one whose request cannot be written is served', async () => {
   bench.agent.script = (_request, response) => void response.writeHead(404).end('{"code":"not_found","message":"x"}')
   const token = await bench.token()
   bench.table.set(bench.workspace_id, { suspend_requested_at: null })

@@ -1,4 +1,4 @@
-// Lists of commands and terminals, as the gateway passes on what an agent says.
+// Lists of commands and terminals, which the gateway passes on from an agent.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
@@ -20,7 +20,7 @@ after(() => bench[Symbol.asyncDispose]())
 
 const list = async (query = '') => (await (await bench.call('GET', `/exec${query}`, { token })).json()) as CommandList
 
-test('what was asked of a command is listed, without the values of its environment', async () => {
+test("a command's request is listed without the values of its environment", async () => {
   for (const session_id of ['a', 'b', 'c'])
     await bench.call('POST', '/exec', { token, json: { session_id, argv: ['sleep', '9'], env: { KEY: 'a value that is secret' } } })
   bench.agent.sessions.get('b')?.exit(3)
@@ -34,7 +34,7 @@ test('what was asked of a command is listed, without the values of its environme
   assert.deepEqual((await list(`?limit=2&cursor=${first.next_cursor}`)).data.map(({ session_id }) => session_id), ['a']) // prettier-ignore
 })
 
-test('a list needs the tool of what it lists, and a state that is one', async () => {
+test('a list needs the tool of its entries and a valid state', async () => {
   const files = await bench.token({ tools: ['files'] })
   for (const path of ['/exec', '/pty']) {
     assert.equal(await refusalOf(await bench.call('GET', path, { token: files })), '403 forbidden')

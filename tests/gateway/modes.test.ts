@@ -26,8 +26,8 @@ const FILE_FIRST = { mode: 'file_first', machine: null } as const
 /** Cell, "File-first rules" 6, word for word: the first word of each path that is refused. */
 const REFUSED = ['exec', 'pty', 'processes', 'git', 'browser', 'changes', 'keepalive', 'idle']
 
-test('a file-first workspace refuses what is of machines, in every state, and says which', async () => {
-  const isRefused = ({ id, path }: CellRoute) => REFUSED.includes(path.split('/')[4] ?? '') || id === 'files.watch' // which looks at a machine
+test('a file-first workspace refuses machine calls in every state, and names mode and operation', async () => {
+  const isRefused = ({ id, path }: CellRoute) => REFUSED.includes(path.split('/')[4] ?? '') || id === 'files.watch' // watches a machine
   const refused = CELL_ROUTES.filter((route) => isRefused(route) && route.id !== 'exec.start')
   assert.deepEqual(
     CELL_ROUTES.filter((route) => !serves(route, 'file_first')).map(({ id }) => id),
@@ -47,21 +47,21 @@ test('a file-first workspace refuses what is of machines, in every state, and sa
   assert.deepEqual([bench.agent.seen.length, bench.table.touched.length, bench.table.held], [asked, 0, []])
 })
 
-test('an old epoch and another cell win over the mode', async () => {
+test('an old epoch and another cell are refused before the mode', async () => {
   is({ ...FILE_FIRST, ownership_epoch: 4 })
   assert.equal(await refusalOf(await bench.call('GET', '/idle', { token })), '409 stale_epoch')
   is({ ...FILE_FIRST, here: false, cell_id: bench.workspace_id })
   assert.equal(await refusalOf(await bench.call('GET', '/idle', { token })), '409 conflict/stale_endpoint')
 })
 
-test('a file-first workspace has nothing to wake: a hint says resident', async () => {
+test('a hint for a file-first workspace returns resident', async () => {
   bench.waking.hint = () => assert.fail('a machine was to be woken')
   is(FILE_FIRST)
   const answer = await bench.call('POST', '/wake-hint', { token, json: {} })
   assert.deepEqual([answer.status, await answer.json()], [202, { residency: 'resident' }])
 })
 
-test('an execution is of no workspace with a machine, and a file-first one has none of that id', async () => {
+test('a workspace with a machine has no executions, and a file-first one has none under an unknown id', async () => {
   is({})
   assert.equal(await refusalOf(await bench.call('GET', '/executions/no', { token })), '409 conflict/not_supported_for_mode')
   is(FILE_FIRST)

@@ -54,7 +54,7 @@ test('Server-Sent Events are exact, byte by byte', async () => {
   assert.equal(rest, '')
 })
 
-test('a follower gets what is written, when it is written, and the exit last', async () => {
+test('a follower gets output as it is written, and the exit last', async () => {
   const { id, session } = await begun()
   const events = following(await output(id))
   for (const word of ['a', 'bc', 'def']) {
@@ -82,14 +82,14 @@ test('reading on from any offset gives the same bytes, without a gap or a repeat
   }
 })
 
-test('follow=false gives what there is and ends without an exit', async () => {
+test('follow=false returns the output so far and ends without an exit', async () => {
   const { id, session } = await begun()
   session.write('stdout', 'so far')
   const events = await read(id, '?follow=false')
   assert.deepEqual(events, [{ type: 'output', stream: 'stdout', offset: 0, data: Buffer.from('so far').toString('base64') }])
 })
 
-test('an offset beyond the end is 400; one below what is kept is an error event with available_from', async () => {
+test('an offset beyond the end is 400, and one below the kept output is an error event with available_from', async () => {
   const { id, session } = await begun()
   session.write('stdout', 'abcdef')
   assert.equal(await refusalOf(await output(id, '?stdout_offset=7')), '400 bad_request')
@@ -116,7 +116,7 @@ test('bad offsets and an unknown session are refused before a stream begins', as
   assert.equal(await refusalOf(await output('nobody')), '404 not_found/session_not_found')
 })
 
-test('heartbeats come every 15 s, whatever comes between them', async (t) => {
+test('heartbeats come every 15 s, between any other events', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { id, session } = await begun()
   session.write('stdout', 'x')
@@ -133,7 +133,7 @@ test('heartbeats come every 15 s, whatever comes between them', async (t) => {
   assert.equal((await next(events)).type, 'exit')
 })
 
-test('a suspend ends the stream with stale_epoch, and the next incarnation goes on at the offset', async () => {
+test('a suspend ends the stream with stale_epoch, and the next incarnation continues at the offset', async () => {
   const own = await openBench()
   try {
     await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
@@ -190,7 +190,7 @@ test('a delete ends the stream with revoked_workspace', async () => {
   }
 })
 
-test('closing drains: a stream ends with an error event, a new call is 503 draining', async () => {
+test('closing drains: a stream ends with an error event, and a new call is 503 draining', async () => {
   const own = await openBench()
   try {
     await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
@@ -206,7 +206,7 @@ test('closing drains: a stream ends with an error event, a new call is 503 drain
   }
 })
 
-test('closing does not wait for a reader that takes nothing', async () => {
+test('closing does not wait for a stalled reader', async () => {
   const own = await openBench()
   await own.call('POST', '/exec', { json: { session_id: 's', argv: ['a'] } })
   ;(own.agent.sessions.get('s') as FakeSession).write('stdout', Buffer.alloc(32 << 20))
@@ -215,7 +215,7 @@ test('closing does not wait for a reader that takes nothing', async () => {
   socket.destroy()
 })
 
-test('an open stream goes on while the database is lost', async () => {
+test('an open stream survives the loss of the database', async () => {
   const { id, session } = await begun()
   const events = following(await output(id))
   bench.table.lost_ms = 60_000
@@ -226,20 +226,20 @@ test('an open stream goes on while the database is lost', async () => {
   assert.equal((await next(events)).type, 'exit')
 })
 
-test('a stream holds the machine awake until its reader leaves', async () => {
+test('a stream keeps the machine awake until its reader disconnects', async () => {
   const { id } = await begun()
   const leaving = new AbortController()
   const nobody = async () => {
     while (bench.table.held.length > 0) await new Promise((resolve) => setTimeout(resolve, 1))
   }
-  await nobody() // the streams of the tests before have been let go
+  await nobody() // waits until the streams of earlier tests are released
   await output(id, '', { signal: leaving.signal })
   assert.deepEqual(bench.table.held, [`stream ${bench.workspace_id}`])
   leaving.abort()
   await nobody()
 })
 
-test('a stalled reader of endless output costs no memory, and holds up nobody else', async () => {
+test('a stalled reader of endless output costs no memory, and delays no other reader', async () => {
   const { id } = await begun()
   let sent = 0
   bench.agent.script = (request, response) => {
@@ -273,7 +273,7 @@ async function stall(id: string, on = bench) {
   return socket
 }
 
-test('streams beyond the bound of all or of an organization are 503 too_many_streams, those beyond its own of a workspace 429; both with Retry-After: 1', async () => {
+test("streams beyond the total or an organization's bound are 503 too_many_streams, beyond a workspace's 429, with Retry-After: 1", async () => {
   for (const [limits, refusal] of [
     [{ calls: 9, streams: 9, organization_streams: 9, all_streams: 4 }, '503 service_unavailable/too_many_streams'],
     [{ calls: 9, streams: 9, organization_streams: 2, all_streams: 9 }, '503 service_unavailable/too_many_streams'],
@@ -299,7 +299,7 @@ test('streams beyond the bound of all or of an organization are 503 too_many_str
   }
 })
 
-test('followers go at their own pace: one that takes nothing holds up no other, and gets all of it later', async () => {
+test('a stalled follower delays no other, and gets everything later', async () => {
   const { id, session } = await begun()
   const bytes = Buffer.from(Array.from({ length: 3_000_000 }, (_, at) => at % 253))
   const slow = await output(id)

@@ -7,7 +7,7 @@ import type { ResidencyState } from '../../service/cell/machines/table.ts'
 import { until } from '../support/processes.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
-/** A machine that is parked until somebody wakes it. */
+/** A machine that stays parked until a call wakes it. */
 class ParkedMachine implements Waking {
   parked = true
   woken = 0
@@ -36,13 +36,13 @@ beforeEach(() => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-test('a tool call wakes the machine first, held awake, and then runs', async () => {
+test('a tool call wakes the machine first, keeps it awake, and then runs', async () => {
   machine.wakes = async () => assert.deepEqual(bench.table.held, [`call ${bench.workspace_id}`])
   assert.equal((await bench.call('GET', '/exec/s')).status, 200)
   assert.deepEqual([machine.woken, bench.table.held], [1, []])
 })
 
-test('one that cannot be woken is 503 wake_failed, retryable, and nothing ran', async () => {
+test('a failed wake is 503 wake_failed, retryable, and nothing ran', async () => {
   machine.wakes = () => Promise.reject(wakeFailed())
   const asked = bench.agent.seen.length
   const answer = await bench.call('POST', '/exec', { json: { argv: ['a'] } })
@@ -54,14 +54,14 @@ test('one that cannot be woken is 503 wake_failed, retryable, and nothing ran', 
   assert.deepEqual([bench.agent.seen.length, bench.table.held], [asked, []])
 })
 
-test('what became of the workspace while it was being woken is judged anew', async () => {
+test('the workspace is judged again after the wake', async () => {
   const { entry } = bench.life
   machine.wakes = async () => bench.table.set(bench.workspace_id, { observed_state: 'suspended', machine: null })
   assert.equal(await refusalOf(await bench.call('GET', '/exec/s')), '409 workspace_not_running')
   bench.table.entries.set(bench.workspace_id, entry)
 })
 
-test('a hint answers at once where the machine was; a suspended workspace is not woken by one', async () => {
+test("a hint answers at once with the machine's residency, and does not wake a suspended workspace", async () => {
   for (const residency of ['resident', 'frozen', 'hibernated', 'restoring'] as const) {
     machine.residency = residency
     const answer = await bench.call('POST', '/wake-hint', { json: {} })
@@ -73,7 +73,7 @@ test('a hint answers at once where the machine was; a suspended workspace is not
   bench.table.entries.set(bench.workspace_id, entry)
 })
 
-test('a keepalive wakes it and keeps it; its end wakes nothing; the idle record asks for no machine', async () => {
+test('a keepalive wakes the machine and keeps it awake; its end wakes nothing; the idle record needs no machine', async () => {
   assert.equal((await bench.call('POST', '/keepalive', { json: { seconds: 0 } })).status, 200)
   assert.equal((await bench.call('GET', '/idle')).status, 200)
   assert.equal(machine.woken, 0)
@@ -91,7 +91,7 @@ test('a keepalive wakes it and keeps it; its end wakes nothing; the idle record 
   }
 })
 
-test('a machine that is frozen while a request to suspend it is made void is woken first', async () => {
+test('a machine that is frozen while a call cancels its suspend request is woken first', async () => {
   const { entry } = bench.life
   const { machine: running } = entry
   assert.ok(running)
@@ -109,7 +109,7 @@ test('a machine that is frozen while a request to suspend it is made void is wok
       return rows.length > 0
     })
     bench.table.set(bench.workspace_id, { machine: { ...running, state: 'frozen' } })
-    return { called } // a promise of its own: the row is let go before it ends
+    return { called } // wrapped, so that the row lock is released before the call ends
   })
   assert.equal((await waiting.called).status, 200)
   assert.equal(machine.woken, 1)

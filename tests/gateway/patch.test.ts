@@ -41,7 +41,7 @@ const PATCHED = {
   file: FILE,
 }
 
-test('a patch reaches the agent with its key, and the answer comes back', async () => {
+test('a patch reaches the agent with its key, and its answer is passed on', async () => {
   const asked = says(200, PATCHED)
   const response = await patch({ path: '/f', content: 'x', expected_revision: 'absent' }, { 'idempotency-key': 'k:1' })
   assert.deepEqual([response.status, await response.json()], [200, { ...PATCHED, previous_revision: null }])
@@ -78,7 +78,7 @@ test('a patch body of more than 7 MiB is 413 with max_bytes; a bad key is 422', 
     assert.equal(await refusalOf(await patch({ path: '/f', content: '' }, { 'idempotency-key': key })), '422 validation_failed')
 })
 
-test('the revision before a patch is that of the file, or nothing where the agent has none', async () => {
+test("the revision before a patch is the file's, or null where the agent has none", async () => {
   for (const previous_revision of [sha256('y'), undefined]) {
     says(200, { ...PATCHED, previous_revision })
     const result = (await (await patch({ path: '/f', content: 'x' })).json()) as { previous_revision?: string }
@@ -99,7 +99,7 @@ for (const [reason, said, details] of [
   })
 }
 
-test('an agent that acknowledges another content is 500', async () => {
+test('an agent that acknowledges other content is 500', async () => {
   says(200, { ...PATCHED, revision: sha256('y') })
   assert.equal(await refusalOf(await patch({ path: '/f', content: 'x' })), '500 internal_error')
 })
@@ -111,7 +111,7 @@ const FOUND = {
   files_scanned: 1,
 }
 
-test('a search is asked for with its defaults, and answered', async () => {
+test('a search is sent with its defaults, and answered', async () => {
   const asked = says(200, FOUND)
   const response = await search({ path: '/', pattern: 'a' })
   assert.deepEqual([response.status, await response.json()], [200, { ...FOUND, next_cursor: null }])
@@ -129,7 +129,7 @@ test('a search is asked for with its defaults, and answered', async () => {
   })
 })
 
-test('a search of larger files than 16 MiB is one of files up to 16 MiB', async () => {
+test('a search with max_file_bytes above 16 MiB is sent with 16 MiB', async () => {
   const asked = says(200, FOUND)
   for (const max_file_bytes of [16 << 20, (16 << 20) + 1, Number.MAX_SAFE_INTEGER])
     assert.equal((await search({ path: '/', pattern: 'a', max_file_bytes })).status, 200)
@@ -177,7 +177,7 @@ const CHANGES = {
   summary: null,
 }
 
-test('changes are asked for with the filter, and answered', async () => {
+test('changes are requested with the filter, and answered', async () => {
   const asked = says(200, CHANGES)
   const response = await bench.call('GET', '/changes?path_prefix=/a%20b&limit=1&hash=true&cursor=xyz')
   const { changes: data, ...rest } = CHANGES
@@ -185,7 +185,7 @@ test('changes are asked for with the filter, and answered', async () => {
   assert.equal(asked[0]?.url, '/changes?limit=1&hash=true&summary=false&path_prefix=%2Fa%20b&cursor=xyz')
 })
 
-test('a page of changes has 50 entries unless another limit is asked for, up to 1000', async () => {
+test('a page of changes has 50 entries unless another limit is given, up to 1000', async () => {
   const asked = says(200, CHANGES)
   for (const query of ['', '?limit=1000']) assert.equal((await bench.call('GET', `/changes${query}`)).status, 200)
   assert.deepEqual(

@@ -34,7 +34,7 @@ const list = (processes: unknown) => {
   return bench.call('GET', '/processes', { token })
 }
 
-test('what an agent adds to a process does not reach the client, and what makes no sense is internal_error', async () => {
+test('fields that an agent adds to a process do not reach the client, and nonsense is internal_error', async () => {
   const good = await list([{ ...PROCESS, injected: 'x' }])
   assert.deepEqual([good.status, await good.json()], [200, { processes: [PROCESS], truncated: false }])
   const lies = [
@@ -51,7 +51,7 @@ test('what an agent adds to a process does not reach the client, and what makes 
   bench.agent.script = null
 })
 
-test('a signal that is none is refused before the machine is asked, and the tool is process', async () => {
+test('an unknown signal is refused before the machine is called, and the tool is process', async () => {
   const before = bench.agent.seen.length
   assert.equal(
     await refusalOf(await bench.call('POST', '/processes/7/signal', { token, json: { signal: 'KILLED' } })),

@@ -24,7 +24,7 @@ const attached = async (query = '') =>
   })
 const typed = (text: string) => ({ type: 'input', data: Buffer.from(text).toString('base64') })
 
-test('a terminal is asked of the agent with its defaults and the environment of commands', async () => {
+test('the agent opens a terminal with its defaults and the environment of commands', async () => {
   const response = await open({ session_id: 't', env: { FROM: 'request', TERM: 'dumb' } })
   assert.deepEqual([response.status, await response.json()], [201, TERMINAL])
   const [{ fingerprint, ...asked }] = terminal.asked.map(({ body }) => body) as [Record<string, unknown>]
@@ -64,7 +64,7 @@ for (const [what, request, refusal] of REFUSED) {
   })
 }
 
-test('status, size, input and close are the agent’s', async () => {
+test('status, size, input and close come from the agent', async () => {
   const calls: [string, string, unknown?][] = [
     ['GET', '/pty/t'],
     ['POST', '/pty/t/resize', { cols: 100, rows: 30 }],
@@ -81,7 +81,7 @@ test('status, size, input and close are the agent’s', async () => {
   )
 })
 
-test('input that is no base64, or too much, is refused', async () => {
+test('input that is no base64, or too large, is refused', async () => {
   const type = async (data: string) => refusalOf(await call('POST', '/pty/t/input', { json: { data } }))
   assert.equal(await type('a'), '422 validation_failed')
   assert.equal(await type(''), '422 validation_failed')
@@ -94,7 +94,7 @@ test('a terminal needs the tool pty', async () => {
   assert.equal(await refusalOf(await bench.call('GET', '/pty/t', { token })), '403 forbidden')
 })
 
-test('an attached terminal prints without a stream, takes input and sizes in order, and closes with 1000', async () => {
+test('an attached terminal sends output without a stream name, takes input and sizes in order, and closes with 1000', async () => {
   const client = await attached('?offset=0')
   await terminal.print('$ ')
   assert.deepEqual(await client.next(), { type: 'output', offset: 0, data: 'JCA=' })
@@ -138,7 +138,7 @@ for (const [message, code] of MESSAGES) {
   })
 }
 
-test('a terminal that sends what is none of a terminal is 4500', async () => {
+test('a terminal that sends a frame of another kind is 4500', async () => {
   for (const lie of [
     frame(2, 0, 'stderr'),
     frame(1, 5, 'a gap'),
@@ -153,7 +153,7 @@ test('a terminal that sends what is none of a terminal is 4500', async () => {
   }
 })
 
-test('an agent that does not switch is believed when it refuses, and 4500 when it does not', async () => {
+test("an agent's refusal to upgrade is passed on, and any other answer is 4500", async () => {
   bench.agent.upgrade = (_request, socket) =>
     socket.end(
       'HTTP/1.1 404 Not Found\r\ncontent-length: 59\r\n\r\n{"code":"not_found","reason":"session_not_found","message":""}'.replace(

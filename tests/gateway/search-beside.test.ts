@@ -9,7 +9,7 @@ import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 let bench: Bench
 let reader: FakeAgent
 let hosts: DiskReadRequest[]
-/** What the machine was asked for. */
+/** Bodies of the searches that the machine received. */
 let machines: Record<string, unknown>[]
 
 const RESULT = { matches: [], truncated: false, stop_reason: null, files_scanned: 3, next_cursor: null }
@@ -49,7 +49,7 @@ async function text(request: AsyncIterable<Buffer>): Promise<string> {
 }
 const search = () => bench.call('POST', '/files/search', { json: { path: '/d', pattern: 'x' } })
 
-test('a search that its machine leaves goes on beside it, and is answered as any other', async () => {
+test('a disk reader continues a search that its machine hands over, with the usual answer', async () => {
   const answer = await search()
   assert.deepEqual([answer.status, await answer.json(), answer.headers.get('x-served-from')], [200, RESULT, null])
   assert.deepEqual(machines, [{ ...ASKED, on_disk_after_ms: 150 }])
@@ -58,7 +58,7 @@ test('a search that its machine leaves goes on beside it, and is answered as any
   ])
 })
 
-test('a search that its machine ends itself asks no host', async () => {
+test('a search that its machine completes calls no host', async () => {
   bench.agent.script = (request, response) => {
     request.resume()
     say(response, 200, RESULT)
@@ -75,7 +75,7 @@ for (const code of ['no_capacity', 'not_running', 'already_running', 'start_fail
   })
 }
 
-test('what the reader refuses, or does not answer, the machine searches to the end', async () => {
+test('the machine completes a search that the disk reader refuses or does not answer', async () => {
   const refusal = { code: 'conflict', reason: 'in_memory', message: 'In memory', details: { in_memory: true } }
   const scripts: FakeAgent['script'][] = [
     (_request, response) => say(response, 409, refusal),
@@ -88,7 +88,7 @@ test('what the reader refuses, or does not answer, the machine searches to the e
   }
 })
 
-test('nothing is answered beside a machine that has gone', async () => {
+test("a disk reader's answer does not count once the machine has died", async () => {
   const { life } = bench
   reader.script = () => life.end('died')
   assert.equal(await refusalOf(await search()), '503 dependency_unavailable')

@@ -18,7 +18,7 @@ before(async () => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** The table's entry is of the workspace that the database has. */
+/** Sets the table's entry to the organization and project in the database. */
 function scopeOf({ table, workspace_id, organization_id, project_id }: Bench): void {
   table.set(workspace_id, { organization_id, project_id })
 }
@@ -38,7 +38,7 @@ const start = (session_id: string, json: object = {}, at = bench) =>
 const started = (session_id: string) => bench.agent.sessions.get(session_id)?.request ?? {}
 const TEMPLATE = { FROM: 'input', LOWEST: 'template', MIDDLE: 'input' }
 
-test('a command gets the values of bound secrets and of those that it names, on top of everything else', async () => {
+test('a command gets the values of bound and named secrets, which override its other variables', async () => {
   await seed({ name: 'BOUND', value: 'of the project' })
   await seed({ name: 'NAMED', value: 'named' })
   await seed({ name: 'SHARED', value: "of the organization's", project_id: null })
@@ -51,7 +51,7 @@ test('a command gets the values of bound secrets and of those that it names, on 
   assert.deepEqual(started('next')['env'], { ...TEMPLATE, ...secrets })
 })
 
-test('a secret with hosts is a placeholder in the environment, which stays over rotations and is of the workspace alone', async () => {
+test('a secret with hosts is a placeholder in the environment, unique to the workspace and unchanged by rotations', async () => {
   const hosts = [{ host: 'api.example.com', ports: [443] }]
   const secret_id = await seed({ name: 'SENT', value: 'never seen', hosts })
   await bind(['SENT'])
@@ -71,7 +71,7 @@ test('a secret with hosts is a placeholder in the environment, which stays over 
   assert.equal(await refusalOf(await start('only-named', { secret_refs: ['SENT'] })), '403 forbidden/secret_not_available')
 })
 
-test('the next start has the new value, and an id is of the same command whatever the value', async () => {
+test('the next start has the new value, and an id means the same command whatever the value', async () => {
   const secret_id = await seed({ name: 'TURNS', value: 'one' })
   await bind(['TURNS'])
   await start('turn')
@@ -95,7 +95,7 @@ test('the names of secrets belong to the request that an id is used for', async 
   assert.equal(await refusalOf(await start('refs', { secret_refs: ['REF_A'] })), '409 conflict/operation_id_reused')
 })
 
-test('a secret that is a variable already is refused, whoever has given the variable', async () => {
+test('a secret whose name is already a variable is refused, whatever defines the variable', async () => {
   for (const name of ['FROM', 'LOWEST', 'MIDDLE', 'OF_REQUEST', 'HOME', 'TERM']) {
     await seed({ name, value: 'v' })
     const json = { env: { OF_REQUEST: 'r' } }
@@ -109,7 +109,7 @@ test('a secret that is a variable already is refused, whoever has given the vari
   }
 })
 
-test('what may not be used is left out where it is bound, and refuses the start where it is named', async () => {
+test('a secret that may not be used is left out if bound, and refuses the start if named', async () => {
   await seed({ name: 'OTHERS', value: 'v', allowed_workspace_ids: ['018f0000-0000-7000-8000-000000000001'] })
   await seed({ name: 'NO_EXEC', value: 'v', allowed_tools: ['pty'] })
   await seed({ name: 'FINE', value: 'fine' })
@@ -125,7 +125,7 @@ test('what may not be used is left out where it is bound, and refuses the start 
   assert.equal(bench.agent.sessions.has('refused'), false)
 })
 
-test('a secret of another organization or project does not exist, whatever its name', async () => {
+test('a secret of another organization or project does not exist', async () => {
   const stranger = '018f0000-0000-7000-8000-0000000000ff'
   const db = bench.database.superuser
   await sql`insert into organizations (id, name, slug, plan_id, created_at) select ${stranger}, 's', 's', plan_id, now() from organizations limit 1`.execute(
@@ -142,7 +142,7 @@ test('a secret of another organization or project does not exist, whatever its n
   assert.equal(await refusalOf(await start('strange-2', { secret_refs: ['STRANGE'] })), '403 forbidden/secret_not_available')
 })
 
-test('a terminal gets the same by its own tool', async () => {
+test('a terminal gets secrets by its own tool', async () => {
   await using other = await openBench()
   scopeOf(other)
   const terminal = new FakeTerminal(other.agent)
@@ -158,7 +158,7 @@ test('a terminal gets the same by its own tool', async () => {
   assert.equal(await refusalOf(await open({ env: { SIZE: 'x' }, secret_refs: ['SIZE'] })), '422 validation_failed/env_collision')
 })
 
-test('a secret that cannot be opened is 503, and neither the answer nor the log has anything of it', async () => {
+test('a secret that cannot be opened is 503, and neither answer nor log reveals any of it', async () => {
   const secret_id = await seed({ name: 'SPOILT', value: 'canary-spoilt' })
   await sql`update secret_versions set ciphertext = set_byte(ciphertext, 40, get_byte(ciphertext, 40) # 1) where secret_id = ${secret_id}`.execute(
     bench.database.superuser,
@@ -173,7 +173,7 @@ test('a secret that cannot be opened is 503, and neither the answer nor the log 
   await bind([])
 })
 
-test('values are in no log line and no answer, whatever the start was refused for', async () => {
+test('secret values are in no log line and no answer, whatever the refusal', async () => {
   await seed({ name: 'CANARY', value: 'canary-value' })
   await bind(['CANARY'])
   const answers = [
@@ -189,14 +189,14 @@ test('values are in no log line and no answer, whatever the start was refused fo
   assert.ok(!texts.join('').includes('canary-value') && !bench.logged.join('').includes('canary-value'))
 })
 
-test('secrets that are larger together than an environment may be are refused', async () => {
+test('secrets that together exceed the size of an environment are refused', async () => {
   for (const name of ['BIG_A', 'BIG_B', 'BIG_C']) await seed({ name, value: 'x'.repeat(60_000) })
   await bind(['BIG_A', 'BIG_B'])
   assert.equal((await start('big')).status, 201)
   assert.equal(await refusalOf(await start('bigger', { secret_refs: ['BIG_C'] })), '413 payload_too_large')
 })
 
-test('without the database a workspace that has no secrets goes on, and no other does', async () => {
+test('without the database a workspace without secrets goes on, and no other does', async () => {
   const { clock, workspace_id, organization_id, project_id } = bench
   const db = openDatabase({ url: 'postgres:///none?host=/nowhere', role: null, connections_max: 1, application_name: 'away' })
   const opener = openerOf([bench.sealing_key])

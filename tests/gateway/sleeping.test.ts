@@ -30,7 +30,7 @@ const read = async (path: string) => {
   return [answer.status, answer.headers.get('x-served-from'), woken]
 }
 
-test('files of a hibernated workspace are read from its disk: a tool call that wakes nobody', async () => {
+test('files of a hibernated workspace are read from its disk, as a tool call that wakes nothing', async () => {
   bench.table.touched.length = 0
   assert.deepEqual(await read('/home/f'), [200, 'disk', 0])
   assert.deepEqual(bench.table.touched, [`tool_call ${bench.workspace_id}`])
@@ -38,13 +38,13 @@ test('files of a hibernated workspace are read from its disk: a tool call that w
   assert.deepEqual([list.status, list.headers.get('x-served-from'), woken], [200, 'disk', 0])
 })
 
-test('what lies in memory, or is not on the disk, is the machine’s to tell', async () => {
+test('the machine answers for paths in memory and paths that are not on the disk', async () => {
   assert.deepEqual(await read('/tmp/f'), [200, null, 1])
   bench.table.set(bench.workspace_id, { residency: 'hibernated', checkpoint_id: bench.cell_id, machine: null })
   assert.deepEqual(await read('/home/none'), [404, null, 2])
 })
 
-test('what a path leads to decides, not how it is spelled', async () => {
+test('the target of a path decides, not its spelling', async () => {
   const sleep = () => bench.table.set(bench.workspace_id, { residency: 'hibernated', checkpoint_id: bench.cell_id, machine: null })
   for (const path of ['/home/../tmp/f', '/./tmp/f', '//tmp//f']) {
     bench.agent.files.set(path, Buffer.from('bytes'))
@@ -65,19 +65,19 @@ test('what a path leads to decides, not how it is spelled', async () => {
   assert.deepEqual(await read('/home/link'), [200, null, 3])
 })
 
-test('where the disk cannot be read the machine is woken for it', async () => {
+test('a disk that cannot be read wakes the machine', async () => {
   const { readDisk } = bench.disk_host
   bench.disk_host.readDisk = () => Promise.reject(new HostFailure('no_capacity', 'Too many', { retryable: true }))
   assert.deepEqual(await read('/home/f'), [200, null, 1])
   bench.disk_host.readDisk = readDisk
 })
 
-test('any other call wakes it', async () => {
+test('any other call wakes the machine', async () => {
   assert.equal((await bench.call('POST', '/exec', { json: { argv: ['a'] } })).status, 201)
   assert.equal(woken, 1)
 })
 
-test('a hint, a keepalive’s end and the idle record are answered without a machine', async () => {
+test("a hint, a keepalive's end and the idle record are answered without a machine", async () => {
   assert.equal((await bench.call('POST', '/wake-hint', { json: {} })).status, 202)
   assert.equal((await bench.call('POST', '/keepalive', { json: { seconds: 0 } })).status, 200)
   assert.equal((await bench.call('GET', '/idle')).status, 200)

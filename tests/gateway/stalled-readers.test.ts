@@ -10,7 +10,7 @@ import { frame, KIND } from './support/fake-agent.ts'
 import { type Bench, openBench } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// A reader that takes nothing keeps its place and what waits for it: for so long, and no longer. What it has not taken is still there.
+// A stalled reader keeps its stream and unread output for a bounded time. The unread output can be read again later.
 
 const BYTES = 32 << 20
 const SOON_ENOUGH = { timeout: patience(20_000) }
@@ -36,7 +36,7 @@ async function deaf(path: string): Promise<Socket> {
   return socket
 }
 
-test('a follower that takes nothing is ended, and the output is there for the one who comes back', SOON_ENOUGH, async () => {
+test('a stalled follower is ended, and its output is still there for a later reader', SOON_ENOUGH, async () => {
   await bench.call('POST', '/exec', { json: { session_id: 'f', argv: ['a'] } })
   const session = bench.agent.sessions.get('f')
   session?.write('stdout', Buffer.alloc(BYTES, 'x'))
@@ -48,18 +48,18 @@ test('a follower that takes nothing is ended, and the output is there for the on
   assert.equal(bytesOf(events, 'stdout').toString(), 'x'.repeat(10))
 })
 
-test('a reader of a file that takes nothing is ended', SOON_ENOUGH, async () => {
+test('a stalled reader of a file is ended', SOON_ENOUGH, async () => {
   bench.agent.files.set('/f', Buffer.alloc(BYTES))
   const socket = await deaf('/files?path=/f')
   await nobody(bench)
   socket.destroy()
 })
 
-test('a follower that has nothing to take is not ended', SOON_ENOUGH, async () => {
+test('a follower without new output is not ended', SOON_ENOUGH, async () => {
   await bench.call('POST', '/exec', { json: { session_id: 'q', argv: ['a'] } })
   const socket = await deaf('/exec/q/output')
   bench.agent.files.set('/f', Buffer.alloc(BYTES))
-  const other = await deaf('/files?path=/f') // has begun later, and is ended by then
+  const other = await deaf('/files?path=/f') // a reader that began later and has been ended by then
   await until('the other is ended', 10_000, () => bench.table.held.length === 1)
   assert.deepEqual(bench.table.held, [`stream ${bench.workspace_id}`])
   socket.destroy()
@@ -67,7 +67,7 @@ test('a follower that has nothing to take is not ended', SOON_ENOUGH, async () =
   await nobody(bench)
 })
 
-test('an attached client that takes nothing is ended', SOON_ENOUGH, async (t) => {
+test('a stalled attached client is ended', SOON_ENOUGH, async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   let sent = 0
   await bench.call('POST', '/exec', { json: { session_id: 'w', argv: ['a'] } })

@@ -9,10 +9,10 @@ import type { Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// What an agent in hostile hands may do with time: begin an answer and never end it. Nothing of it may outlast its deadline or its caller.
+// How a hostile agent may stall: it begins an answer and never ends it. No such answer outlasts its deadline or its caller.
 
 let bench: Bench
-/** Its deadlines lie far beyond the end of every test. */
+/** A bench whose deadlines lie far beyond the end of every test. */
 let patient: Bench
 before(async () => {
   bench = await openBench({ agent_deadlines: SOON })
@@ -26,12 +26,12 @@ after(async () => {
   await patient[Symbol.asyncDispose]()
 })
 
-/** Of one test: far above its deadlines, far below for ever. */
+/** Time limit of one test: far above its deadlines, and bounded. */
 const SOON_ENOUGH = { timeout: patience(6000) }
 
 type Asked = [method: string, path: string, init?: Parameters<Bench['call']>[2]]
 
-/** Calls whose answer is read whole. */
+/** Calls whose answer the gateway reads whole. */
 const READS: Asked[] = [
   ['GET', '/exec/s'],
   ['GET', '/files/stat?path=/f'],
@@ -51,7 +51,7 @@ const CHANGES: Asked[] = [
 ]
 const CALLS = [...READS, ...CHANGES]
 
-/** The answer that the gateway is reading, once it has begun. */
+/** Reports the answer that the gateway reads, once it has begun. */
 function begins(status: number, begun: (response: ServerResponse) => void): Script {
   return (_request, response) => {
     response.writeHead(status, { 'content-type': 'application/json' })
@@ -91,7 +91,7 @@ test('an answer that trickles is given up at the same time as one that stalls', 
   assert.equal(await refusalOf(await bench.call('GET', '/files/list?path=/d')), '504 timeout')
 })
 
-test('an agent that takes nothing of a request is given up in time', SOON_ENOUGH, async () => {
+test('an agent that stops reading a request is given up in time', SOON_ENOUGH, async () => {
   bench.agent.script = (request) => void request.pause()
   const content = 'x'.repeat(6 << 20)
   assert.equal(await refusalOf(await bench.call('POST', '/files/patch', { json: { path: '/f', content } })), '504 timeout')
@@ -147,7 +147,7 @@ function holds(bytes: number, held: (response: ServerResponse) => void): Script 
   }
 }
 
-test('what agents make the cell hold is bounded: more is 503 for a read and an unknown outcome for a change', SOON_ENOUGH, async () => {
+test("agents' buffered answers are bounded: beyond it a read is 503 and a change has an unknown outcome", SOON_ENOUGH, async () => {
   const rooms = createBufferBudgets(1 << 20)
   await using small = await openBench({ rooms })
   small.agent.script = holds(500 << 10, () => undefined)
@@ -158,7 +158,7 @@ test('what agents make the cell hold is bounded: more is 503 for a read and an u
   await until('all of it is free again', 5000, () => rooms.taken_bytes() === 0)
 })
 
-test('a call for which there is no room does not reach its machine', SOON_ENOUGH, async () => {
+test('a call beyond the buffer budget does not reach its machine', SOON_ENOUGH, async () => {
   await using small = await openBench({ rooms: createBufferBudgets(4 << 20) })
   const large = { json: { path: '/f', content: 'x'.repeat(3 << 20) } }
   assert.equal(await refusalOf(await small.call('POST', '/files/patch', large)), '503 service_unavailable')
@@ -166,7 +166,7 @@ test('a call for which there is no room does not reach its machine', SOON_ENOUGH
   assert.equal((await small.call('PUT', '/files?path=/f', { body: 'x'.repeat(3 << 20) })).status, 200, 'what is not held has no bound')
 })
 
-test('an answer is held until its reader has taken it', SOON_ENOUGH, async () => {
+test('an answer counts against the budget until its reader has taken it', SOON_ENOUGH, async () => {
   const rooms = createBufferBudgets()
   await using own = await openBench({ rooms })
   const name = 'n'.repeat(1000)

@@ -23,7 +23,7 @@ const read = async (id: string, query = '') => eventsOf(await (await bench.call(
 const asked = (id: string) => bench.agent.seen.filter(({ url }) => url.startsWith(`/exec/${id}/output`)).length
 const session = (id: string) => bench.agent.sessions.get(id) as FakeSession
 
-test('the first follower from the beginning gets what came with the start, every other one asks the machine', async () => {
+test("the first follower from the beginning gets the start's stream, and every other one asks the machine", async () => {
   bench.agent.follows = true
   assert.equal((await start('first')).status, 201)
   session('first').write('stdout', 'all of it')
@@ -37,7 +37,7 @@ test('the first follower from the beginning gets what came with the start, every
   }
 })
 
-test('a repeated start brings no stream, and the one that is kept stays', async () => {
+test('a repeated start brings no stream, and the kept stream stays', async () => {
   await start('repeated')
   assert.equal((await start('repeated')).status, 200)
   session('repeated').exit()
@@ -45,7 +45,7 @@ test('a repeated start brings no stream, and the one that is kept stays', async 
   assert.equal(asked('repeated'), 0)
 })
 
-test('an agent of an old checkpoint answers with the record alone, and is asked for the output', async () => {
+test('an agent of an old checkpoint answers a start with the record alone, and output is a second call', async () => {
   bench.agent.follows = false
   assert.equal((await start('old')).status, 201)
   session('old').exit()
@@ -53,7 +53,7 @@ test('an agent of an old checkpoint answers with the record alone, and is asked 
   assert.equal(asked('old'), 1)
 })
 
-test('a stream whose connection broke while it was kept is asked for again', async () => {
+test('a kept stream whose connection broke is requested again', async () => {
   await start('broken')
   bench.agent.cut()
   session('broken').write('stdout', 'whole')
@@ -93,7 +93,7 @@ test('an agent that falls silent within its record is a timeout', async () => {
   assert.equal(await refusalOf(await start('silent', own)), '504 timeout')
 })
 
-test('a record that comes byte by byte, with output behind it, is the same', async () => {
+test('a record that arrives byte by byte, with output behind it, is read the same', async () => {
   const record = { ...session('first').view(), session_id: 'bytes' }
   const exit = { ...record, state: 'exited' }
   const all = Buffer.concat([
@@ -113,7 +113,7 @@ test('a record that comes byte by byte, with output behind it, is the same', asy
   assert.equal(bytesOf(await read('bytes'), 'stdout').toString(), 'out')
 })
 
-test('streams are kept up to a bound and for a time, then their connection is closed', async () => {
+test('kept streams are bounded in number and time, then their connection is closed', async () => {
   const kept = createStartedStreams({ streams: 2, kept_ms: 20 })
   const streams = [new PassThrough(), new PassThrough()] as unknown as IncomingMessage[]
   streams.forEach((stream, at) => kept.keep(`s${at}`, stream))

@@ -29,7 +29,7 @@ async function refusal(response: Response): Promise<unknown[]> {
 }
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
-test('a command that is started with stdin_open says how far its stdin came, and others do not', async () => {
+test('a command with stdin_open reports its stdin offset, and others do not', async () => {
   const { id } = await begun('first')
   const { stdin } = (await (await bench.call('GET', `/exec/${id}`)).json()) as { stdin: object }
   assert.deepEqual(stdin, { offset: 5, open: true })
@@ -43,7 +43,7 @@ test('stdin_open makes another request of the same session id', async () => {
   assert.equal(await refusalOf(again), '409 conflict/operation_id_reused')
 })
 
-test('bytes are written once, however often they are sent; the last may close', async () => {
+test('bytes are written once, however often they are sent, and the last write may close stdin', async () => {
   const { id, session } = await begun('1')
   assert.deepEqual(await record(await send(id, 1, '23')), [200, { offset: 3, open: true }])
   assert.deepEqual(await record(await send(id, 1, '23')), [200, { offset: 3, open: true }])
@@ -52,12 +52,12 @@ test('bytes are written once, however often they are sent; the last may close', 
   assert.equal(session.stdin?.toString(), '123456')
 })
 
-test('no bytes and close=true is an end', async () => {
+test('no bytes and close=true ends stdin', async () => {
   const { id } = await begun()
   assert.deepEqual(await record(await bench.call('POST', `/exec/${id}/stdin?offset=0&close=true`)), [200, { offset: 0, open: false }])
 })
 
-test('a gap is stdin_gap, and what comes after the end stdin_closed, with the offset that was reached', async () => {
+test('a gap is stdin_gap and a write after the end is stdin_closed, with the current offset', async () => {
   const { id, session } = await begun('12')
   assert.deepEqual(await refusal(await send(id, 3, 'x')), [409, 'conflict', { reason: 'stdin_gap', stdin_offset: 2 }])
   session.exit()
@@ -65,12 +65,12 @@ test('a gap is stdin_gap, and what comes after the end stdin_closed, with the of
   assert.equal(session.stdin?.toString(), '12')
 })
 
-test('a command that was started without stdin_open takes nothing', async () => {
+test('a command without stdin_open accepts no stdin', async () => {
   await bench.call('POST', '/exec', { json: { session_id: 'plain', argv: ['cat'] } })
   assert.deepEqual(await refusal(await send('plain', 0, 'x')), [409, 'conflict', { reason: 'stdin_closed', stdin_offset: 0 }])
 })
 
-test('an unknown session is 404, no offset 400, and more than 1 MiB 413: nothing is asked of the machine', async () => {
+test('an unknown session is 404, a missing offset 400, and more than 1 MiB 413, without a call to the machine', async () => {
   const { id } = await begun()
   assert.equal(await refusalOf(await send('absent', 0, 'x')), '404 not_found/session_not_found')
   const asked = bench.agent.seen.length
@@ -80,7 +80,7 @@ test('an unknown session is 404, no offset 400, and more than 1 MiB 413: nothing
   assert.equal((await send(id, 0, 'x'.repeat(1 << 20))).status, 200)
 })
 
-test('a connection that breaks off says that it may be sent again', async () => {
+test('a connection that breaks off is reported as safe to repeat', async () => {
   const { id } = await begun()
   bench.agent.script = (request) => void request.socket.destroy()
   const response = await send(id, 0, 'x')
@@ -88,7 +88,7 @@ test('a connection that breaks off says that it may be sent again', async () => 
   assert.deepEqual([response.status, error.code, error.retryable], [503, 'dependency_unavailable', true])
 })
 
-test('an attached client writes, and is told for each message how far it came', async () => {
+test('an attached client writes stdin, and each message is acknowledged with its offset', async () => {
   const { id, session } = await begun()
   const attached = await attach(`${bench.gateway.address}/v1/workspaces/${bench.workspace_id}/exec/${id}/attach`, {
     token: await bench.token(),
@@ -136,7 +136,7 @@ for (const [what, message, code] of WRONG) {
   })
 }
 
-test('what an agent says of its stdin is believed only in its shape', async () => {
+test("an agent's answer about stdin is checked for its shape", async () => {
   const { id } = await begun()
   bench.agent.script = (_request, response) => answer(response, 200, { offset: -1, open: 'yes' })
   assert.equal(await refusalOf(await send(id, 0, 'x')), '500 internal_error')

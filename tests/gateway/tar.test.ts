@@ -18,7 +18,7 @@ const put = (body: Uint8Array<ArrayBuffer> | ReadableStream, query = '') =>
   })
 const get = () => bench.call('GET', '/files/tar?path=/home/user/d')
 
-test('a tar of a machine is handed on as it comes, and one that breaks off is not taken for whole', async () => {
+test("a machine's tar is passed on as it arrives, and one that breaks off does not look complete", async () => {
   bench.agent.script = (request, response) => {
     assert.equal(request.url, '/files/tar?path=%2Fhome%2Fuser%2Fd&sparse=true')
     response.writeHead(200, { 'content-type': 'application/x-tar' }).write(TAR.subarray(0, 700))
@@ -36,7 +36,7 @@ test('a tar of a machine is handed on as it comes, and one that breaks off is no
   await assert.rejects(async () => (await get()).arrayBuffer())
 })
 
-test('whoever reads it by a program that knows no holes says so', async () => {
+test('a client whose program does not know holes can ask for a tar without them', async () => {
   bench.agent.script = (request, response) => {
     assert.equal(request.url, '/files/tar?path=%2Fhome%2Fuser%2Fd&sparse=false')
     response.writeHead(200, { 'content-type': 'application/x-tar' }).end(TAR)
@@ -45,7 +45,7 @@ test('whoever reads it by a program that knows no holes says so', async () => {
   assert.ok(TAR.equals(Buffer.from(await answer.arrayBuffer())))
 })
 
-test('a tar is carried to the machine with what was asked, and its acknowledgement back', async () => {
+test('a tar is passed to the machine with its parameters, and its acknowledgement is returned', async () => {
   const result = { path: '/home/user/d', entries: 1, bytes: 7, durable: true }
   const seen: Buffer[] = []
   bench.agent.script = (request, response) => {
@@ -56,7 +56,7 @@ test('a tar is carried to the machine with what was asked, and its acknowledgeme
   assert.deepEqual([answer.status, await answer.json(), TAR.equals(Buffer.concat(seen))], [200, result, true])
 })
 
-test('what the machine refuses is passed on, with the entry that it is about', async () => {
+test('a refusal by the machine is passed on with the entry that caused it', async () => {
   bench.agent.script = (request, response) => {
     request.resume().on('end', () => {
       response.writeHead(422, { 'content-type': 'application/json' })
@@ -71,7 +71,7 @@ test('what the machine refuses is passed on, with the entry that it is about', a
   )
 })
 
-test('a tar that is too large is refused, by what it says and by what comes', async () => {
+test('a tar that is too large by its header or its bytes is refused', async () => {
   bench.agent.script = (request) => void request.resume()
   const piece = new Uint8Array(8 << 20)
   let sent = 0

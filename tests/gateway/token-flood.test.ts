@@ -10,7 +10,7 @@ const FORGED = 2000
 const WAITING = 500
 const AT_ONCE = 2
 
-test('forged tokens of one address keep waiting neither who is known nor who comes from another address', async (t) => {
+test('forged tokens of one address delay neither known tokens nor other addresses', async (t) => {
   const signatures = createSignatures({ at_once: AT_ONCE, waiting_per_address: WAITING, waiting: 4 * WAITING })
   await using bench = await openBench({ signatures })
   const { checked, openDoor } = holdSignatures(t)
@@ -48,7 +48,7 @@ test('forged tokens of one address keep waiting neither who is known nor who com
   assert.equal(flood.filter(({ status }) => status === 401).length, WAITING + AT_ONCE)
 })
 
-/** No signature is checked until the door is open for it. */
+/** Blocks every signature check until the test opens the door for it. */
 function holdSignatures(t: { after(end: () => void): void }) {
   const { subtle } = crypto
   const verify = subtle.verify.bind(subtle)
@@ -70,7 +70,7 @@ function holdSignatures(t: { after(end: () => void): void }) {
   return { checked, openDoor }
 }
 
-/** Tokens that say what a good one says, each with a name of its own and the signature of another. */
+/** Makes tokens with good claims, an id of their own and another key's signature. */
 function forgeTokens(count: number, good: string): string[] {
   const [header = '', payload = '', signature = ''] = good.split('.')
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object

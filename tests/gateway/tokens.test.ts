@@ -25,7 +25,7 @@ const b64 = (value: object) => Buffer.from(JSON.stringify(value)).toString('base
 const now = () => Math.floor(bench.clock.now().getTime() / 1000)
 const good = { alg: 'ES256', typ: 'berth-tool+jwt', kid: 'key-1' }
 
-test('a good token is served, again from the verdict cache', async () => {
+test('a good token is served, the second time from the verdict cache', async () => {
   const token = await bench.token()
   assert.equal((await withToken(token)).status, 200)
   assert.equal((await withToken(token)).status, 200)
@@ -47,7 +47,7 @@ test('HS256 signed with the public key is 401', async () => {
   }
 })
 
-test('a key that the token brings along or names is neither used nor fetched', async (t) => {
+test('a key that the token contains or links is neither used nor fetched', async (t) => {
   let fetches = 0
   const server = createServer((_request, response) => void response.end(String((fetches += 1)))).listen(0, '127.0.0.1')
   t.after(() => server.close())
@@ -62,7 +62,7 @@ test('a key that the token brings along or names is neither used nor fetched', a
   assert.equal(fetches, 0)
 })
 
-test('a strange kid is 401, and a thousand of them ask the database once', async () => {
+test('an unknown kid is 401, and a thousand of them query the database once', async () => {
   for (const kid of ['../../../../dev/null', "' or 1", 'k'.repeat(10_000)])
     assert.equal(await refused(await bench.token({}, { kid })), '401 unauthenticated')
   const counted = await queriesOf(async () => {
@@ -103,7 +103,7 @@ test('zero, DER, over-long and ES384 signatures are 401', async () => {
   assert.equal(await refused([head, claims, changed.toString('base64url')].join('.')), '401 unauthenticated')
 })
 
-test('times that are over, ahead, too long, of the wrong type or missing are 401', async () => {
+test('expired, future, too long, mistyped and missing times are 401', async () => {
   const at = now()
   for (const claims of [
     { iat: at - 100, exp: at - 1 },
@@ -151,13 +151,13 @@ test('a token for another workspace is 403, and no other spelling of the id is s
   assert.equal((await at(bench.workspace_id)).status, 200)
 })
 
-test('an earlier epoch is 409 stale_epoch, any other than the current is 401', async () => {
+test('an earlier epoch is 409 stale_epoch, and any other than the current is 401', async () => {
   assert.equal(await refused(await bench.token({ epoch: 2 })), '409 stale_epoch')
   for (const epoch of [4, '3', 3.5, -1, 2 ** 53])
     assert.equal(await refused(await bench.token({ epoch })), '401 unauthenticated', String(epoch))
 })
 
-test('tools must be a list of known tools, and include the one that is needed', async () => {
+test('tools must be a list of known tools that includes the needed one', async () => {
   for (const tools of ['exec', ['EXEC'], [], ['exec', 'exec']])
     assert.equal(await refused(await bench.token({ tools })), '401 unauthenticated')
   const response = await withToken(await bench.token({ tools: ['files'] }))
@@ -165,7 +165,7 @@ test('tools must be a list of known tools, and include the one that is needed', 
   assert.deepEqual([response.status, error.code, error.details.tool], [403, 'forbidden', 'exec'])
 })
 
-test('a key that appears is accepted after at most 30 s, without a restart', async () => {
+test('a new key is accepted after at most 30 s, without a restart', async () => {
   const signer = await addSigningKey(bench.database, 'key-2')
   const token = await signToken(signer, goodClaims(bench.clock, bench))
   bench.clock.ahead_ms = 31_000
@@ -173,7 +173,7 @@ test('a key that appears is accepted after at most 30 s, without a restart', asy
   bench.clock.ahead_ms = 0
 })
 
-test('a key that is taken out of the table verifies no new token after at most 60 s', async () => {
+test('a key that is removed from the table verifies no new token after at most 60 s', async () => {
   const signer = await addSigningKey(bench.database, 'key-3')
   bench.clock.ahead_ms = 100_000
   const fresh = () => signToken(signer, goodClaims(bench.clock, bench))
@@ -184,7 +184,7 @@ test('a key that is taken out of the table verifies no new token after at most 6
   bench.clock.ahead_ms = 0
 })
 
-test('tokens of a retired key are served for their 15 minutes; then the key verifies nothing, however new the token', async () => {
+test('tokens of a retired key are served for 15 minutes, and then the key verifies no token, however new', async () => {
   const signer = await addSigningKey(bench.database, 'key-4')
   const fresh = () => signToken(signer, goodClaims(bench.clock, bench))
   const old = await fresh()
@@ -193,20 +193,20 @@ test('tokens of a retired key are served for their 15 minutes; then the key veri
   await bench.database.superuser.updateTable('signing_keys').set({ retired_at }).where('kid', '=', 'key-4').execute()
   bench.clock.ahead_ms = 890_000
   assert.equal((await withToken(old)).status, 200)
-  bench.clock.ahead_ms = 1_021_000 // 15 minutes of the tokens, one of the rotation, one until the cell looks again
+  bench.clock.ahead_ms = 1_021_000 // 15 minutes of the tokens, one of the rotation, one until the next poll
   assert.equal(await refused(await fresh()), '401 unauthenticated')
   bench.clock.ahead_ms = 0
 })
 
-test('a token of a key that has just been published is served at once, even after a flood of unknown kids', async () => {
+test('a token of a just published key is served at once, even after a flood of unknown kids', async () => {
   bench.clock.ahead_ms = 2_000_000
   assert.equal(await refused(await bench.token({}, { kid: 'unknown' })), '401 unauthenticated')
   const token = await signToken(await addSigningKey(bench.database, 'key-5'), goodClaims(bench.clock, bench))
-  await eventually(async () => assert.equal((await withToken(token)).status, 200)) // less than the 30 s between two looks
+  await eventually(async () => assert.equal((await withToken(token)).status, 200)) // less than the 30 s between two polls
   bench.clock.ahead_ms = 0
 })
 
-test('a token issued at the watermark or before is 401 revoked_watermark, one of after is served', async () => {
+test('a token issued at the watermark or before is 401 revoked_watermark, and a later one is served', async () => {
   const watermark = now() - 10
   bench.table.set(bench.workspace_id, { tokens_revoked_before: new Date(watermark * 1000) })
   for (const iat of [watermark - 1, watermark]) {
@@ -216,7 +216,7 @@ test('a token issued at the watermark or before is 401 revoked_watermark, one of
   bench.table.set(bench.workspace_id, { tokens_revoked_before: null })
 })
 
-test('30 s without the database new calls are refused, one moment before they are served', async () => {
+test('new calls are served until the database has been away for 30 s, and refused afterwards', async () => {
   bench.table.lost_ms = 29_999
   assert.equal((await withToken(await bench.token())).status, 200)
   bench.table.lost_ms = 30_000
@@ -224,7 +224,7 @@ test('30 s without the database new calls are refused, one moment before they ar
   bench.table.lost_ms = 0
 })
 
-test('a token in the query or a cookie is not accepted, and none is ever logged', async () => {
+test('a token in the query or a cookie is not accepted, and no token is logged', async () => {
   const token = await bench.token()
   const url = `${bench.gateway.address}/v1/workspaces/${bench.workspace_id}/exec/s`
   assert.equal(await refusalOf(await fetch(`${url}?access_token=${token}`)), '401 unauthenticated')
@@ -243,7 +243,7 @@ test('revoking the API key refuses its live tokens with revoked_api_key', async 
   await eventually(async () => assert.equal((await withToken(token)).status, 200))
 })
 
-test('narrowing the tools of the API key refuses its live tokens with revoked_api_key_tools', async () => {
+test("narrowing the API key's tools refuses its live tokens with revoked_api_key_tools", async () => {
   const token = await bench.token()
   await changeKey({ tool_permissions: ['exec'] })
   await eventually(async () => assert.equal(await refusalOf(await withToken(token)), '401 unauthenticated/revoked_api_key_tools'))
@@ -252,7 +252,7 @@ test('narrowing the tools of the API key refuses its live tokens with revoked_ap
   await eventually(async () => assert.equal((await withToken(token)).status, 200))
 })
 
-test('an API key that expires takes its tokens along, and one that is unknown has none', async () => {
+test('an expired API key invalidates its tokens, and so does an unknown one', async () => {
   await changeKey({ expires_at: new Date(bench.clock.now().getTime() + 60_000) })
   assert.equal((await withToken(await bench.token())).status, 200)
   bench.clock.ahead_ms = 61_000
@@ -262,7 +262,7 @@ test('an API key that expires takes its tokens along, and one that is unknown ha
   assert.equal(await refused(await bench.token({ sub: bench.cell_id })), '401 unauthenticated/revoked_api_key')
 })
 
-test('tokens of people are good while their role in the workspace’s organization has tools', async () => {
+test("a person's tokens are valid while their role in the workspace's organization has tools", async () => {
   const db = bench.database.superuser
   const { id } = await member('p@example.com')
   const token = await bench.token({ pty: 'user', sub: id })
@@ -276,7 +276,7 @@ test('tokens of people are good while their role in the workspace’s organizati
   assert.equal(await refusalOf(await withToken(await bench.token({ pty: 'user', sub: randomUUID() }))), '401 unauthenticated')
 })
 
-test('a token of a person ends with the session that it was made in, and those of their other sessions go on', async () => {
+test("a person's token ends with the session that made it, and those of other sessions go on", async () => {
   const db = bench.database.superuser
   const { id, created_at } = await member('sessions@example.com')
   const [ending, other] = [randomUUID(), randomUUID()]
@@ -294,7 +294,7 @@ test('a token of a person ends with the session that it was made in, and those o
     await tokenOf(randomUUID()),
   ]
   for (const token of [one, two, plain]) assert.equal((await withToken(token)).status, 200)
-  // As a step-up does: the session goes on under another token of its own.
+  // As a step-up does: the session continues under a new token.
   await db.updateTable('person_sessions').set({ token_sha256: Buffer.from(`${ending}-2`), stepped_up_at: created_at }).where('id', '=', ending).execute() // prettier-ignore
   assert.equal((await withToken(one)).status, 200)
   await db.updateTable('person_sessions').set({ revoked_at: bench.clock.now() }).where('id', '=', ending).execute()
@@ -312,7 +312,7 @@ async function changeKey(change: object): Promise<void> {
   await bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
 }
 
-/** NOTIFY takes a moment, on a busy computer more than one; the bound of the specification is 30 s. */
+/** Polls up to the specified bound of 30 s, since NOTIFY takes a moment or more. */
 async function eventually(holds: () => Promise<void>): Promise<void> {
   const deadline = Date.now() + patience(25_000)
   for (;;) {
@@ -325,7 +325,7 @@ async function eventually(holds: () => Promise<void>): Promise<void> {
   }
 }
 
-/** A person who is a member of the workspace's organization. */
+/** Makes a person who is a member of the workspace's organization. */
 async function member(email: string): Promise<{ id: string; created_at: Date }> {
   const db = bench.database.superuser
   const { organization_id } = await db

@@ -14,7 +14,7 @@ const recorded = () =>
 const exec = (session_id: string) =>
   bench.call('POST', '/exec', { json: { session_id, argv: ['echo', 'a-secret-word'], env: { A: 'a-secret-word' } } })
 
-test('a tool that is used many times in a minute is one record, of who used it; another tool, and another minute, is another', async () => {
+test('many uses of a tool in one minute are one record of their user; another tool or minute is another record', async () => {
   const begin_of_minute = 60_000 - (bench.clock.now().getTime() % 60_000)
   bench.clock.ahead_ms += begin_of_minute + 1000
   for (let n = 0; n < 5; n++) assert.equal((await exec(`s${n}`)).status, 201)
@@ -36,7 +36,7 @@ test('a tool that is used many times in a minute is one record, of who used it; 
   assert.doesNotMatch(JSON.stringify(rows), /a-secret/)
 })
 
-test('who is refused has used nothing, and what is no tool is none', async () => {
+test('a refused call and a call without a tool are no use', async () => {
   const before = (await recorded()).length
   bench.clock.ahead_ms += 60_000
   assert.equal((await bench.call('GET', '/exec/s1', { token: await bench.token({ tools: ['files'] }) })).status, 403)

@@ -26,7 +26,7 @@ const restore = (tree_revision: number, headers: Record<string, string> = {}) =>
 const none = { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0 }
 const short = ({ data }: Changes) => data.map(({ path, change, type }) => `${change} ${type} ${path.slice(HOME.length + 1)}`)
 
-test('each revision that is kept is told: what made it, when, and how many entries it changed', async () => {
+test('each kept revision has its cause, its time and its number of changed entries', async () => {
   await makes(() => write(`${HOME}/d/a`, 'one', { create_parents: true }), 200)
   await makes(() => write(`${HOME}/d/a`, 'two'), 200)
   await makes(() => write(`${HOME}/d/b`, 'b'), 200)
@@ -51,7 +51,7 @@ test('each revision that is kept is told: what made it, when, and how many entri
   assert.deepEqual([next_cursor, data.every(({ created_at }) => created_at !== null)], [null, true])
 })
 
-test('they are listed page by page, and a cursor that is none is refused', async () => {
+test('revisions are listed page by page, and an invalid cursor is refused', async () => {
   const first = await revisions({ limit: 3 })
   const second = await revisions({ limit: 3, cursor: first.next_cursor })
   const third = await revisions({ limit: 3, cursor: second.next_cursor })
@@ -82,7 +82,7 @@ test('two revisions are compared, in either direction', async () => {
   assert.deepEqual((await diff({ from: 3, to: 6, summary: true })).summary, { ...none, added: 4, deleted: 1, truncated: false })
 })
 
-test('each kind of change is told apart: content, mode and time, another type, a link', async () => {
+test('a comparison tells changes of content, mode and time, type, and link apart', async () => {
   await makes(() => write(`${HOME}/k/same`, 'same', { create_parents: true }), 200)
   for (const name of ['content', 'mode', 'type']) await makes(() => write(`${HOME}/k/${name}`, name), 200)
   await link('to', '/home/user/a')
@@ -104,7 +104,7 @@ test('each kind of change is told apart: content, mode and time, another type, a
   assert.deepEqual([content?.size, mode?.mode, /^[0-9a-f]{64}$/.test(content?.sha256 ?? '')], [5, '0600', true])
 })
 
-test('a comparison is told page by page and of one directory, and its cursor is bound to both', async () => {
+test('a comparison has pages, can be limited to a directory, and binds its cursor to both', async () => {
   const from = revisionOf(await stat(HOME))
   for (let i = 0; i < 12; i++) await makes(() => write(`${HOME}/p${i % 3}/f${i}`, 'x', { create_parents: true }), 200)
   const to = revisionOf(await stat(HOME))
@@ -117,7 +117,7 @@ test('a comparison is told page by page and of one directory, and its cursor is 
     for (; page.next_cursor !== null; page = await diff({ from, limit: 4, ...filter, cursor: page.next_cursor })) {
       assert.equal(page.data.length, 4)
       pages.push(...short(page))
-      // Another change meanwhile does not move what is compared.
+      // A later change does not alter the comparison.
       await write(`${HOME}/p0/more`, 'x')
     }
     pages.push(...short(page))
@@ -131,7 +131,7 @@ test('a comparison is told page by page and of one directory, and its cursor is 
     assert.equal(await refusalOf(await diffOf({ cursor, ...other })), '400 bad_request', JSON.stringify(other))
 })
 
-test('an earlier revision is made the next one, and If-Match holds it to the current one', async () => {
+test('an earlier revision can be made the next one, and If-Match binds this to the current one', async () => {
   const then = revisionOf(await write(`${HOME}/back`, 'then'))
   await makes(() => write(`${HOME}/back`, 'now'), 200)
   await makes(() => write(`${HOME}/new`, 'new'), 200)
@@ -152,7 +152,7 @@ test('an earlier revision is made the next one, and If-Match holds it to the cur
   assert.equal(await text(`${HOME}/new`), 'new')
 })
 
-test('what would be larger than the disk is not restored', async () => {
+test('a revision that is larger than the disk is not restored', async () => {
   const at = revisionOf(await stat(HOME))
   await makes(() => restore(0), 200)
   const ceiling = (disk_gib: number) =>
@@ -164,7 +164,7 @@ test('what would be larger than the disk is not restored', async () => {
   assert.equal(await text(`${HOME}/new`), 'new')
 })
 
-test('a body that is none of a restore is refused, and so are parameters that are none', async () => {
+test('an invalid body or parameter of a restore is refused', async () => {
   const at = revisionOf(await stat(HOME))
   const headers = { 'content-type': 'application/json' }
   const send = async (body: string) => refusalOf(await bench.call('POST', '/tree/restore', { body, headers }))
@@ -177,7 +177,7 @@ test('a body that is none of a restore is refused, and so are parameters that ar
   assert.equal(revisionOf(await stat(HOME)), at)
 })
 
-test('a revision that is not kept is not compared, restored or listed', async () => {
+test('a revision that is not kept cannot be compared, restored or listed', async () => {
   const at = revisionOf(await stat(HOME))
   const { trees, clock, database, cell_id, workspace_id } = bench
   clock.ahead_ms += (LIMITS.tree.revisions_kept_seconds_default + LIMITS.tree.blob_grace_seconds + 60) * 1000
@@ -200,7 +200,7 @@ test('a revision that is not kept is not compared, restored or listed', async ()
   )
 })
 
-test('a workspace with a machine has no revisions, and without the tool nobody reads them', async () => {
+test('a workspace with a machine has no revisions, and reading them needs the tool', async () => {
   const entry = bench.table.entries.get(bench.workspace_id)
   assert.ok(entry)
   const token = await bench.token({ tools: ['exec'] })

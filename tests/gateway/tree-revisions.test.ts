@@ -12,7 +12,7 @@ after(() => bench[Symbol.asyncDispose]())
 
 const { write, read, stat, list, remove, mkdir, move, patch, search, text, makes, refuses } = treeCalls(() => bench)
 
-test('If-Match holds a change to the revision that it was made for', async () => {
+test('If-Match binds a change to its expected revision', async () => {
   for (const body of ['one', 'two']) await write(`${HOME}/a.txt`, body)
   const at = revisionOf(await stat(HOME))
   for (const stale of [at - 1, at + 1, 0]) {
@@ -34,7 +34,7 @@ test('If-Match holds a change to the revision that it was made for', async () =>
   assert.equal(revisionOf(await stat(HOME)), at + 2)
 })
 
-test('of changes that come at once with one If-Match one is made; without it all are, one after the other', async () => {
+test('of concurrent changes with one If-Match one succeeds; without it all succeed, one after the other', async () => {
   const at = revisionOf(await stat(HOME))
   const all = await Promise.all(Array.from({ length: 6 }, (_, i) => write(`${HOME}/race`, String(i), {}, { 'if-match': String(at) })))
   assert.deepEqual(all.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
@@ -45,7 +45,7 @@ test('of changes that come at once with one If-Match one is made; without it all
   )
 })
 
-test('a repeat under an Idempotency-Key is answered as before and does nothing; another request under it is refused', async () => {
+test('a repeat under an Idempotency-Key gets the first answer and does nothing; another request under it is refused', async () => {
   const headers = { 'idempotency-key': 'write:1' }
   const at = revisionOf(await stat(HOME))
   const first = await write(`${HOME}/keyed`, 'once', {}, { ...headers, 'if-match': String(at) })
@@ -72,7 +72,7 @@ test('a repeat under an Idempotency-Key is answered as before and does nothing; 
   }
 })
 
-test('an earlier revision is read while it is kept, and no other', async () => {
+test('an earlier revision can be read only while it is kept', async () => {
   const { tree_revision: before_write } = { tree_revision: revisionOf(await write(`${HOME}/history`, 'then')) }
   await write(`${HOME}/history`, 'now')
   const then = await read(`${HOME}/history`, { tree_revision: before_write })
@@ -89,7 +89,7 @@ test('an earlier revision is read while it is kept, and no other', async () => {
   bench.table.entries.set(bench.workspace_id, entry)
 })
 
-test('lines are found as in a machine: globs, context, bounds, and expressions of RE2 alone', async () => {
+test('a search of a tree works as in a machine: globs, context, bounds, and RE2 expressions alone', async () => {
   for (const [name, content] of [
     ['s/one.txt', 'first\nneedle here\r\nlast\n'],
     ['s/two.md', 'é needle\nNEEDLE\n'],
@@ -139,7 +139,7 @@ test('lines are found as in a machine: globs, context, bounds, and expressions o
   assert.deepEqual(await paths({ regex: true, pattern: '(a+)+$' }), [])
 })
 
-test('a tree that would be larger than its disk is refused, and what is removed makes room', async () => {
+test('a tree that would exceed its disk is refused, and a removal frees capacity', async () => {
   const { superuser } = bench.database
   const ceiling = (disk_gib: number) =>
     superuser.updateTable('workspaces').set({ ceiling_disk_gib: disk_gib }).where('id', '=', bench.workspace_id).execute()
@@ -151,7 +151,7 @@ test('a tree that would be larger than its disk is refused, and what is removed 
   assert.equal((await write(`${HOME}/more`, 'x')).status, 200)
 })
 
-test('what is missing or damaged in the store is an error that says so, never other bytes', async () => {
+test('missing or corrupt content is an error, never other bytes', async () => {
   await makes(() => write(`${HOME}/fragile`, 'fragile content'), 200)
   const { trees, workspace_id } = bench
   const files = trees.blobs(workspace_id)
@@ -164,7 +164,7 @@ test('what is missing or damaged in the store is an error that says so, never ot
   assert.equal(await text(`${HOME}/fragile`), 'fragile content')
 })
 
-test('a call whose token is of another workspace or lacks the tool does not reach the tree, nor one after the delete', async () => {
+test('a call with a token of another workspace or without the tool does not reach the tree, nor does one after the delete', async () => {
   const { workspace_id, trees } = bench
   assert.equal(
     await refusalOf(await bench.call('GET', `/files?${q(HOME)}`, { token: await bench.token({ tools: ['exec'] }) })),

@@ -27,14 +27,14 @@ function writeWithHoles(at: string, content: Buffer): void {
 const { stat, makes } = treeCalls(() => bench)
 const put = (at: string, body: Buffer) => bench.call('PUT', `/files/tar?${q(at, { create_parents: true })}`, { body: new Uint8Array(body) })
 const bytesOf = async (at: string) => Buffer.from(await (await bench.call('GET', `/files?${q(at)}`)).arrayBuffer())
-/** A file with holes as GNU tar writes it in the posix format. */
+/** Returns a file with holes in GNU tar's posix format. */
 const holed = (size: number, map: string, data: string) =>
   tarOf(
     sparseRecords({ 'GNU.sparse.major': '1', 'GNU.sparse.minor': '0', 'GNU.sparse.name': 'f', 'GNU.sparse.realsize': String(size) }),
     entryOf('GNUSparseFile.0/f', `${map}${'\0'.repeat((512 - (map.length % 512)) % 512)}${data}`),
   )
 
-test('files with holes, as tar(1) writes them, are in a tree what they are read as', async () => {
+test('a tree stores files with holes from tar(1) with the content that they read as', async () => {
   const at = (name: string) => path.join(folder, name)
   const ends = execFileSync(
     'sh',
@@ -59,7 +59,7 @@ test('files with holes, as tar(1) writes them, are in a tree what they are read 
   }
 })
 
-test('a map that lies is refused, and holes count as what they are read as', async () => {
+test('an invalid map of holes is refused, and holes count with their full size', async () => {
   await makes(() => put(`${HOME}/good`, holed(10, '1\n3\n4\n', 'data')), 200)
   assert.deepEqual(await bytesOf(`${HOME}/good/f`), Buffer.from('\0\0\0data\0\0\0'))
   const bad: Record<string, Buffer> = {

@@ -34,7 +34,7 @@ async function link(at: string[], target: string): Promise<void> {
   await publication.publish(base, [{ kind: 'put', path: at, entry: { type: 'symlink', modified_ms: 1, target } }])
 }
 
-test('a directory goes out as a tar that tar(1) reads, and comes back the same', async () => {
+test('a directory is sent as a tar that tar(1) reads, and comes back the same', async () => {
   const long = 'n'.repeat(200)
   await makes(() => write(`${HOME}/out/sub/é.txt`, 'accents', { create_parents: true }), 200)
   await makes(() => write(`${HOME}/out/${long}`, 'long', { mode: '0755' }), 200)
@@ -67,7 +67,7 @@ test('a directory goes out as a tar that tar(1) reads, and comes back the same',
   assert.ok(again.equals(tar))
 })
 
-test('what tar(1) writes is unpacked, in each of its formats, with hard links', async () => {
+test('tar(1) archives in each format are unpacked, with hard links', async () => {
   const at = path.join(folder, 'in')
   mkdirSync(path.join(at, 'd'.repeat(90), 'e'.repeat(50)), { recursive: true })
   writeFileSync(path.join(at, 'd'.repeat(90), 'e'.repeat(50), 'f'), 'deep')
@@ -86,7 +86,7 @@ test('what tar(1) writes is unpacked, in each of its formats, with hard links', 
   }
 })
 
-test('it is one revision, over what is there: files are replaced, directories stay with what else is in them', async () => {
+test('unpacking is one revision: files are replaced, and directories keep their other entries', async () => {
   await makes(() => write(`${HOME}/over/keep`, 'kept', { create_parents: true }), 200)
   await makes(() => write(`${HOME}/over/d/old`, 'old', { create_parents: true }), 200)
   await makes(() => write(`${HOME}/over/d/both`, 'before'), 200)
@@ -107,7 +107,7 @@ test('it is one revision, over what is there: files are replaced, directories st
   await makes(() => put(`${HOME}/over`, tarOf()), 200)
 })
 
-test('whatever would lie elsewhere, or is no file, directory or link, is refused, and nothing of it is there', async () => {
+test('an entry that leaves the target, or is no file, directory or link, refuses the whole tar', async () => {
   await makes(() => mkdir(`${HOME}/safe`), 201)
   await makes(() => write(`${HOME}/safe/file`, 'file'), 200)
   await makes(() => mkdir(`${HOME}/safe/dir`), 201)
@@ -164,14 +164,14 @@ test('whatever would lie elsewhere, or is no file, directory or link, is refused
   assert.equal((await infoOf(`${HOME}/safe/l`))['target'], '/etc')
 })
 
-test('what is no directory is not packed', async () => {
+test('only a directory can be packed', async () => {
   assert.equal(await refusalOf(await get(`${HOME}/safe/file`)), '409 conflict/not_a_directory')
   assert.equal(await refusalOf(await get(`${HOME}/missing`)), '404 not_found/path_not_found')
   assert.equal(await refusalOf(await get('/etc')), '404 not_found/outside_tree_root')
   assert.equal(await refusalOf(await get(HOME, { tree_revision: 999_999 })), '404 not_found')
 })
 
-test('a tar whose contents are damaged breaks off and is not taken for whole', async () => {
+test('a tar with corrupt content breaks off and does not look complete', async () => {
   await makes(() => write(`${HOME}/damaged/a`, 'a'.repeat(100_000), { create_parents: true }), 200)
   await makes(() => write(`${HOME}/damaged/b`, 'lost'), 200)
   const { trees, workspace_id } = bench
@@ -179,7 +179,7 @@ test('a tar whose contents are damaged breaks off and is not taken for whole', a
   await assert.rejects(async () => (await get(`${HOME}/damaged`)).arrayBuffer())
 })
 
-test('a tree that would be larger than its disk takes no tar', async () => {
+test("a tar that would exceed the tree's disk is refused", async () => {
   const ceiling = (disk_gib: number) =>
     bench.database.superuser.updateTable('workspaces').set({ ceiling_disk_gib: disk_gib }).where('id', '=', bench.workspace_id).execute()
   await ceiling(0)

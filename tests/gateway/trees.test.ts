@@ -45,7 +45,7 @@ test('a file is written, read whole and in parts, described and listed', async (
   assert.deepEqual([entries.entries.map(({ name }) => name), entries.truncated], [['a.txt'], false])
 })
 
-test('every change makes the next revision, also with the same bytes; modes are kept, or set', async () => {
+test('every change makes the next revision, even with the same bytes; modes are kept or set', async () => {
   await makes(() => write(`${HOME}/m`, 'x', { mode: '600' }), 200)
   await makes(() => write(`${HOME}/m`, 'x'), 200)
   assert.equal(((await (await stat(`${HOME}/m`)).json()) as { mode: string }).mode, '0600')
@@ -54,7 +54,7 @@ test('every change makes the next revision, also with the same bytes; modes are 
   await refuses(() => write(`${HOME}/m`, 'x', { mode: '9' }), '422 validation_failed')
 })
 
-test('bytes are added to a file, also beyond what one piece of it holds', async () => {
+test('bytes are appended to a file, even beyond one of its pieces', async () => {
   const piece = new Uint8Array(LIMITS.file.write_bytes_max).fill(97)
   await makes(() => write(`${HOME}/log`, 'begin', { append: true }), 200)
   let expected = 'begin'
@@ -122,7 +122,7 @@ test('directories are made, with their parents, moved, and removed', async () =>
   await makes(() => remove(`${HOME}/x/y/z`), 204)
 })
 
-test('only what is below /home/user exists: a read of another path is 404, a change of it 422', async () => {
+test('only /home/user exists: a read of another path is 404, a change of it 422', async () => {
   const details = { reason: 'outside_tree_root', tree_root: HOME }
   await link('out', '/etc')
   await link('up', '../..')
@@ -162,7 +162,7 @@ test('only what is below /home/user exists: a read of another path is 404, a cha
   assert.equal((await list('/home/../home/user')).status, 200)
 })
 
-test('a request that is refused before it is looked at says the revision too, to a caller with a token', async () => {
+test('an early refusal also returns the revision, to a caller with a token', async () => {
   await makes(() => write(`${HOME}/said`, 'x'), 200)
   await refuses(() => stat(`${HOME}/said`, { x: 1 }), '400 bad_request')
   await refuses(() => bench.call('POST', '/files/mkdir', { body: 'not JSON' }), '400 bad_request')
@@ -171,7 +171,7 @@ test('a request that is refused before it is looked at says the revision too, to
   assert.deepEqual([stranger.status, stranger.headers.has('x-tree-revision')], [401, false])
 })
 
-test('links are links: they are described and moved themselves, and followed by reads, writes and directories on the way', async () => {
+test('links are described and moved themselves, and followed by reads, writes and directories on the way', async () => {
   await makes(() => mkdir(`${HOME}/real`), 201)
   await link('to', 'real')
   await link('loop', 'loop')
@@ -204,7 +204,7 @@ test('links are links: they are described and moved themselves, and followed by 
   assert.equal(await text(`${HOME}/real/f`), 'two', 'a link is removed, not what it points at')
 })
 
-test('names are UTF-8, 255 bytes at most, and come in the order of their bytes', async () => {
+test('names are UTF-8, 255 bytes at most, and listed in the order of their bytes', async () => {
   await makes(() => mkdir(`${HOME}/names`), 201)
   for (const name of ['é', 'z', '日本', 'a b', '%', '+', 'x'.repeat(255)]) await makes(() => write(`${HOME}/names/${name}`, name), 200)
   const { entries } = (await (await list(`${HOME}/names`)).json()) as { entries: { name: string }[] }
@@ -219,7 +219,7 @@ test('names are UTF-8, 255 bytes at most, and come in the order of their bytes',
   await refuses(() => bench.call('GET', '/files?path=relative'), '422 validation_failed/invalid_path')
 })
 
-test('a patch changes a file by edits or whole, and refuses what it cannot do', async () => {
+test('a patch changes a file by edits or whole, and refuses impossible edits', async () => {
   const path = `${HOME}/code.py`
   const created = await makes<Record<string, unknown>>(() => patch(path, { content: 'a = 1\nb = 1\n', expected_revision: 'absent' }), 200)
   assert.deepEqual([created['revision'], created['previous_revision'], created['replacements']], [sha('a = 1\nb = 1\n'), null, 0])
@@ -257,7 +257,7 @@ test('a patch changes a file by edits or whole, and refuses what it cannot do', 
     await refuses(() => patch(path, body), '422 validation_failed/patch_invalid')
 })
 
-/** Every page of a list, or of a search, until there is none. */
+/** Collects every page of a list or search. */
 async function pagesOf(page: (cursor: object) => Promise<Response>, field: string): Promise<{ all: { path: string }[]; pages: number }> {
   const all: { path: string }[] = []
   for (let cursor = {}, pages = 1; ; pages++) {
@@ -270,7 +270,7 @@ async function pagesOf(page: (cursor: object) => Promise<Response>, field: strin
   }
 }
 
-test('a list and a search go on from their cursors, and are whole together', async () => {
+test('a list and a search continue from their cursors, and their pages are complete', async () => {
   for (const name of ['a/1', 'a/2/x', 'a.b', 'é', 'b/c']) await write(`${HOME}/cursors/${name}`, 'pin\nhay\npin', { create_parents: true })
   const paths = async (limit: number, recursive?: boolean) => {
     const { all, pages } = await pagesOf(

@@ -18,7 +18,7 @@ const START = { type: 'start', watch_id: 'W1', offset: 0, missed: false }
 const ADDED = { type: 'change', offset: 1, path: '/home/user/d/é\\xff', change: 'added', is_directory: false }
 const END = { type: 'end', offset: 2, why: 'deleted' }
 
-/** The agent answers with these lines; `open`: and nothing ends. */
+/** Makes the agent answer with these lines; `open` keeps the answer open. */
 function says(lines: (object | string)[], open = false): string[] {
   const asked: string[] = []
   bench.agent.script = (request, response) => {
@@ -30,7 +30,7 @@ function says(lines: (object | string)[], open = false): string[] {
   return asked
 }
 
-test('events are handed on, one a line, in ASCII, and end with the end', async () => {
+test("events are passed on in ASCII, one a line, and end with the agent's end", async () => {
   const asked = says([START, { type: 'heartbeat' }, ADDED, END])
   const answer = await watch()
   assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, 'application/x-ndjson'])
@@ -40,7 +40,7 @@ test('events are handed on, one a line, in ASCII, and end with the end', async (
   assert.deepEqual(asked, ['/files/watch?path=%2Fhome%2Fuser%2Fd&recursive=false'])
 })
 
-test('a watch is gone on with by its id and offset, as Server-Sent Events too', async () => {
+test('a watch continues by its id and offset, as Server-Sent Events too', async () => {
   const asked = says([{ ...START, offset: 7 }, END])
   const answer = await watch('&recursive=true&watch_id=W1&offset=7', { headers: { accept: 'text/event-stream' } })
   assert.equal(answer.headers.get('content-type'), 'text/event-stream')
@@ -52,7 +52,7 @@ test('a watch is gone on with by its id and offset, as Server-Sent Events too', 
   assert.deepEqual(asked, ['/files/watch?path=%2Fhome%2Fuser%2Fd&recursive=true&watch_id=W1&offset=7'])
 })
 
-test('an event is handed on when it comes, also in pieces, and a machine that goes is told', async () => {
+test('an event is passed on as soon as it arrives, even in pieces, and a dead machine is an error event', async () => {
   const more = Promise.withResolvers<(text: string) => void>()
   bench.agent.script = (_request, response) => {
     response.writeHead(200).flushHeaders()
@@ -84,7 +84,7 @@ for (const [what, line] of [
     assert.deepEqual([events[0], events.length, events.at(-1)?.error?.code], [START, 2, 'internal_error'])
   })
 
-test('what the agent refuses is passed on before the stream begins', async () => {
+test("an agent's refusal is passed on before the stream begins", async () => {
   for (const [status, code, reason] of [
     [404, 'not_found', 'path_not_found'],
     [409, 'conflict', 'not_a_directory'],
@@ -98,7 +98,7 @@ test('what the agent refuses is passed on before the stream begins', async () =>
   }
 })
 
-test('a path that is none and an id that is none are refused unasked', async () => {
+test('an invalid path or id is refused without a call to the machine', async () => {
   const asked = says([])
   assert.equal(await refusalOf(await bench.call('GET', '/files/watch?path=relative')), '422 validation_failed/invalid_path')
   assert.equal(await refusalOf(await watch('&watch_id=a/b')), '400 bad_request')

@@ -1,4 +1,3 @@
-/** One event of an output stream, as a client reads it. */
 export interface Event {
   type: string
   stream?: string
@@ -16,7 +15,7 @@ export const eventsOf = (text: string): Event[] =>
 export const bytesOf = (events: Event[], stream: string) =>
   Buffer.concat(events.filter((event) => event.stream === stream).map((event) => Buffer.from(event.data ?? '', 'base64')))
 
-/** Reads events one by one, leaving the stream open. */
+/** Yields events one by one, leaving the stream open. */
 export async function* following(response: Response): AsyncGenerator<Event> {
   let text = ''
   const decoder = new TextDecoder()

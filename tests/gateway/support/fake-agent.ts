@@ -15,7 +15,7 @@ export function frame(kind: number, offset: number, data: Buffer | string = ''):
   return Buffer.concat([head, bytes])
 }
 
-/** One command of the fake: output is what a test appends. */
+/** One command of the fake agent. A test appends its output. */
 export class FakeSession extends EventEmitter {
   readonly stdout: Buffer[] = []
   readonly stderr: Buffer[] = []
@@ -23,10 +23,10 @@ export class FakeSession extends EventEmitter {
   readonly fingerprint: string
   readonly request: Record<string, unknown>
   available_from = 0
-  /** What was written to a stdin that stays open; null: it does not. */
+  /** Bytes written to an open stdin; null: stdin is not open. */
   stdin: Buffer | null
   stdin_closed = false
-  /** How much of one write its pipe takes. */
+  /** Most bytes of one write that the pipe accepts. */
   takes = Infinity
 
   constructor(request: Record<string, unknown>) {
@@ -69,7 +69,7 @@ export class FakeSession extends EventEmitter {
       ...(this.stdin === null ? {} : { stdin: this.#stdin() }),
     }
   }
-  /** Writes as the agent does; the reason why not, otherwise. */
+  /** Accepts bytes as the agent does, or returns the reason of its refusal. */
   takeStdin(offset: number, bytes: Buffer, close: boolean): { offset: number; open: boolean } | 'stdin_gap' | 'stdin_closed' {
     if (this.stdin === null) return 'stdin_closed'
     const end = offset + bytes.length
@@ -87,7 +87,7 @@ export class FakeSession extends EventEmitter {
 
 export type Script = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
 
-/** An agent on loopback that a test can make lie: `script` answers instead, when it is set. */
+/** An agent on loopback. `script`, when set, answers instead, so that a test can make it lie. */
 export class FakeAgent implements AsyncDisposable {
   readonly sessions = new Map<string, FakeSession>()
   readonly files = new Map<string, Buffer>()
@@ -96,15 +96,15 @@ export class FakeAgent implements AsyncDisposable {
   connections = 0
   key = 'agent-key'
   script: Script | null = null
-  /** The same of git's calls alone. */
+  /** Like `script`, for git calls alone. */
   git: Script | null = null
-  /** Answers a start with its output where it is asked to, as agents do; one of an old checkpoint does not. */
+  /** Answers a start with its output on request; an agent of an old checkpoint does not. */
   follows = false
-  /** What a command does when it has begun; null: what the test makes it do. */
+  /** Runs when a command has begun; null: the test plays it. */
   play: ((session: FakeSession) => void) | null = null
   /** Answers to writes under an Idempotency-Key. */
   readonly kept = new Map<string, unknown>()
-  /** What is done with a connection that is to be switched. */
+  /** Handles a connection that is to be upgraded. */
   upgrade: ((request: IncomingMessage, socket: Duplex) => void) | null = null
   readonly #server = createServer((request, response) => {
     void this.#serve(request, response).catch(() => response.destroy())
@@ -128,7 +128,7 @@ export class FakeAgent implements AsyncDisposable {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** What a killed sandbox looks like. */
+  /** Cuts all connections, as a killed sandbox does. */
   cut(): void {
     for (const socket of this.sockets) socket.destroy()
   }
@@ -167,7 +167,7 @@ export class FakeAgent implements AsyncDisposable {
     answer(response, 200, session.view())
   }
 
-  /** As agents list commands; the cursor is a place in the order of starts. */
+  /** Lists commands as agents do. The cursor is a position in the order of starts. */
   #list({ searchParams: asked }: URL) {
     const state = asked.get('state')
     const rows = [...this.sessions.values()]

@@ -2,7 +2,7 @@ import { AGENT_PROTOCOLS } from '../../../service/cell/links/agent-protocol.ts'
 import type { ShowResidency } from '../../../service/cell/machines/show-residency.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 
-/** A table that a test writes. `stale` is what get() says until fresh() is asked, as when NOTIFY is on its way. */
+/** A table that a test writes. get() returns `stale` until fresh() is called, as if a NOTIFY were on its way. */
 export class FakeTable implements MachineTable {
   readonly entries = new Map<string, WorkspaceEntry>()
   readonly stale = new Map<string, WorkspaceEntry>()
@@ -30,7 +30,7 @@ export class FakeTable implements MachineTable {
     this.held.push(name)
     return { [Symbol.dispose]: () => void this.held.splice(this.held.indexOf(name), 1) }
   }
-  /** What this process saw of a workspace's use. */
+  /** Activity of workspaces, as this process observed it. */
   uses: MachineTable['seen'] = () => undefined
   seen(id: string): ReturnType<MachineTable['seen']> {
     return this.uses(id)
@@ -42,14 +42,13 @@ export class FakeTable implements MachineTable {
     return this.lost_ms
   }
 
-  /** Changes what is so of a workspace. */
   set(id: string, change: Partial<WorkspaceEntry>): void {
     const entry = this.entries.get(id)
     if (entry) this.entries.set(id, { ...entry, ...change })
   }
 }
 
-/** As a machine shows itself while a call is in progress. */
+/** The residency of a machine during a call. */
 export const inUse: ShowResidency = () => ({
   state: 'resident',
   reason: 'use',

@@ -20,7 +20,7 @@ export const TERMINAL = {
   output_available_from: 0,
 }
 
-/** A scripted terminal: what is asked of it is written down, and a test says what it prints. */
+/** A scripted terminal: it records its calls, and a test writes its output. */
 export class FakeTerminal {
   readonly asked: { method: string; url: string; body: unknown }[] = []
   /** Raw frames that came in. */

@@ -34,12 +34,12 @@ import { FakeTable, inUse, runningEntry, type Life } from './fake-table.ts'
 export const ISSUER = 'http://api.test'
 export const ENDPOINT = 'http://cell.test'
 
-/** Longer than a busy computer lets an agent of this process wait. */
+/** Longer than a busy computer delays an agent of this process. */
 const PATIENT = { connect_ms: 30_000, answer_ms: 30_000, longest_ms: 60_000, upload_ms: 60_000, idle_ms: 30_000 }
 /** For tests of an agent that does not answer. */
 export const SOON = { connect_ms: 500, answer_ms: 700, longest_ms: 2000, upload_ms: 2000, idle_ms: 300 }
 
-/** A clock that a test moves on top of the real one. */
+/** The real clock plus an offset that a test sets. */
 export class MovableClock implements Clock {
   ahead_ms = 0
   now(): Date {
@@ -58,14 +58,14 @@ export interface Bench extends AsyncDisposable {
   table: FakeTable
   agent: FakeAgent
   agents: AgentLinks
-  /** Hands out the scripted agent as the reader of any disk, until a test says otherwise. */
+  /** Returns the scripted agent as the reader of any disk, until a test replaces it. */
   disk_host: DiskHost
-  /** Every machine is resident, until a test says otherwise. */
+  /** Reports every machine as resident, until a test replaces it. */
   waking: Waking
   trees: Trees
-  /** Where their blobs are. */
+  /** Folder of the trees' blobs. */
   trees_folder: string
-  /** What executions run on; their commands are the scripted agent's. */
+  /** Host of executions. The scripted agent runs their commands. */
   machine_host: FakeHost
   room: CapacityAllocator
   executions: Executions
@@ -76,13 +76,12 @@ export interface Bench extends AsyncDisposable {
   organization_id: string
   project_id: string
   api_key_id: string
-  /** By which its secrets are opened. */
+  /** Opens the cell's secrets. */
   sealing_key: SealingKey
   logged: string[]
   signer: Signer
-  /** A token of the running workspace, with changes to its claims and header. */
   token(claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
-  /** Calls a route below the workspace with a good token. */
+  /** Calls a route below the workspace, by default with a good token. */
   call(method: string, path: string, init?: RequestInit & { token?: string; json?: unknown }): Promise<Response>
 }
 
@@ -317,7 +316,7 @@ function collectingLogger(lines: string[]): Logger {
   return pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) })
 }
 
-/** What a refusal says, for one-line assertions: `409 workspace_busy` or `401 unauthenticated/revoked_api_key`. */
+/** Formats a refusal in one line: `409 workspace_busy` or `401 unauthenticated/revoked_api_key`. */
 export async function refusalOf(response: Response): Promise<string> {
   const { error } = (await response.json()) as { error: { code: string; details?: { reason?: string } } }
   return `${response.status} ${error.code}${error.details?.reason ? `/${error.details.reason}` : ''}`

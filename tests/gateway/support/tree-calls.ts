@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { type Bench, type BenchOptions, openBench, refusalOf } from './gateway.ts'
 
-/** A gateway with one file-first workspace, whose tree is empty. */
+/** Opens a gateway with one file-first workspace, whose tree is empty. */
 export async function openTreeBench(options: BenchOptions = {}): Promise<Bench> {
   const bench = await openBench(options)
   await asTree(bench)
   return bench
 }
 
-/** The bench's workspace becomes a file-first one, with a tree that is empty. */
+/** Turns the bench's workspace into a file-first one with an empty tree. */
 async function asTree({ database: { superuser: db }, workspace_id, table, clock }: Bench): Promise<void> {
   const now = clock.now()
   await db.updateTable('workspaces').set({ mode: 'file_first', tree_revision: 0 }).where('id', '=', workspace_id).execute()
@@ -23,7 +23,7 @@ export const q = (path: string, more: Record<string, string | number | boolean> 
 export const sha = (text: string) => createHash('sha256').update(text).digest('hex')
 export const revisionOf = (response: Response) => Number(response.headers.get('x-tree-revision'))
 
-/** The calls of files, each with what a test says of many of them. */
+/** The file calls, and checks that many tests share. */
 export function treeCalls(bench: () => Bench) {
   const write = (
     path: string,
@@ -46,7 +46,7 @@ export function treeCalls(bench: () => Bench) {
   const search = (body: object) => bench().call('POST', '/files/search', { json: body })
   const text = async (path: string) => (await read(path)).text()
 
-  /** The revision that a call has made is the next one. */
+  /** Checks that a call makes the next revision. */
   async function makes<T>(call: () => Promise<Response>, status: number): Promise<T> {
     const before_call = revisionOf(await stat(HOME))
     const response = await call()
@@ -56,7 +56,7 @@ export function treeCalls(bench: () => Bench) {
     return (body === '' ? null : JSON.parse(body)) as T
   }
 
-  /** Refuses, says the revision, and changes nothing. */
+  /** Checks that a call is refused with the revision in its answer, and changes nothing. */
   async function refuses(call: () => Promise<Response>, expected: string, details?: object): Promise<void> {
     const at = revisionOf(await stat(HOME))
     const response = await call()
