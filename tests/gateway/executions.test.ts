@@ -129,7 +129,7 @@ test('during a command other commands and changes are 409 workspace_busy, reads 
   assert.equal((await write(`${HOME}/other.txt`, 'x')).status, 200)
 })
 
-test('a caller that leaves cancels nothing', async () => {
+test('a caller that disconnects cancels nothing', async () => {
   const going = Promise.withResolvers<void>()
   const started = Promise.withResolvers<void>()
   using _play = playing(async (session, files) => {

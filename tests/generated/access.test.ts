@@ -1,4 +1,4 @@
-// Every route, called by every kind of caller: what it declares of them is what they are answered.
+// Calls every route as every kind of caller, and compares the answer with the route's declared access.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
@@ -33,7 +33,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** What a route that declares this answers; null: it is theirs. */
+/** The refusal that the route's access implies; null: the caller is allowed. */
 function refusalOf(access: Access, is: Kind): string | null {
   if (access.kind === 'anyone') return null
   if (access.kind === 'tool_token' || is.kind === 'none' || is.kind === 'tool_token') return '401 unauthenticated'
@@ -53,7 +53,7 @@ function refusalOf(access: Access, is: Kind): string | null {
 
 const forbidden = ({ refused_as }: PrincipalAccess) => `403 forbidden${refused_as === undefined ? '' : `/${refused_as}`}`
 
-/** People name the project that they open in. */
+/** Routes whose body must name a project when a person calls. */
 const bodyOf = (route: AppRoute) =>
   /^(workspaces\.open$|template-uploads\.create$|template-builds\.create|drafts\.create|test-instances\.)/.test(route.id)
     ? { body: { project_id: w.a.project_id } }
@@ -70,14 +70,14 @@ for (const route of APP_ROUTES) {
     assert.deepEqual(await contentOfTables(w.database.superuser), before)
     const allowed = callers.filter(({ is }) => refusalOf(route.access, is) === null)
     for (const { name, as } of allowed) {
-      // Whatever the calls before did to it: to be refused for its state is not to be refused for who calls.
+      // Earlier calls may have changed the state: a refusal for the state is fine, one for the caller is not.
       assert.doesNotMatch(said(await ask(w, route, own, { as, ...bodyOf(route) })), /^40[13]/, name)
     }
     assert.equal(refused.length + allowed.length, callers.length)
   })
 }
 
-/** What these change is the session that calls them: whoever is let in has one of their own. */
+/** These routes change the calling session, so each allowed caller gets a new one. */
 async function signInAccess(route: AppRoute): Promise<void> {
   const before = await contentOfTables(w.database.superuser)
   for (const { name, is, as } of callers) {

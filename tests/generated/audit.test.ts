@@ -33,7 +33,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const ids = await sceneOf(w, own, route, key)
     const body = bodyOf(route, key, ids)
     const before = await recorded()
-    // A key of another organization opens its own workspace of that name, says what it thinks, and signs nobody in.
+    // A key of another organization can open its own workspace of that name and send feedback, and cannot sign in a person.
     if (!OF_EVERYBODY.has(route.id) && route.access.kind !== 'anyone') {
       const stranger = await ask(w, route, ids, { as: w.b.key, body })
       assert.ok(stranger.status >= 400, said(stranger))
@@ -45,9 +45,9 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const added = (await recorded()).slice(between.length).map(({ id: _id, ...event }) => event)
     const { organization_id, key_row_id } = w.a
     const is_peoples = isSignIn(route) || usualCaller(w, route, own) !== w.a.key
-    const person_id = route.id === 'auth.register' ? added[0]?.actor_id : ids[PERSON] // who registers is nobody before
+    const person_id = route.id === 'auth.register' ? added[0]?.actor_id : ids[PERSON] // who registers has no id before
     const actor = is_peoples ? { actor_kind: 'user', actor_id: person_id } : { actor_kind: 'api_key', actor_id: key_row_id }
-    // What only people may do is of the whole organization, or of a person, who may be in many.
+    // Actions of people alone belong to the whole organization, or to a person with several organizations.
     const owner = {
       organization_id: isSignIn(route) ? null : organization_id,
       project_id: is_peoples && !route.path.includes('{project_id}') ? null : w.a.project_id,
@@ -56,7 +56,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
       ...(route.id === 'account.delete' || route.id === 'exports.create' ? { organization_id: null } : {}),
       ...(route.id === 'projects.create' ? { project_id: done.body.id } : {}),
     }
-    // Whose member an account was that is deleted has a record of their leaving, too.
+    // A deleted account also leaves a record of its membership's end.
     const left =
       route.id === 'account.delete' ? [{ ...actor, organization_id: w.b.organization_id, project_id: null, action: 'members.delete' }] : []
     const said_of = { request_id: `of-${key}` }
@@ -64,7 +64,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
   })
 }
 
-/** What it tells is another server's: tests/api/template-sources.test.ts. */
+/** Answers from a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 test('a read leaves no record', async () => {

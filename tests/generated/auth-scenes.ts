@@ -12,7 +12,7 @@ export const isSignIn = ({ id }: Pick<AppRoute, 'id'>): boolean => id.startsWith
 const digestOf = (text: string) => createHash('sha256').update(text).digest()
 const RECOVERY_CODE = 'AAAA-BBBB-CCCC-DDDD'
 
-/** A person of their own for each call: what these routes change is the session that calls them. */
+/** Makes a new person for each call, since these routes change the calling session. */
 export async function signInScene(w: World, route: AppRoute, role: Role = 'owner'): Promise<Ids> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const options = { stepped_up: true, email_verified: route.id !== 'auth.verify_email' }
@@ -58,7 +58,7 @@ export async function signInScene(w: World, route: AppRoute, role: Role = 'owner
   }
 }
 
-/** The body that has its effect in the scene. */
+/** Returns the body that takes effect in the scene. */
 export function signInBody(route: AppRoute, { email = '', token = '', code = '' }: Ids): object {
   switch (route.id) {
     case 'auth.register':

@@ -9,7 +9,7 @@ import { said } from './app-world.ts'
 
 let w: World
 let id: string
-/** The other workspace of a fork. */
+/** The other workspace of a fork or an adoption. */
 let other: string
 let operation: string
 let checkpoint_id: string
@@ -25,7 +25,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 let forks = 0
-/** How each command is sent over HTTP. */
+/** Sends each command over HTTP. */
 const SENT: Record<Command, () => Promise<Answer>> = {
   open: () => w.open('commands'),
   suspend: () => w.post(`/v1/workspaces/${id}/suspend`),
@@ -61,7 +61,7 @@ const SENT: Record<Command, () => Promise<Answer>> = {
   ports: () => w.call('PUT', `/v1/workspaces/${id}/ports/3000`),
 }
 
-/** The workspace has one, whatever its mode. */
+/** Gives the workspace a tree row, whatever its mode. */
 async function treeRow(): Promise<void> {
   const now = w.clock.now()
   const tree = { workspace_id: id, root: null, created_at: now, updated_at: now }
@@ -72,17 +72,17 @@ async function treeRow(): Promise<void> {
     .execute()
 }
 
-/** One that the workspace does not have, and nothing else that it had. */
+/** Makes a volume that the workspace does not have, and detaches its others. */
 async function volume(): Promise<string> {
   await w.database.superuser.deleteFrom('volume_attachments').execute()
   return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)
 }
 
-/** Writes the rows that the command is to find. */
+/** Writes the rows for the command's facts. */
 async function arrange(seen: CommandFacts): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  await db.updateTable('operations').set({ step: null }).where('step', '=', WAITS_FOR_CAPTURE).execute() // none is handed what is freed here
+  await db.updateTable('operations').set({ step: null }).where('step', '=', WAITS_FOR_CAPTURE).execute() // no waiting fork takes over a released source
   await db.deleteFrom('workspace_holds').execute()
   await db
     .updateTable('workspaces')
@@ -144,7 +144,7 @@ for (const command of Object.keys(SENT) as Command[]) {
   })
 }
 
-test('ready is what runs and is held by nothing that starts it: a token for it is refused by none', async () => {
+test('a workspace is ready when it runs and no start holds it, and no token for it is refused', async () => {
   const ready: CommandFacts[] = []
   for (const seen of [...FREE, ...HELD]) {
     await arrange(seen)
@@ -164,7 +164,7 @@ test('ready is what runs and is held by nothing that starts it: a token for it i
   ])
 })
 
-test('a deleted workspace refuses what its table refuses', async () => {
+test('a deleted workspace refuses commands as its table decides', async () => {
   for (const command of Object.keys(SENT) as Command[]) {
     const seen: CommandFacts = { observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: true, held_by: null }
     await arrange(seen)
@@ -189,7 +189,7 @@ test('a token for a workspace without a gateway cannot be signed, and leaves nei
   await workspaces.set({ cell_id: w.cell_id }).execute()
 })
 
-test('an archived template opens no new key, and goes on opening old ones', async () => {
+test('an archived template opens no new key, and existing keys still open', async () => {
   await arrange({ observed_state: 'running', mode: 'processful', lifetime: 'persistent', deleted: false, held_by: null })
   const templates = w.database.superuser.updateTable('templates').where('slug', '=', 'base')
   await templates.set({ archived_at: w.clock.now() }).execute()

@@ -25,7 +25,7 @@ for (const route of APP_ROUTES.filter(({ access }) => access.kind !== 'anyone'))
   const is_of_unfinished = route.access.kind === 'principal' && route.access.unfinished === true
   test(`${route.id} is for good credentials only`, async () => {
     assert.equal(said(await ask(w, route, own, { as: null })), '401 unauthenticated')
-    if (is_of_unfinished) return // a session that waits is what they are for: tests/api/auth.test.ts
+    if (is_of_unfinished) return // these routes serve sessions that wait for a second factor: tests/api/auth.test.ts
     const { token } = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner', { email_verified: false })
     assert.equal(said(await ask(w, route, own, { as: token })), '403 email_unverified')
     const waiting = await seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'owner')
@@ -34,7 +34,7 @@ for (const route of APP_ROUTES.filter(({ access }) => access.kind !== 'anyone'))
   })
 }
 
-test('at the limit of the edge every route is 429', async () => {
+test('at the edge limit every route is 429', async () => {
   await using limited = await world({ edge_requests_per_minute: 1 })
   await limited.get('/v1/me')
   for (const route of APP_ROUTES) assert.equal(said(await ask(limited, route)), '429 rate_limited', route.id)
@@ -80,7 +80,7 @@ for (const route of APP_ROUTES) {
 
   test(`${route.id} is kept by no cache unless it says so`, async () => {
     const declared = Object.values(route.answers).map(({ headers }) => headers?.['Cache-Control'] ?? 'no-store')
-    const ids = route.method === 'GET' ? own : {} // nothing that others need is changed
+    const ids = route.method === 'GET' ? own : {} // no call may change what other tests need
     for (const as of [w.a.key, null]) {
       const answer = await ask(w, route, ids, { as, body: { template: 'absent' } })
       const expected = answer.status < 400 ? declared : ['no-store']
@@ -107,7 +107,7 @@ for (const route of routesWithBody) {
 
 for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   const [name] = idsOf(route)
-  // Refusals are kept too, so that any route has something to repeat.
+  // Refusals are stored too, so that every route has an answer to repeat.
   const request = () => {
     if (route.id === 'template-builds.create' || route.id === 'drafts.create') return { ids: own, body: { project_id: w.ids.next() } }
     return name === undefined ? { ids: own, body: { template: 'absent' } } : { ids: { ...own, [name]: w.ids.next() }, body: {} }
@@ -132,7 +132,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
     const key = `held-${route.id}`
     const lock = JSON.stringify([`api_key:${w.a.key_row_id}`, route.id, key])
     await w.database.superuser.transaction().execute(async (tx) => {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${lock}, 1))`.execute(tx) // as a request in progress holds it
+      await sql`select pg_advisory_xact_lock(hashtextextended(${lock}, 1))`.execute(tx) // the lock that a request in progress holds
       const { ids, body } = request()
       const refused = await ask(w, route, ids, { body, headers: { 'idempotency-key': key } })
       assert.deepEqual([said(refused), refused.body.error.retryable], ['409 conflict', true])
@@ -140,7 +140,7 @@ for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   })
 }
 
-test('a method that no route takes is 404, whatever it is, and says which are taken', async () => {
+test('an unknown method is 404 on every path, and names the known ones', async () => {
   for (const { path } of APP_ROUTES) {
     const taken = APP_ROUTES.filter((route) => patternOf(route.path).test(path.replaceAll(/\{\w+\}/g, 'x'))).map((route) => route.method)
     for (const method of ['PATCH', 'QUERY', 'OPTIONS', 'PROPFIND'].filter((each) => !taken.some((one) => one === each))) {
@@ -152,7 +152,7 @@ test('a method that no route takes is 404, whatever it is, and says which are ta
   }
 })
 
-test('a key mints no tool that it has not, and by default all that it has', async () => {
+test('a key cannot mint a tool that it lacks, and mints all of its tools by default', async () => {
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id, ['files'])
   const refused = await w.post(`/v1/workspaces/${own['workspace_id']}/tool-tokens`, { tools: ['exec', 'files'] }, { as: key })
   assert.deepEqual([said(refused), refused.body.error.details], ['403 forbidden', { denied_tools: ['exec'], permitted_tools: ['files'] }])

@@ -7,13 +7,13 @@ import { seeder, world } from '../api/support.ts'
 import { signalServer, startOwnServer } from '../support/postgres.ts'
 import { ask, said } from './app-world.ts'
 
-/** There is no payment service here, which is known without the database: tests/api/payment.test.ts has one. */
+/** Without a payment service this route needs no database: tests/api/payment.test.ts covers it with one. */
 const ROUTES = APP_ROUTES.filter(({ id }) => id !== 'payment.receive')
 
-// A server of this file's own, since the others' must not stop.
+// Starts its own server, since other tests' server must not stop.
 const server = await startOwnServer()
 
-test('every route that needs the database is 503 while it stands still, the others serve', async () => {
+test('every route that needs the database is 503 while the database stands still, and the others serve', async () => {
   await using w = await world()
   signalServer(server, 'SIGSTOP')
   try {
@@ -28,9 +28,9 @@ test('every route that needs the database is 503 while it stands still, the othe
   }
 })
 
-test('a database that is not what it should be is 500 with nothing of it told, on every route that asks it', async () => {
+test('an unexpected database is 500 without any detail of it, on every route that queries it', async () => {
   await using w = await world()
-  // The key is one that nobody has used: what is known of others would be believed for a while.
+  // Uses a new key, since cached facts of a used key would be believed for a while.
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
   for (const table of ['api_keys', 'signing_keys', 'people', 'email_tokens', 'mails']) {
     await sql`alter table ${sql.table(table)} rename to ${sql.table(`${table}_lost`)}`.execute(w.database.superuser)

@@ -20,7 +20,7 @@ import { contentOfTables } from './tables.ts'
 const OTHER = '018f0000-0000-7000-8000-000000000001'
 const declaring = (code: string, reason: string | null = null) => CELL_ROUTES.filter((route) => declares(errorsOf(route), code, reason))
 
-/** Every route under one circumstance: what it says must be the same of all. */
+/** Checks that every route answers the same under one circumstance. */
 async function expectOf(routes: readonly CellRoute[], expected: string, send: (route: CellRoute) => Promise<string>): Promise<void> {
   const said: [string, string][] = []
   for (const route of routes) said.push([route.id, await send(route)])
@@ -41,20 +41,20 @@ describe('every route of the gateway', () => {
   beforeEach(() => {
     bench.table.entries.set(bench.workspace_id, good)
     bench.agent.script = null
-    // An agent that says nothing would be waited for until its deadline, which one test of its own does with a short one.
+    // A silent agent would be waited for until its deadline; one test covers this with a short one.
     setUpgrade((_request, socket) => socket.destroy())
   })
   after(() => bench[Symbol.asyncDispose]())
 
   const all = (expected: string, options: CallOptions = {}, routes = CELL_ROUTES) =>
     expectOf(routes, expected, (route) => callRoute(bench, route, options))
-  /** What the agent does with a connection that is to become a terminal's. */
+  /** Sets how the agent handles a connection that is to become a terminal's. */
   const setUpgrade = (upgrade: (request: unknown, socket: Writable) => void) => Object.assign(bench.agent, { upgrade })
   const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
   const key = (change: object) => bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
 
-  test('asks for a token', () => all('401 unauthenticated', { token: null }))
-  test('takes no API key', () => all('401 unauthenticated', { token: `sfk_a_${'b'.repeat(40)}` }))
+  test('demands a token', () => all('401 unauthenticated', { token: null }))
+  test('accepts no API key', () => all('401 unauthenticated', { token: `sfk_a_${'b'.repeat(40)}` }))
 
   test('refuses a token of another workspace with 403, and touches neither it nor its machine', async () => {
     const before = await contentOfTables(bench.database.superuser)
@@ -77,9 +77,9 @@ describe('every route of the gateway', () => {
     }
   })
 
-  test('refuses an id that is none', () => all('400 bad_request', { workspace_id: 'not-a-uuid' }))
+  test('refuses an invalid id', () => all('400 bad_request', { workspace_id: 'not-a-uuid' }))
 
-  test('takes a token with its tool, and refuses one with all the others', async () => {
+  test('accepts a token with its tool, and refuses one with all the others', async () => {
     for (const route of CELL_ROUTES) {
       const tool = toolOf(route)
       const others = await callRoute(bench, route, { token: await bench.token({ tools: TOOLS.filter((each) => each !== tool) }) })
@@ -89,7 +89,7 @@ describe('every route of the gateway', () => {
     }
   })
 
-  test('takes no session of a person', () => all('401 unauthenticated', { token: `sfu_${'a'.repeat(43)}` }))
+  test('accepts no session of a person', () => all('401 unauthenticated', { token: `sfu_${'a'.repeat(43)}` }))
 
   test('refuses query parameters that it does not know', () =>
     all(
@@ -98,14 +98,14 @@ describe('every route of the gateway', () => {
       CELL_ROUTES.filter((route) => serves(route, 'processful')),
     ))
 
-  test('a workspace that is gone is 404, one that is deleted 401', async () => {
+  test('answers 404 for a workspace whose row is gone, and 401 for a deleted one', async () => {
     set({ deleted_at: new Date() })
     await all('401 unauthenticated/revoked_workspace')
     bench.table.entries.delete(bench.workspace_id)
     await all('404 not_found')
   })
 
-  test('the state of the workspace refuses it before the request is looked at', async () => {
+  test('refuses a workspace for its state before the request is parsed', async () => {
     const of_the_mode = CELL_ROUTES.filter((route) => serves(route, 'processful'))
     const others = CELL_ROUTES.filter((route) => !serves(route, 'processful'))
     const served = async (expected: string) => {
@@ -114,7 +114,7 @@ describe('every route of the gateway', () => {
     }
     set({ machine: null })
     await served('503 dependency_unavailable')
-    // Not suspended: that is answered from the disk where a route reads files (tests/gateway/disk-reads.test.ts).
+    // Not suspended: routes that read files answer that from the disk (tests/gateway/disk-reads.test.ts).
     set({ observed_state: 'failed' })
     await served('409 workspace_not_running')
     set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
@@ -127,7 +127,7 @@ describe('every route of the gateway', () => {
     await all('401 unauthenticated/revoked_watermark')
   })
 
-  test('a workspace of a mode that it does not serve is refused with the mode, whatever the workspace does', async () => {
+  test("refuses a workspace of a mode that it does not serve, whatever the workspace's state", async () => {
     const others = CELL_ROUTES.filter((route) => !serves(route, 'file_first'))
     const seen = bench.agent.seen.length
     const hold = { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } as const
@@ -149,9 +149,9 @@ describe('every route of the gateway', () => {
     }
   })
 
-  test('whose machine is parked and cannot be woken says why', async () => {
+  test('reports why a parked machine cannot be woken', async () => {
     const { ready, wake } = bench.waking
-    // The end of a keepalive, which is its sample, wakes nothing.
+    // The sample of idle.keepalive ends a keepalive, which wakes nothing.
     const asking = declaring('service_unavailable', 'wake_failed').filter(({ id }) => id !== 'idle.keepalive')
     bench.waking.ready = () => null
     const refusals: [Error, string][] = [
@@ -166,13 +166,13 @@ describe('every route of the gateway', () => {
     Object.assign(bench.waking, { ready, wake })
   })
 
-  test('a gateway that lost its database serves nothing', async () => {
+  test('serves nothing once the gateway has lost its database', async () => {
     bench.table.lost_ms = LIMITS.credential.revocation_seconds_max * 1000
     await all('503 service_unavailable')
     bench.table.lost_ms = 0
   })
 
-  test('a database that cannot be asked about the workspace is 503', async () => {
+  test("answers 503 when the workspace's row cannot be read", async () => {
     const get = bench.table.get
     bench.table.get = () => {
       throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' })
@@ -181,7 +181,7 @@ describe('every route of the gateway', () => {
     bench.table.get = get
   })
 
-  test('whatever nobody foresaw is 500', async () => {
+  test('answers 500 for an unexpected error', async () => {
     const get = bench.table.get
     bench.table.get = () => {
       throw new Error('unforeseen')
@@ -205,7 +205,7 @@ describe('every route of the gateway', () => {
     )
   })
 
-  test('what a guest refuses in its own name is passed on, without a reason that it has no say in', async () => {
+  test("passes on a guest's refusal without a reason that only the gateway may give", async () => {
     const say = (status: number, code: string, reason: string) => {
       const body = JSON.stringify({ code, reason, message: 'No' })
       const head = `HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`
@@ -230,7 +230,7 @@ describe('every route of the gateway', () => {
     await all('409 conflict/output_expired', {}, sockets)
   })
 
-  test('a machine that cannot be asked, does not answer or breaks off is told as such', async () => {
+  test('reports a machine that is unreachable, silent or breaks off', async () => {
     const asking = declaring('timeout')
     bench.agent.script = (request) => void request.socket.destroy()
     const changes = declaring('conflict', 'operation_interrupted').filter(({ method }) => method !== 'GET')
@@ -256,7 +256,7 @@ describe('every route of the gateway', () => {
     )
   })
 
-  test('a key that is revoked or lost a tool takes its tokens with it', async () => {
+  test('refuses tokens of a key that was revoked or lost its tool', async () => {
     await key({ tool_permissions: ['git'] })
     const token = await bench.token({ tools: ['exec'] })
     const first = () => callRoute(bench, CELL_ROUTES[0] as CellRoute, { token })
@@ -268,7 +268,7 @@ describe('every route of the gateway', () => {
   })
 })
 
-test('every route of the gateway is refused with 429 when its workspace has no place left, and with 503 on the way down', async () => {
+test('every route of the gateway is 429 when its workspace has no call permit left, and 503 during shutdown', async () => {
   await using full = await openBench({ places: createCallPermits({ calls: 0, streams: 0, organization_streams: 0, all_streams: 0 }) })
   await full.database.superuser
     .updateTable('api_keys')
@@ -282,12 +282,12 @@ test('every route of the gateway is refused with 429 when its workspace has no p
   await expectOf(CELL_ROUTES, '503 service_unavailable/draining', (route) => callRoute(full, route))
 })
 
-test('every route of the gateway is refused with 429 while too many tokens wait to be checked', async () => {
+test('every route of the gateway is 429 while too many tokens wait for their check', async () => {
   await using full = await openBench({ signatures: createSignatures({ at_once: 0, waiting_per_address: 0, waiting: 0 }) })
   await expectOf(CELL_ROUTES, '429 rate_limited', (route) => callRoute(full, route))
 })
 
-test('a stream is refused with 503 when the cell has no place left', async () => {
+test('a stream is 503 when the cell has no stream permit left', async () => {
   await using full = await openBench({ places: createCallPermits({ calls: 9, streams: 9, organization_streams: 9, all_streams: 0 }) })
   await expectOf(declaring('service_unavailable', 'too_many_streams'), '503 service_unavailable/too_many_streams', (route) =>
     callRoute(full, route),

@@ -45,19 +45,19 @@ const OTHER_BODIES: Record<string, object> = {
 
 const OTHER_IDS = (w: World) => ({ workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next(), slug: 'other' })
 
-/** What makes something of a name that is one: its repeat finds the name taken. */
+/** Answers to the repeat of routes whose effect can happen only once. */
 const ONCE: Record<string, string> = {
   'secrets.create': '409 conflict/name_taken',
   'secrets.create_of_organization': '409 conflict/name_taken',
   'organizations.create': '409 conflict/name_taken',
   'projects.create': '409 conflict/name_taken',
   'members.delete': '404 not_found',
-  'feedback.create': '201', // and says that it is a duplicate
+  'feedback.create': '201', // the answer says that it is a duplicate
   'account.delete': '401 unauthenticated',
-  'organizations.delete': '404 not_found', // who asked for it is in it no more
+  'organizations.delete': '404 not_found', // the caller is no member any more
   'invitations.create': '409 conflict/concurrent_invitation',
   'invitations.resend': '429 rate_limited',
-  // The next part begins elsewhere, and what is gone is gone.
+  // The next part starts at another offset, and a removed resource is gone.
   'template-uploads.part': '422 validation_failed',
   'template-uploads.delete': '404 not_found',
   // Links are used once.
@@ -65,7 +65,7 @@ const ONCE: Record<string, string> = {
   'auth.verify_email': '400 token_invalid',
   'auth.confirm_reset': '400 token_invalid',
   'auth.confirm_email': '400 token_invalid',
-  // The token that the repeat comes with is over.
+  // The repeat's token has been replaced.
   'auth.mfa_challenge': '401 unauthenticated',
   'auth.logout': '401 unauthenticated',
   'auth.logout_all': '401 unauthenticated',
@@ -75,7 +75,7 @@ const ONCE: Record<string, string> = {
   'auth.disable_totp': '401 unauthenticated',
 }
 
-/** What an answer that is a credential has of its own beside. */
+/** Properties in which an answer with a credential differs from its repeat. */
 const OWN_NAMES: Record<string, readonly string[]> = {
   'port-tokens.create': ['created_at'],
   'template-uploads.create': ['expires_at'],
@@ -121,7 +121,7 @@ for (const route of APP_ROUTES.filter(({ id, method, idempotent }) => method !==
   })
 }
 
-/** What it tells is another server's: tests/api/template-sources.test.ts. */
+/** Answers from a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 for (const route of APP_ROUTES.filter(({ method, id }) => method === 'GET' && id !== OF_MIRROR)) {
@@ -141,7 +141,7 @@ const OF_ITS_OWN = new Set(
   ),
 )
 
-/** Without what every answer has of its own: moments, a token with its id, secrets that are made for it, and the number of a version. */
+/** Drops what differs in every answer: times, tokens with their ids, generated secrets, and version numbers. */
 function lasting(body: Record<string, unknown> = {}, own_names: readonly string[] = []): unknown {
   return Object.fromEntries(Object.entries(body).filter(([name]) => !OF_ITS_OWN.has(name) && !own_names.includes(name)))
 }

@@ -16,9 +16,9 @@ interface Schema {
   required?: string[]
 }
 
-/** Values that mean something to the service, by the name of their property. */
+/** Values with a meaning for the service, by property name. */
 const NAMED: Record<string, unknown> = {
-  password: 'a sample that nobody guesses', // one that many people have is refused
+  password: 'a sample that nobody guesses', // common passwords are refused
   new_password: 'a sample that nobody guesses',
   template: 'base',
   path: '/home/user/sample',
@@ -37,13 +37,13 @@ const NAMED: Record<string, unknown> = {
   role: 'member',
   new_email: 'sample@example.com',
 }
-/** Properties that a body cannot do without although its schema lets each be absent. */
+/** Properties that a body needs although its schema makes each optional. */
 const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }
 const ID = '018f0000-0000-7000-8000-000000000001'
-/** Tried in turn against a pattern. */
+/** Candidates for a pattern, in order. */
 const WORDS = ['sample', 'never', '0644', 'a'.repeat(64), '/home/user/sample', 'SIGTERM', 'QQ==']
 
-/** The smallest request body, query or set of path parameters that a schema accepts. Throws when it finds none. */
+/** Returns the smallest body, query or set of path parameters that a schema accepts. Throws when it finds none. */
 export function sample(schema: unknown, name = ''): unknown {
   const of = schema as Schema
   if (Object.hasOwn(NAMED, name)) return NAMED[name]
@@ -77,13 +77,13 @@ function text({ format, pattern, minLength = 0 }: Schema, name: string): string 
 
 export interface Sampled {
   method: string
-  /** With the query that the route cannot do without. */
+  /** With the required query. */
   path: string
   json?: unknown
   bytes?: Uint8Array
 }
 
-/** A request that nothing is wrong with; `ids` are the path parameters that a test has. */
+/** Returns a valid request. `ids` are the path parameters that a test has. */
 export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: object): Sampled {
   const params = { ...(route.params === undefined ? {} : (sample(route.params) as Record<string, string>)), ...ids }
   const query = route.query === undefined ? {} : (sample(route.query) as Record<string, unknown>)
@@ -94,7 +94,7 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
   return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
 }
 
-/** Names of the ids in a route's path. A port is a number that anybody knows, and a template that is made where there is none is no secret. */
+/** Names of the ids in a route's path. A port is a public number, and a missing template that a route creates is no secret. */
 export function idsOf(route: Route): string[] {
   const known = /^(template-builds|drafts)\.create/.test(route.id) ? ['slug'] : ['port']
   return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => !known.includes(name))

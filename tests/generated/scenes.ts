@@ -17,14 +17,14 @@ const exposed = async (w: World, key: string) => {
   await w.call('PUT', `/v1/workspaces/${id}/ports/3000`)
   return id
 }
-/** A file-first workspace. */
+/** Makes a file-first workspace. */
 export async function treeOf(w: World, key: string): Promise<string> {
   const id = await w.running(key)
   await asTree(w, id)
   return id
 }
 
-/** Makes a workspace a file-first one, whose tree is empty. */
+/** Turns a workspace into a file-first one with an empty tree. */
 export async function asTree(w: World, workspace_id: string): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
@@ -38,7 +38,7 @@ export async function asTree(w: World, workspace_id: string): Promise<void> {
 }
 
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
-/** A workspace in which the mutation has something to do, by route. A route that is new must say its own. */
+/** Makes a workspace in which the mutation has an effect, by route. Each new route needs an entry here. */
 const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | undefined>> = {
   'workspaces.open': async () => undefined,
   'workspaces.delete': (w, key) => w.running(key),
@@ -168,7 +168,7 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
 }
 const member = (w: World) => seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
 const TOKEN_OF_INVITATION = (key: string) => `token-of-${key}`
-/** One whose mail was sent a while ago. */
+/** Makes an invitation whose mail was sent a while ago. */
 async function invitation(w: World, key: string, email = `${w.ids.next()}@example.com`): Promise<Ids> {
   const id = w.ids.next()
   const token_sha256 = createHash('sha256').update(TOKEN_OF_INVITATION(key)).digest()
@@ -185,7 +185,7 @@ async function templateOfItsOwn(w: World, key: string): Promise<Ids> {
   await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, slug, SETTINGS)
   return { slug }
 }
-/** A template with a draft, which runs, and a state of it. */
+/** Makes a template with a running draft and a state of it. */
 async function drafted(w: World, key: string): Promise<Ids> {
   const ids = await templateOfItsOwn(w, key)
   const { body } = await w.post(`/v1/templates/${ids['slug']}/draft`)
@@ -197,13 +197,13 @@ async function unpublished(w: World): Promise<Ids> {
   return { slug: 'own', version: String(await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)) }
 }
 const VOLUME = '01920000-0000-7000-8000-0000000d15c0'
-/** One of tenant a. The one of an id is made once. */
+/** Makes a volume of tenant a, once per id. */
 async function volume(w: World, id = w.ids.next()): Promise<string> {
   const there = await w.database.superuser.selectFrom('volumes').select('id').where('id', '=', id).executeTakeFirst()
   return there?.id ?? seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id, { id })
 }
 const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
-/** Bodies that do something: the smallest that the schema takes are not enough. */
+/** Bodies with an effect, where the smallest body of the schema is not enough. */
 const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'account.delete': (_key, { email }) => ({ confirm_email: email }),
   'organizations.delete': (_key, { confirm_slug }) => ({ confirm_slug }),
@@ -233,11 +233,11 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'volumes.create': (key) => ({ name: key, quota_gib: 1 }),
   'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),
 }
-/** The body that has its effect in the scene. */
+/** Returns the body that takes effect in the scene. */
 export const bodyOf = (route: AppRoute, key: string, ids: Ids): object =>
   isSignIn(route) ? signInBody(route, ids) : (BODIES[route.id]?.(key, ids) ?? {})
 
-/** Makes what the route has an effect on. @returns the ids of its path. */
+/** Makes the resource that the route acts on. @returns the ids of its path */
 export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string): Promise<Ids> {
   if (isSignIn(route)) return { ...own, ...(await signInScene(w, route)) }
   const scene = SCENES[route.id]
@@ -249,5 +249,5 @@ export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string):
   return { ...own, secret_id: created.body.id }
 }
 
-/** What nobody can do where an operator says what is paid: `tests/api/billing.test.ts` has how they are refused, `tests/api/payment.test.ts` the rest. */
+/** Routes that refuse every caller when operators record payments: see tests/api/billing.test.ts and tests/api/payment.test.ts. */
 export const NOT_SOLD = new Set(['billing.checkout', 'billing.portal', 'payment.receive'])

@@ -14,10 +14,10 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** A volume starts no machine, and has limits of its own: tests/api/volumes.test.ts. */
+/** A volume starts no machine and has its own limits: tests/api/volumes.test.ts. */
 const starts = APP_ROUTES.filter(({ id, errors }) => 'entitlement_required' in errors && id !== 'volumes.create')
 
-/** A tenant of a plan of its own with a running and a suspended workspace. */
+/** Makes a tenant with its own plan, a running and a suspended workspace. */
 async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: Record<string, () => ReturnType<World['call']>> }> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const plan_id = await seeds.plan(slug)
@@ -82,7 +82,7 @@ for (const route of starts) {
     }
     await organizations.set({ allowance_exhausted: null }).execute()
     await plans.set({ concurrent_workspaces: 1, concurrent_template_builds: 0 }).execute()
-    // A file-first workspace counts for no limit of running ones.
+    // File-first workspaces count for no limit of running workspaces.
     if ('quota_exceeded' in route.errors) await refused('403 quota_exceeded')
     await plans.set({ concurrent_workspaces: null, concurrent_template_builds: null }).execute()
     assert.equal(said(await send()), 'quota_exceeded' in route.errors ? '202' : '201')

@@ -29,7 +29,7 @@ const WITHIN: ReadonlySet<string> = new Set([
   'export_id',
   'version',
 ])
-/** What is of an organization as a whole. */
+/** Ids that belong to an organization as a whole. */
 const OF_ORGANIZATIONS: ReadonlySet<string> = new Set(['organization_id', 'slug', 'version'])
 
 for (const route of routesWithIds) {
@@ -39,14 +39,14 @@ for (const route of routesWithIds) {
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: name === 'version' ? '99' : w.ids.next() }
-      // What lies within a workspace or a project is said to be missing to those who may know of that, and may have a reason of its own.
+      // An id within a workspace or project is reported missing to its tenant, perhaps with its own reason.
       const is_within = WITHIN.has(name) || (name === 'slug' && idsOf(route).includes('organization_id'))
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : name === 'version' ? '/version_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
-      // An organization is also its other projects'.
+      // Other projects of the organization may see these ids.
       const keys = OF_ORGANIZATIONS.has(name) ? [w.b.key] : [w.b.key, w.a2.key]
-      // Where no key is taken, whatever it names, none learns anything.
+      // A route that takes no key tells no key anything.
       const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {
         const nobodys = is_within ? await ask(w, route, nobodys_ids, { as, headers }) : told
@@ -59,7 +59,7 @@ for (const route of routesWithIds) {
   })
 }
 
-/** Packages are Debian's, the same for all tenants; template-sources.test.ts has its cursors. */
+/** Packages are Debian's, the same for all tenants; template-sources.test.ts covers their cursors. */
 const SHARED = ['template-packages.list']
 const lists = APP_ROUTES.filter(
   ({ id, query }) => !SHARED.includes(id) && query !== undefined && 'cursor' in (query as { properties: object }).properties,
@@ -77,7 +77,7 @@ for (const route of lists) {
       }
     }
     const { body } = await read(route, 'limit=200', usualCaller(w, route, own))
-    // Who looks after an organization sees the records of all its projects.
+    // An auditor of an organization sees the records of all its projects.
     const own_others = route.id === 'audit.list' ? [] : [w.a2.project_id]
     const theirs = [w.b.organization_id, w.b.project_id, ...own_others].filter((id) => JSON.stringify(body).includes(id))
     assert.deepEqual([theirs, body.data.length > 0], [[], true])
