@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 
-/** What a command prints, and how it ends by itself; null: it runs until it is cancelled. */
+/** A command's output and exit code. null: it runs until it is cancelled. */
 export interface Played {
   stdout: string
   stderr: string
@@ -13,7 +13,7 @@ export interface Played {
 /** An agent as the cell sees it. */
 export interface AgentHarness {
   ask(method: string, path: string, body?: Buffer | object, key?: string): Promise<Response>
-  /** Has the command that was just started do what its argv says, where nothing else does. */
+  /** Plays the command that was just started, where no real program runs. */
   play(session_id: string, played: Played): void
   close(): Promise<void>
 }
@@ -24,7 +24,7 @@ const RECORD = [
   'stdout_bytes', 'stderr_bytes', 'stdout_available_from', 'stderr_available_from',
 ] // prettier-ignore
 
-/** What every agent does, real or fake, of all that the tests of the gateway rely on. */
+/** Behaviour that every agent, real or fake, has and the gateway tests rely on. */
 export function agentConformance(name: string, open: () => Promise<AgentHarness>): void {
   void suite(`agent: ${name}`, () => {
     let agent: AgentHarness
@@ -41,12 +41,12 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
     const framesOf = async (path: string) => readFrames(await agent.ask('GET', path))
     const said = async (method: string, path: string, body?: Buffer | object) => refusalOf(await agent.ask(method, path, body))
 
-    test('a key that it does not know is 401', async () => {
+    test('an unknown key is 401', async () => {
       const response = await agent.ask('GET', '/exec/none', undefined, 'another-key')
       assert.deepEqual(await refusalOf(response), [401, 'unauthenticated', undefined, undefined])
     })
 
-    test('a start answers 201 with the whole record; the same again 200, and another request under its id operation_id_reused', async () => {
+    test('a start answers 201 with the whole record; a repeat is 200, and another request under its id operation_id_reused', async () => {
       const played = { stdout: 'out', stderr: 'err', exit_code: 7 }
       const first = await started('started', played)
       const record = (await first.json()) as Record<string, unknown>
@@ -68,9 +68,9 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       ])
     })
 
-    test('output comes in frames from the offsets that are asked for, and ends with the record', async () => {
+    test('output comes in frames from the requested offsets, and ends with the record', async () => {
       await started('printed', { stdout: 'first second', stderr: 'error', exit_code: 3 })
-      assert.equal((await framesOf('/exec/printed/output')).at(-1)?.kind, FRAME.exit) // what is not written yet cannot be asked for
+      assert.equal((await framesOf('/exec/printed/output')).at(-1)?.kind, FRAME.exit) // unwritten output cannot be requested
       const frames = await framesOf('/exec/printed/output?stdout_offset=6&stderr_offset=0')
       assert.deepEqual(joined(frames), { stdout: [6, 'second'], stderr: [0, 'error'] })
       const last = frames.at(-1)
@@ -83,7 +83,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       assert.deepEqual(status, record)
     })
 
-    test('an offset beyond the end is refused, one at the end of what has ended is only the record', async () => {
+    test('an offset beyond the end is refused, and one at the end of an ended command returns only the record', async () => {
       await started('short', { stdout: '12345', stderr: '', exit_code: 0 })
       assert.equal((await framesOf('/exec/short/output')).at(-1)?.kind, FRAME.exit)
       assert.deepEqual((await said('GET', '/exec/short/output?stdout_offset=6')).slice(0, 2), [400, 'bad_request'])
@@ -94,7 +94,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       )
     })
 
-    test('what is read without following ends where the output ends, though the command runs', async () => {
+    test('a read without following ends at the end of the output, though the command runs', async () => {
       await started('runs', { stdout: 'so far', stderr: '', exit_code: null })
       let frames: Frame[] = []
       while (frames.length === 0) frames = await framesOf('/exec/runs/output?follow=false')
@@ -105,7 +105,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       assert.deepEqual([end?.kind, state, exit_code], [FRAME.exit, 'exited', -1])
     })
 
-    test('a start that is followed answers with frames, the record first and once', async () => {
+    test('a followed start answers with frames, the record first and once', async () => {
       const played = { stdout: 'followed', stderr: '', exit_code: 0 }
       const following = agent.ask('POST', '/exec?follow=true', requestOf('followed', played))
       const response = await following
@@ -121,7 +121,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       assert.equal(session_id, 'followed')
     })
 
-    test('stdin that stays open takes each byte once, and says how far it came', async () => {
+    test('open stdin accepts each byte once and reports its offset', async () => {
       const played = { stdout: '', stderr: '', exit_code: null }
       const start = { ...requestOf('input', played), stdin_open: true, stdin_base64: Buffer.from('01').toString('base64') }
       assert.equal((await agent.ask('POST', '/exec', start)).status, 201)
@@ -138,7 +138,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       assert.equal((await agent.ask('POST', '/exec/input/cancel')).status, 200)
     })
 
-    test('commands are listed newest first, in pages, by their state, as much of each as a list tells', async () => {
+    test('commands are listed newest first, in pages and by state, with shortened records', async () => {
       for (const id of ['listed-1', 'listed-2']) {
         await started(id, { stdout: 'x', stderr: '', exit_code: 4 })
         assert.equal((await framesOf(`/exec/${id}/output`)).at(-1)?.kind, FRAME.exit)
@@ -226,7 +226,7 @@ function requestOf(session_id: string, { stdout, stderr, exit_code }: Played) {
   return { session_id, fingerprint: `print ${session_id}`, argv, cwd: '/', user: 'root', env: {} }
 }
 
-/** Status, code, reason and details. */
+/** Returns status, code, reason and details. */
 async function refusalOf(response: Response): Promise<[number, string, string | undefined, object | undefined]> {
   const { code, message, reason, details } = (await response.json()) as { code: string; message: string; reason?: string; details?: object }
   assert.ok(message.length > 0)
@@ -252,7 +252,7 @@ async function readFrames(response: Response): Promise<Frame[]> {
   return frames
 }
 
-/** What each stream said, and from which offset, without a gap. */
+/** Joins each stream's frames, with the first offset, and checks that there is no gap. */
 function joined(frames: Frame[]): Record<string, [number, string]> {
   const streams: Record<string, [number, string]> = {}
   for (const { kind, offset, data } of frames) {

@@ -65,7 +65,7 @@ async function build(plan: BuildPlan, signal = new AbortController().signal, onO
   }
 }
 
-/** What a machine on these layers says. */
+/** Reads files in a machine on these layers. */
 async function onLayers(layers: string[], paths: string[]): Promise<(string | null)[]> {
   fence += 1
   const subject = { kind: 'workspace', id: randomUUID() } as const
@@ -80,7 +80,7 @@ async function onLayers(layers: string[], paths: string[]): Promise<(string | nu
 
 const SLOW = { run: 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo slow > /slow' }
 
-test('the steps of a recipe become layers, each of what it changed; one changed last step runs alone', async () => {
+test('each step of a recipe becomes a layer of its changes, and a changed last step alone runs again', async () => {
   const recipe = (last: string): Recipe => ({
     files: [{ path: '/etc/greeting', content: 'hello\n', mode: '600', user: 'user' }],
     steps: [
@@ -106,7 +106,7 @@ test('the steps of a recipe become layers, each of what it changed; one changed 
   )
 })
 
-test('a Dockerfile copies from its upload, and what leads out of it is refused', async () => {
+test('a Dockerfile copies from its upload, and a path outside of it is refused', async () => {
   const context = mkdtempSync('/tmp/berth-context-')
   mkdirSync(join(context, 'src'))
   for (const [name, text] of [
@@ -152,7 +152,7 @@ test('a Dockerfile copies from its upload, and what leads out of it is refused',
   await assert.rejects(build(planOf(recipe('COPY nothing /x'), upload)), BuildFailed)
 })
 
-test('a step that fails, that does not end, that fills the disk or forks without end fails its build and leaves no machine', async () => {
+test('a step that fails, does not end, fills the disk or forks without end fails its build and leaves no machine', async () => {
   const failing = (steps: Recipe['steps']) => build(planOf({ ...(steps === undefined ? {} : { steps }) }))
   const refused = (step: number, message: RegExp) => (error: unknown) =>
     error instanceof BuildFailed && error.step === step && message.test(error.message)
@@ -166,13 +166,13 @@ test('a step that fails, that does not end, that fills the disk or forks without
   await assert.rejects(failing([{ run: 'f() { f | f & }; f; sleep 1000', timeout_seconds: 5 }]), BuildFailed)
 })
 
-test('a build that is canceled ends at once, and leaves no machine', async () => {
+test('a canceled build ends at once and leaves no machine', async () => {
   const controller = new AbortController()
   const canceled = () => void controller.abort(new Error('canceled'))
   await assert.rejects(build(planOf({ steps: [{ run: 'echo begun; sleep 1000' }] }), controller.signal, canceled), /canceled|abort/)
 })
 
-test('a layer that is lost is made anew', async () => {
+test('a lost layer is made again', async () => {
   const plan = planOf({ steps: [{ run: 'echo one > /one' }, { run: 'cat /one > /two' }] })
   const { layers } = await build(plan)
   const [lost = ''] = layers.slice(-2)

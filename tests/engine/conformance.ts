@@ -12,13 +12,13 @@ import { trees } from './trees-conformance.ts'
 import { volumes } from './volumes-conformance.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
-/** What runs inside a machine, as a test sees it. */
+/** The processes and files of a machine, as a test sees them. */
 export interface Guest {
-  /** A number that a process in the guest counts up, in memory, for as long as it runs. */
+  /** Returns a counter that a guest process increments in memory while it runs. */
   count(): Promise<number>
   readFile(path: string): Promise<string | null>
   writeFile(path: string, text: string): Promise<void>
-  /** Kept in memory: it is gone after a start, and there after a restore. */
+  /** Reads a value in memory, which a start loses and a restore keeps. */
   readMemory(): Promise<string | null>
   writeMemory(text: string): Promise<void>
 }
@@ -26,7 +26,7 @@ export interface Guest {
 export interface Harness {
   host: MachineHost
   layers: string[]
-  /** Reaches the guest, and starts its counter where it does not count yet. */
+  /** Connects to the guest, and starts its counter if it does not run. */
   guest(machine: Machine): Promise<Guest>
   /** Ends the machine from outside, as a crash of the engine does. */
   kill(machine: Machine): Promise<void>
@@ -37,7 +37,7 @@ const PATIENCE_MS = 60_000
 const RESOURCES = { cpu_millis: 1000, memory_mib: 256, disk_gib: 1 }
 const NO_CHECKPOINT = '00000000-0000-7000-8000-000000000000'
 
-/** What every machine host does, real or fake. */
+/** Behaviour of every machine host, real or fake. */
 export function conformance(name: string, open: () => Promise<Harness>): void {
   void suite(`machine host: ${name}`, () => {
     let harness: Harness
@@ -76,7 +76,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     const filesOf = async (workspace_id: string) => (await host.inventory()).files.find((one) => one.subject.id === workspace_id)
     const refused = (code: HostFailure['code']) => (error: unknown) => error instanceof HostFailure && error.code === code
 
-    test('a blank start runs on a disk of its own, shut off until it is connected', async () => {
+    test('a blank start runs on a disk of its own, without a network until it is connected', async () => {
       const id = randomUUID()
       const machine = await start(id)
       assert.deepEqual(
@@ -91,7 +91,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('a start that says so is connected when it is told of', async () => {
+    test('a start with connect is connected when its answer arrives', async () => {
       const id = randomUUID()
       const request = { ...startRequest(speak(id, 1)), connect: true }
       const machine = await host.start(request)
@@ -115,7 +115,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('a lower fence is refused by every verb', async () => {
+    test('every verb refuses a lower fence', async () => {
       const id = randomUUID()
       const old = speak(id, 1)
       await host.fence(speak(id, 1))
@@ -139,7 +139,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.equal(await machineOf(id), undefined)
     })
 
-    test('the same step asked twice is done once', async () => {
+    test('a repeated step is done once', async () => {
       const id = randomUUID()
       const request = startRequest(speak(id, 1))
       const [one, other] = await Promise.all([host.start(request), host.start(request)])
@@ -157,7 +157,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('after a checkpoint the guest stands still until it is told to run', async () => {
+    test('after a checkpoint the guest stands still until it is unpaused', async () => {
       const id = randomUUID()
       const machine = await start(id)
       const guest = await harness.guest(machine)
@@ -170,7 +170,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('a restore continues memory, disk and counter where they were captured', async () => {
+    test('a restore continues memory, disk and counter from the capture', async () => {
       const id = randomUUID()
       const machine = await start(id)
       const guest = await harness.guest(machine)
@@ -186,7 +186,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.deepEqual([await again.readFile('/home/kept'), await again.readMemory()], ['text', 'canary'])
       assert.ok((await again.count()) >= before_count)
       await host.stop(speak(id, 3))
-      // The checkpoint is as good as before.
+      // The checkpoint can be restored again.
       const twice = await harness.guest(await restore(id, 4, info.checkpoint_id))
       assert.equal(await twice.readMemory(), 'canary')
       await remove(id)
@@ -227,7 +227,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(target)
     })
 
-    test('a machine is restored from the checkpoint of another subject, which may go afterwards', async () => {
+    test("a machine is restored from another subject's checkpoint, which may be deleted afterwards", async () => {
       const [source, targets]: [Subject, string[]] = [{ kind: 'build', id: randomUUID() }, [randomUUID(), randomUUID()]]
       const guest = await harness.guest(await host.start(startRequest(speak(source, 1))))
       await guest.writeFile('/home/kept', 'of the source')
@@ -246,7 +246,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(...targets)
     })
 
-    test('a stop that is meant for another epoch stops nothing, and a second stop is no error', async () => {
+    test('a stop for another epoch stops nothing, and a second stop is no error', async () => {
       const id = randomUUID()
       await start(id, 2)
       await host.stop({ ...speak(id, 2), machine_epoch: 1 })
@@ -257,7 +257,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('what is not there is refused by name', async () => {
+    test('a missing checkpoint, disk or machine is refused by its own code', async () => {
       const id = randomUUID()
       await assert.rejects(restore(id, 1, NO_CHECKPOINT), refused('not_found'))
       await assert.rejects(start(id, 1, 'e9.9'), refused('not_found'))
@@ -267,7 +267,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('a verb for an epoch that the machine is not of is refused', async () => {
+    test("a verb for another epoch than the machine's is refused", async () => {
       const id = randomUUID()
       const machine = await start(id, 3)
       await assert.rejects(host.checkpoint({ ...speak(id, 2), checkpoint_id: randomUUID(), then: 'paused' }), refused('not_running'))
@@ -276,7 +276,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('the inventory names what is there, and nothing that was deleted', async () => {
+    test('the inventory names the existing files, and none that were deleted', async () => {
       const id = randomUUID()
       const machine = await start(id)
       const info = await checkpoint(machine, 'running')
@@ -295,7 +295,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       const read = async () => (await host.stats()).find(({ subject }) => subject.id === id)
       const first = await read()
       assert.deepEqual([first?.epoch, first?.fence], [epoch, fence])
-      assert.ok(first && first.memory_bytes > 0 && first.disk_bytes >= 0) // a disk's quota counts what a commit has written
+      assert.ok(first && first.memory_bytes > 0 && first.disk_bytes >= 0) // a disk's quota counts committed writes
       await until('it uses the processor', PATIENCE_MS, async () => ((await read())?.cpu_usec ?? 0) > first.cpu_usec)
       await remove(id)
       assert.equal(await read(), undefined)
@@ -322,7 +322,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await assert.rejects(host.start(late), refused('fenced'))
     })
 
-    test('a freeze stands still and a thaw goes on', async () => {
+    test('a frozen machine stands still, and a thaw lets it run on', async () => {
       const id = randomUUID()
       const machine = await start(id)
       const guest = await harness.guest(machine)
@@ -334,7 +334,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       await remove(id)
     })
 
-    test('a death is told, with the machine that died, and its disk stays', async () => {
+    test('a death is reported with its machine, and the disk stays', async () => {
       const id = randomUUID()
       const machine = await start(id)
       await (await harness.guest(machine)).writeFile('/home/kept', 'text')
@@ -347,7 +347,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.deepEqual([event.kind, event.epoch, event.fence, event.boot_id], ['died', 1, machine.fence, boot_id])
       assert.deepEqual([event.counters?.subject, event.counters?.fence], [machine.subject, machine.fence])
       assert.equal(await machineOf(id), undefined)
-      // From the position on, whoever comes later is told too.
+      // A later reader from the same position gets the event too.
       const late = new AbortController()
       assert.equal((await firstOf(host.events(last_event, late.signal), id)).seq, event.seq)
       late.abort()
@@ -373,7 +373,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     volumes({ host: () => host, start, speak, startRequest, remove, refused })
 
     trees({ host: () => host, speak, startRequest, guest: (machine) => harness.guest(machine), refused })
-    // Last: from there on the host refuses whoever says no id.
+    // Last: from then on the host refuses callers without the installation's id.
     keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })
 }

@@ -8,7 +8,7 @@ import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
 const PATIENCE_MS = 60_000
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   guest(machine: Machine): Promise<Guest>
@@ -21,7 +21,7 @@ interface Suite {
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }
 
-/** Checkpoints of a disk alone: layers, clones without memory, and disks that no machine runs on. */
+/** Checkpoints of a disk alone: layers, clones without memory, and disks without a machine. */
 export function disks({ host, guest: guestOf, start, startRequest, speak, restore, checkpoint, remove, refused }: Suite): void {
   test('a layer holds the disk alone: another workspace starts from it, and a restore of it boots', async () => {
     const [source, target] = [randomUUID(), randomUUID()]
@@ -45,7 +45,7 @@ export function disks({ host, guest: guestOf, start, startRequest, speak, restor
     await remove(source, target)
   })
 
-  test('the disk of a machine that is gone is captured alone, and restored; of one that runs it is refused', async () => {
+  test('the disk of an ended machine is captured alone and restored, and that of a running one is refused', async () => {
     const id = randomUUID()
     const machine = await start(id)
     const guest = await guestOf(machine)

@@ -5,7 +5,7 @@ import type { HostEgress } from '../../service/cell/links/egress.ts'
 import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>
@@ -22,11 +22,11 @@ const POLICY: HostEgress = {
   cidrs: ['8.8.8.0/24'],
 }
 
-/** What a machine may reach, and what was refused. */
+/** Egress policies of machines, and their refused connections. */
 export function egress({ host, start, speak, startRequest, remove, refused }: Suite): void {
   const inForce = async (id: string) => (await host().glance()).machines.find(({ subject }) => subject.id === id)?.egress
 
-  test('a policy is in force when the host has answered, on a machine that runs, that is frozen and that begins anew', async () => {
+  test('a policy is in force when the host has answered, on a running, frozen, restored or new machine', async () => {
     const id = randomUUID()
     await start(id)
     const set = (egress: HostEgress) => host().setEgress({ ...speak(id, 1), egress })

@@ -7,13 +7,13 @@ import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 import { patience } from '../support/patience.ts'
 
-/** What the API would write: workspaces and operations. */
+/** Writes the workspaces and operations that the API would write. */
 export interface Intentions {
   newWorkspace(options?: NewWorkspace): Promise<string>
   operate(workspace_id: string, kind: string, options?: { source?: string; input?: object; id?: string }): Promise<string>
   open(options?: NewWorkspace): Promise<Asked>
   fork(source: string, options?: NewWorkspace): Promise<Asked>
-  /** What another organization would ask for. */
+  /** Writes requests of another organization. */
   another(): Promise<Pick<Intentions, 'open'>>
   /** Resolves when the operation is over. */
   ended(operation_id: string): Promise<OperationRow>
@@ -30,9 +30,9 @@ export interface NewWorkspace {
   resources?: Partial<Resources>
   lifetime?: 'persistent' | 'session'
   idle_policy?: string
-  /** Of a test instance of a draft. */
+  /** State of the draft that this workspace is a test instance of. */
   draft_state_id?: string
-  /** Its template version has something to start. */
+  /** Set where the template version has something to start. */
   startup?: StartupState
   inputs?: Record<string, string>
 }
@@ -43,7 +43,7 @@ export type OperationRow = Awaited<ReturnType<typeof readOperation>>
 const readWorkspace = (db: Db, id: string) => db.selectFrom('workspaces').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const readOperation = (db: Db, id: string) => db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
-/** What the API answers to whoever comes too late. */
+/** The API's answer to a request on a deleted workspace. */
 export class DeletedError extends Error {}
 
 interface Writer {
@@ -53,12 +53,12 @@ interface Writer {
   project: { organization_id: string; project_id: string; template_version_id: string }
 }
 
-/** @param layers of the template that every workspace is made from. */
+/** @param layers of the template of every workspace */
 export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: string[]): Promise<Intentions> {
   const writer: Writer = { db, clock, ids, project: await makeProject(db, ids, clock, layers) }
   const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
   const newWorkspace: Intentions['newWorkspace'] = (wanted) => insertWorkspace(writer, 'creating', wanted)
-  // As the API does it: a workspace without its operation would be settled by a comparison that comes between.
+  // One transaction, as in the API: a reconcile in between would settle a workspace without its operation.
   const withOperation = (state: string, kind: string, wanted: NewWorkspace | undefined, options: { source?: string }, of = writer) =>
     db.transaction().execute(async (tx) => {
       const workspace_id = await insertWorkspace({ ...of, db: tx }, state, wanted)
@@ -83,7 +83,7 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   }
 }
 
-/** Looks again until there is something to see, for a minute. */
+/** Polls for up to a minute until there is a result. */
 export async function until<T>(look: () => Promise<T | undefined | false>): Promise<T> {
   for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const seen = await look()
@@ -145,7 +145,7 @@ async function insertOperation(
   return id
 }
 
-/** Whether a fork is about to capture it, which another may join: it cannot get on before this transaction is over. */
+/** Whether a fork holds the source and waits for its capture. The row lock keeps it waiting until this transaction ends. */
 async function isForked(tx: Db, source: string): Promise<boolean> {
   const holder = () =>
     tx
@@ -161,13 +161,13 @@ async function isForked(tx: Db, source: string): Promise<boolean> {
     await tx.selectFrom('operations').select('id').where('id', '=', seen.id).forNoKeyUpdate().execute()
     const now = await holder().executeTakeFirst()
     if (now?.id === seen.id) return true
-    seen = now // it was handed to the next one while its row was waited for
+    seen = now // the source was handed to the next fork during the wait for its row
   }
   return false
 }
 
 async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<void> {
-  // Those that have joined come first: a holder that goes hands its source to the next.
+  // Joined forks end first: a holder that ends hands its source to the next.
   const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
   const canceled = { state: 'canceled' as const, completed_at: now, error }
   const joined = tx
@@ -179,7 +179,7 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
   const ended = [...waiting.map(({ id }) => id)]
   for (const { operation_id: id } of holds) {
-    // An adoption goes on without the fork that it was to capture.
+    // An adoption continues without the fork that it was to capture.
     const { kind, workspace_id: own } = await tx
       .selectFrom('operations')
       .select(['kind', 'workspace_id'])

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { CommandHeader, HostFailure, Machine, MachineHost, SubjectFiles } from '../../service/cell/links/hostd.ts'
 import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>
@@ -12,13 +12,13 @@ interface Suite {
   remove(...workspace_ids: string[]): Promise<void>
   filesOf(workspace_id: string): Promise<SubjectFiles | undefined>
   refused(code: HostFailure['code']): (error: unknown) => boolean
-  /** The last that was spoken with. */
+  /** The last fence that a command was sent with. */
   fence(): number
 }
 
-/** Whose a machine host is, and what it keeps for a database that does not name it. The last of the suite. */
+/** The owner of a machine host, and files that its database does not name. The last part of the suite. */
 export function keeping({ host, start, speak, remove, filesOf, refused, fence }: Suite): void {
-  test('what is in quarantine is told since when, the list that is told last is the whole list, and it goes with the workspace', async () => {
+  test('the quarantine reports since when, the latest list replaces earlier ones, and it ends with the workspace', async () => {
     const id = randomUUID()
     const machine = await start(id)
     const list = { disks: [machine.disk], checkpoints: [] }
@@ -41,7 +41,7 @@ export function keeping({ host, start, speak, remove, filesOf, refused, fence }:
     await remove(id)
   })
 
-  test('a host belongs to the first installation that comes, and refuses another', async () => {
+  test('a host belongs to the first installation that uses it, and refuses another', async () => {
     const [first, second] = [randomUUID(), randomUUID()]
     await host().claim(first)
     await host().claim(first)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { CommandHeader, HostFailure, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { MACHINE_KINDS, workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   speak(of: string | Subject, epoch: number): CommandHeader
@@ -14,7 +14,7 @@ interface Suite {
 
 const same = (a: Subject, b: Subject): boolean => a.kind === b.kind && a.id === b.id
 
-/** Machines of every kind live as those of workspaces do, and never in their place. */
+/** Machines of every kind have a workspace's life cycle, and never replace a workspace's machine. */
 export function kinds({ host, speak, startRequest, refused }: Suite): void {
   const OTHERS = MACHINE_KINDS.filter((kind) => kind !== 'workspace')
   for (const kind of OTHERS)

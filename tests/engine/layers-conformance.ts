@@ -6,7 +6,7 @@ import type { LayerList } from '../../service/cell/links/hostd-layers.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   guest(machine: Machine): Promise<Guest>
@@ -17,9 +17,9 @@ interface Suite {
 
 const BOUNDS = { bytes_max: 2 ** 30, entries_max: 100_000 }
 
-/** Layers that are made of what a machine has changed. */
+/** Layers of a machine's changes. */
 export function layers({ host, guest: guestOf, speak, startRequest, refused }: Suite): void {
-  test('a layer made of a checkpoint has what was changed, without what is dropped; a machine on it begins with that', async () => {
+  test('a layer of a checkpoint has its changes without the dropped paths, and a machine on it begins with them', async () => {
     const [source, build, target] = [randomUUID(), { kind: 'build', id: randomUUID() } as const, randomUUID()]
     const request = startRequest(speak(source, 1))
     const guest = await guestOf(await host().start(request))
@@ -39,7 +39,7 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     for (const id of [source, target]) await host().deleteSubject(speak(id, 1))
   })
 
-  test('a layer is made of the disk of a build whose machine has ended, and of none that runs, that is not there, or that is too large', async () => {
+  test("a layer is made of an ended build's disk, and of no running or missing one", async () => {
     const build = { kind: 'build', id: randomUUID() } as const
     const request = startRequest(speak(build, 1))
     const machine = await host().start(request)
@@ -54,7 +54,7 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     await assert.rejects(host().makeLayer({ ...speak(build, 1), of, ...BOUNDS }), refused('not_found'))
   })
 
-  test('what a layer holds is listed directory by directory, from any on; one that is on no host has no list', async () => {
+  test("a layer's files are listed by directory from any entry on, and a layer on no host has no list", async () => {
     const [source, build] = [randomUUID(), { kind: 'build', id: randomUUID() } as const]
     const guest = await guestOf(await host().start(startRequest(speak(source, 1))))
     await guest.writeFile('/home/listed', 'text')
@@ -77,7 +77,7 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     await host().deleteSubject(speak(source, 1))
   })
 
-  test('a directory of a disk becomes the root of a layer, and one that is not there does not', async () => {
+  test('an existing directory of a disk becomes the root of a layer, and a missing one does not', async () => {
     const [build, target] = [{ kind: 'build', id: randomUUID() } as const, randomUUID()]
     const request = startRequest(speak(build, 1))
     const machine = await host().start(request)
@@ -94,7 +94,7 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     await host().deleteSubject(speak(target, 1))
   })
 
-  test('a layer that a machine stands on stays, one that somebody asked for since the look too, any other goes; nothing begins on it then', async () => {
+  test('a layer in use or requested since its listing stays, and a dropped layer is refused by later starts', async () => {
     const [source, build, target] = [randomUUID(), { kind: 'build', id: randomUUID() } as const, randomUUID()]
     const request = startRequest(speak(source, 1))
     await (await guestOf(await host().start(request))).writeFile('/home/to-be-dropped', randomUUID())
@@ -122,7 +122,7 @@ export function layers({ host, guest: guestOf, speak, startRequest, refused }: S
     for (const id of [source, target]) await host().deleteSubject(speak(id, 1))
   })
 
-  test('what is larger than a layer may be is refused, and says why', async () => {
+  test('a too large layer is refused with its reason', async () => {
     const build = { kind: 'build', id: randomUUID() } as const
     const request = startRequest(speak(build, 1))
     const machine = await host().start(request)

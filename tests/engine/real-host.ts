@@ -11,14 +11,14 @@ import { patience } from '../support/patience.ts'
 
 type Variable = 'BERTH_TEST_HOSTD' | 'BERTH_TEST_AGENT' | 'BERTH_TEST_RUNSC' | 'BERTH_TEST_LAYER'
 
-/** What set-up built for `npm test`. Without it the test fails: one that is left out would look like one that passed. */
+/** Reads a setting that set-up made for `npm test`. Without it the test fails, since a skipped test would look like a passed one. */
 function variable(name: Variable): string {
   const value = process.env[name]
   if (value === undefined) throw new Error(`${name} is not set: run this by npm test, as root`)
   return value
 }
 
-/** A hostd of the test's own: its directory, pool, namespaces and cgroups go with close(). */
+/** Opens a hostd of the test's own. close() removes its directory, pool, namespaces and cgroups. */
 export async function openRealHost(): Promise<Harness & { layers_dir: string }> {
   const dir = mkdtempSync('/tmp/berth-engine-')
   const layer = await addLayer(dir)
@@ -105,7 +105,7 @@ async function end(child: ChildProcess): Promise<void> {
   await promise
 }
 
-/** The sandbox's own process, found by the directory of this test and the machine's slot. */
+/** Kills the sandbox's own process, found by the test's directory and the machine's sandbox id. */
 function killSandbox(dir: string, machine: Machine): void {
   for (const path of globSync('/proc/[0-9]*/cmdline')) {
     const line = commandLine(path)
@@ -127,7 +127,7 @@ function commandLine(path: string): string {
 
 const COUNTER = 'i=0; while :; do i=$((i+1)); echo $i > /dev/shm/next; mv /dev/shm/next /dev/shm/count; sleep 0.02; done'
 
-/** The agent of a machine, asked as the cell asks it. */
+/** Talks to the agent of a machine, as the cell does. */
 async function openGuest(machine: Machine): Promise<Guest> {
   const ask = async (method: string, path: string, body?: string | object): Promise<Response> =>
     fetch(`http://${machine.address}${path}`, {
@@ -158,7 +158,7 @@ async function openGuest(machine: Machine): Promise<Guest> {
     if (!response.ok) throw new Error(`POST /exec: ${response.status} ${await response.text()}`)
     return ((await response.json()) as { state: string }).state
   }
-  // After a restore it runs on; after a start from a disk the old session is lost, and a new one counts from the beginning.
+  // After a restore the counter runs on; after a start from a disk its session is lost, and a new one counts from zero.
   if ((await startCounter('counter')) !== 'running') await startCounter(`counter-${machine.epoch}`)
   const count = async () => Number((await read('/dev/shm/count')) ?? 0)
   await until('the counter counts', 60_000, async () => (await count()) > 0)

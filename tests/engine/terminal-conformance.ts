@@ -5,11 +5,10 @@ import { after, before, suite, test } from 'node:test'
 import { frame } from '../gateway/support/fake-agent.ts'
 import { TERMINAL } from '../gateway/support/fake-terminal.ts'
 
-/** An agent with a terminal, as the cell sees it. */
 export interface TerminalHarness {
   address: string
   headers: Record<string, string>
-  /** Has the terminal print and end as its program says, where no program does. */
+  /** Makes the terminal print and end as its program does, where no program runs. */
   play(step: 'opened' | 'typed'): Promise<void>
   close(): Promise<void>
 }
@@ -17,10 +16,10 @@ export interface TerminalHarness {
 const KIND = { stdout: 1, exit: 3, input: 16 }
 const HEADER_BYTES = 16
 const PROGRAM = ['/bin/sh', '-c', "printf one; read line; printf 'two %s' $line"]
-/** What it prints once the word is typed: the terminal's echo, and its program's answer. */
+/** Output after the word was typed: the terminal's echo and its program's answer. */
 export const PRINTED = { opened: 'one', typed: 'word\r\ntwo word' }
 
-/** What every terminal does, real or fake, of all that the tests of the gateway rely on. */
+/** Behaviour that every terminal, real or fake, has and the gateway tests rely on. */
 export function terminalConformance(name: string, open: () => Promise<TerminalHarness>): void {
   void suite(`terminal: ${name}`, () => {
     let agent: TerminalHarness
@@ -38,7 +37,7 @@ export function terminalConformance(name: string, open: () => Promise<TerminalHa
       return [response.status, (await response.json()) as Record<string, unknown>]
     }
 
-    test('a terminal that is opened, sized, typed into and closed answers its whole record each time', async () => {
+    test('opening, reading and resizing a terminal answer its whole record each time', async () => {
       const asked = { session_id: 't', fingerprint: 'a terminal', argv: PROGRAM, cwd: '/', user: 'root', env: {}, cols: 80, rows: 24 }
       const answers = [
         await ask('POST', '/pty', asked),
@@ -60,7 +59,7 @@ export function terminalConformance(name: string, open: () => Promise<TerminalHa
       }
     })
 
-    test('an attached terminal prints frames without a gap, takes typed ones, and ends with its record', async () => {
+    test('an attached terminal prints frames without a gap, accepts typed frames, and ends with its record', async () => {
       const socket = await attach(agent)
       const read = frames(socket)
       await agent.play('opened')
@@ -124,7 +123,7 @@ async function* frames(socket: Duplex): AsyncGenerator<Frame, void> {
   }
 }
 
-/** Heartbeats may come at any time, and say nothing. */
+/** Skips heartbeats, which may come at any time. */
 async function next(read: AsyncGenerator<Frame, void>): Promise<Frame> {
   const HEARTBEAT = 4
   for (;;) {

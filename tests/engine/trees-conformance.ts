@@ -6,7 +6,7 @@ import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } f
 import type { Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   speak(of: string | Subject, epoch: number): CommandHeader
@@ -16,7 +16,7 @@ interface Suite {
 }
 
 const HOME = '/home/user'
-/** Far more than lies between two ends of a connection. */
+/** Far more than the buffers of a connection hold. */
 const CUT_BYTES = 16 << 20
 const PIECE_BYTES = 64 << 10
 const digestOf = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -26,18 +26,18 @@ const staleOf = (digest: string) => (error: unknown) => {
   return true
 }
 
-/** Copies of trees of files, machines that begin with one, and what their commands changed. */
+/** Host copies of file trees, machines that begin with one, and the changes of their commands. */
 export function trees({ host, speak, startRequest, guest, refused }: Suite): void {
   const fresh = (): Subject => ({ kind: 'execution', id: randomUUID() })
 
-  /** A tree of one file, which has this text. */
+  /** Sends the host a tree of one file with this text. */
   const apply = (subject: Subject, from: string | null, to: string, end: 'whole' | 'cut' = 'whole') => {
     const { resources, layers, hostname: _hostname, ...fence } = startRequest(speak(subject, 1))
     const request = { ...fence, layers, disk_gib: resources.disk_gib, to: digestOf(to), ...(from === null ? {} : { from: digestOf(from) }) }
     async function* entries() {
       const size = end === 'cut' ? 2 * CUT_BYTES : Buffer.byteLength(to)
       yield Buffer.from(encodeEntry({ path: 'f', type: 'file', mode: 0o644, modified_ms: 1, size }))
-      // The host has most of it, and has begun.
+      // By now the host has most of it, and has begun to apply it.
       if (end === 'cut') for (let sent = 0; sent < CUT_BYTES; sent += PIECE_BYTES) yield Buffer.alloc(PIECE_BYTES)
       if (end === 'cut') throw new Error('cut off')
       yield Buffer.from(to)
@@ -62,7 +62,7 @@ export function trees({ host, speak, startRequest, guest, refused }: Suite): voi
   }
   const stateOf = async ({ id }: Subject) => (await host().glance()).machines.find(({ subject }) => subject.id === id)?.state
 
-  test('a copy of a tree is that of one digest: a start or a change that is for another is told which', async () => {
+  test('a copy of a tree has one digest, and a start or change for another digest is refused with it', async () => {
     const subject = fresh()
     await assert.rejects(start(subject, 'one'), staleOf(''))
     await apply(subject, null, 'one')
@@ -76,7 +76,7 @@ export function trees({ host, speak, startRequest, guest, refused }: Suite): voi
     await host().deleteSubject(speak(subject, 1))
   })
 
-  test('a change of a copy that is cut short leaves the copy of no tree, and it is made anew', async () => {
+  test('a change that is cut short invalidates the copy, which can be made again', async () => {
     const subject = fresh()
     await apply(subject, null, 'one')
     await assert.rejects(apply(subject, 'one', 'two', 'cut'))
@@ -86,7 +86,7 @@ export function trees({ host, speak, startRequest, guest, refused }: Suite): voi
     await host().deleteSubject(speak(subject, 1))
   })
 
-  test('what a command changed is told of its machine, which stands still from then on, and once more when that has ended', async () => {
+  test("a machine's changes are reported and freeze it, and are reported again after it has ended", async () => {
     const subject = fresh()
     const machine = await start(subject, null)
     await (await guest(machine)).writeFile(`${HOME}/made`, 'text')

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { volumeSubject } from '../../service/cell/links/subject.ts'
 
-/** What these tests take from the suite that they are a part of. */
+/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>
@@ -14,14 +14,13 @@ interface Suite {
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }
 
-/** Volumes, and what machines have of them. */
 export function volumes({ host, start, speak, startRequest, remove, refused }: Suite): void {
   const of = (id: string) => ({ ...speak(id, 0), subject: volumeSubject(id) })
   const create = (id: string) => host().createVolume({ ...of(id), quota_gib: 1 })
   const mounted = (volume_id: string, place: number) => ({ volume_id, place, mount_path: `/home/user/data${place}`, read_only: false })
   const here = async (id: string) => (await host().inventory()).volumes.find((one) => one.volume_id === id)
 
-  test('a volume is there when it was made, however often; it is measured, kept and deleted by its id', async () => {
+  test('a volume exists once, however often it is made, and is measured, kept and deleted by its id', async () => {
     const id = randomUUID()
     await create(id)
     await create(id)
@@ -44,7 +43,7 @@ export function volumes({ host, start, speak, startRequest, remove, refused }: S
     await assert.rejects(host().createVolume({ ...early, quota_gib: 1 }), refused('fenced'))
   })
 
-  test('a running machine has the volumes that it was told last; one that is not there changes nothing', async () => {
+  test('a running machine has the latest list of volumes, and a list with a missing one changes nothing', async () => {
     const [one, two, id] = [randomUUID(), randomUUID(), randomUUID()]
     for (const volume of [one, two]) await create(volume)
     await start(id)
@@ -58,7 +57,7 @@ export function volumes({ host, start, speak, startRequest, remove, refused }: S
     await host().freeze(speak(id, 1))
     await set(mounted(one, 0), mounted(two, 1))
     assert.equal((await host().glance()).machines.find(({ subject }) => subject.id === id)?.state, 'frozen')
-    await host().deleteVolume(of(one)) // from a machine that has it
+    await host().deleteVolume(of(one)) // while a machine has it
     await host().thaw(speak(id, 1))
     await assert.rejects(host().setVolumes({ ...speak(id, 1), fence: 1, volumes: [] }), refused('fenced'))
     await host().stop(speak(id, 1))
@@ -67,7 +66,7 @@ export function volumes({ host, start, speak, startRequest, remove, refused }: S
     await host().deleteVolume(of(two))
   })
 
-  test('a start and a restore give a machine its volumes, and go on without one that is not there', async () => {
+  test("a start and a restore mount the machine's volumes, and go on without a missing one", async () => {
     const [volume, id] = [randomUUID(), randomUUID()]
     await create(volume)
     const list = [mounted(volume, 0), mounted(randomUUID(), 1)]

@@ -26,10 +26,10 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
-/** How long a test waits for what an event tells: less than the minute until the comparison, which would find it too. */
+/** Longest wait for an event's effect: less than the minute until the comparison, which would find it too. */
 export const AT_ONCE_MS = 10_000
 
-/** A clock that a test can move. It goes on by itself, too. */
+/** A running clock that a test can also move. */
 export class TestClock implements Clock {
   private offset_ms = 0
   private set_ms = 0
@@ -49,7 +49,7 @@ export class TestClock implements Clock {
 }
 
 export interface Process {
-  /** Its connection. */
+  /** The process's own connection. */
   db: Db
   engine: Engine
   table: LiveTable
@@ -58,13 +58,13 @@ export interface Process {
   executions: Executions
   egress: ObservedPolicies
   guests: GuestLinks
-  /** Ends it at once, without waiting for what is under way. */
+  /** Ends it at once, without waiting for running work. */
   kill(): Promise<void>
   close(): Promise<void>
   trees: Trees
 }
 
-/** The workspace as the process has it, read again. */
+/** Reads the process's entry of the workspace again. */
 export async function entryOf(process: Process, workspace_id: string): Promise<WorkspaceEntry> {
   const entry = await process.table.fresh(workspace_id)
   assert.ok(entry)
@@ -76,11 +76,11 @@ const NEVER: ParkAfter = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
 export interface StartOptions {
   ask_activity?: AskActivity
   park_after?: ParkAfter
-  /** Of a hibernation that gets no answer. */
+  /** Tries of a hibernation that gets no answer. */
   tries_max?: number
-  /** The host as this process knows it; absent: the world's own. */
+  /** The host as this process sees it; absent: the world's own. */
   host?: MachineHost
-  /** Until it acts for the cell; a second process does not. */
+  /** Waits until the process acts for the cell; a second process never does. */
   wait?: boolean
   warm_machines_max?: number
   /** Absent: as in an installation. */
@@ -92,7 +92,7 @@ export interface World extends Intentions, AsyncDisposable {
   database: TestDatabase
   db: Db
   host: FakeHost
-  /** What runs in its machines of start-ups. */
+  /** Guests in the start-ups of its machines. */
   guests: StartupGuests
   clock: TestClock
   ids: Ids
