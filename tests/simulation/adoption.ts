@@ -1,21 +1,18 @@
 import { DeletedError } from '../engine/intentions.ts'
 import type { World } from '../engine/world.ts'
 
-/** What an adoption looks at of a history, and what it changes there. */
+/** The parts of a history that an adoption reads and changes. */
 export interface Family {
   world: World
   workspaces: Set<string>
   marks: ReadonlyMap<string, string>
-  /** Those whose memory may be lost. */
+  /** Workspaces whose memory may be lost. */
   died: Set<string>
   told: string[]
   random(): number
 }
 
-/**
- * Has a workspace adopt a relative with the same mark: whichever of both it is afterwards, it has that mark.
- * @returns how many adoptions were asked for
- */
+/** Adopts a relative with the same mark, so that the workspace keeps this mark. @returns how many adoptions were started */
 export async function adoptRelative(family: Family): Promise<number> {
   const { world, died, told, random } = family
   const pairs = pairsOf(family)
@@ -34,7 +31,7 @@ export async function adoptRelative(family: Family): Promise<number> {
   }
 }
 
-/** Of a workspace that runs and has its mark, with nothing in its way. */
+/** Forks a running, marked workspace and adopts the fork, with nothing in its way. */
 export async function forkAndAdopt(family: Family, mark: () => Promise<void>): Promise<number> {
   const { world, workspaces, marks } = family
   for (const id of workspaces) {
@@ -59,7 +56,7 @@ async function mayBeAdopted(world: World, id: string): Promise<boolean> {
   return deleted_at === null && (observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null))
 }
 
-/** A hold that is taken, or a deadlock. */
+/** Whether another operation took the hold first, or a deadlock occurred. */
 export function isOvertaken(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === '23505' || error.code === '40P01')
 }

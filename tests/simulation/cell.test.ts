@@ -21,11 +21,11 @@ const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed
 /** A history mostly waits: for timers, for the database, for its own pauses. Each has a world and a database of its own. */
 const AT_ONCE = 8
 const ACTIONS = 40
-/** A history that has not come to rest after so long has failed. It says what everything was like then, and whether it came to rest later. */
+/** A history that is not at rest after this time fails. Its error has the state at that time, and tells whether it came to rest later. */
 const UNREST_MS = 12_000
-/** One look of `until` at a history on a quiet computer. A slow computer has as many looks, and more time for them. */
+/** Time of one poll of `until` on a quiet computer. A slow computer gets as many polls, and more time for them. */
 const QUIET_LOOK_MS = 15
-/** No history is so long. A regular comparison would hide that an operation waits for it. */
+/** Longer than any history: a regular comparison would hide an operation that waits for one. */
 const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
   'start',
@@ -43,14 +43,13 @@ const VERBS: Verb[] = [
   'deleteSubject',
 ]
 
-/** Moves that were made in all histories together. */
+/** Residency transitions of all histories together. */
 const moved = { freeze: 0, hibernate: 0, wake: 0 }
-/** In every other history there is room for so few machines that those that need room push others out. */
+/** Machines that fit in a crowded history: every other history has so little capacity that requests evict others. */
 const FEW = 3
-/** Machines that were hibernated for somebody who waited. */
+/** Machines that were hibernated to release capacity. */
 let evicted = 0
 let given_up = 0
-/** Adoptions that were asked for. */
 let adopted = 0
 
 describe('after any history everything is consistent and no file is lost', { concurrency: AT_ONCE }, () => {
@@ -65,7 +64,7 @@ describe('after any history everything is consistent and no file is lost', { con
 })
 
 test(
-  'machines were frozen, hibernated and woken, snapshots deleted, and forks adopted, in these histories',
+  'these histories froze, hibernated and woke machines, deleted snapshots, and adopted forks',
   { skip: SEEDS < 6 && 'so few histories need not have all of it' },
   () => {
     for (const count of Object.values(moved)) assert.ok(count > 0, JSON.stringify(moved))
@@ -81,9 +80,9 @@ class History {
   private readonly is_crowded: boolean
   private process: Process | null = null
   private readonly workspaces = new Set<string>()
-  /** Those whose files have been marked, and what the mark is. */
+  /** The mark in the files of each marked workspace. */
   private readonly marks = new Map<string, string>()
-  /** Their machines have ended by themselves: what was in memory is gone. */
+  /** Workspaces whose machine ended by itself, and whose memory is lost. */
   private readonly died = new Set<string>()
   private troubled = true
   private readonly told: string[] = []
@@ -95,7 +94,7 @@ class History {
   }
 
   async play(): Promise<void> {
-    if (this.is_crowded) this.crowd() // before the trouble: a guest whose start's answer is lost rests, too
+    if (this.is_crowded) this.crowd() // first, so that a guest rests even when its start's answer is lost
     this.makeTrouble()
     this.process = await this.startProcess()
     try {
@@ -106,8 +105,8 @@ class History {
       }
       this.troubled = false
       await this.rest()
-      await this.giveUp() // where none was given up on the way: a slow computer ends few snapshots before the last action
-      if (!this.is_crowded) adopted += await forkAndAdopt(this.family(), () => this.mark()) // likewise
+      await this.giveUp() // in case no action did: on a slow computer few snapshots end in time
+      if (!this.is_crowded) adopted += await forkAndAdopt(this.family(), () => this.mark()) // for the same reason
       await this.rest()
       await this.checkFiles()
       await this.rest()
@@ -116,7 +115,7 @@ class History {
     }
   }
 
-  /** Machines make room where it is short; elsewhere they are parked by this history alone. */
+  /** Starts a cell. In a crowded history it evicts machines; in others this history alone parks them. */
   private async startProcess(): Promise<Process> {
     const ask_activity = () => Promise.resolve({ running: 0, busy_until: null, last_ended_at: null, commands: [] })
     const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: this.is_crowded ? 3600 : 0 }
@@ -130,7 +129,7 @@ class History {
     return process
   }
 
-  /** The host refuses what does not fit, whatever the rows say, and guests rest, so that they may be pushed out. */
+  /** The host refuses machines beyond its capacity, and guests are idle, so that they can be evicted. */
   private crowd(): void {
     const { host } = this.world
     for (const verb of ['start', 'restore'] as const) {
@@ -143,7 +142,7 @@ class History {
     }
   }
 
-  /** Verbs fail, or their answers are lost. */
+  /** Makes verbs fail, or loses their answers. */
   private makeTrouble(): void {
     const { host } = this.world
     for (const verb of VERBS) {
@@ -180,7 +179,7 @@ class History {
     this.workspaces.add(workspace_id)
   }
 
-  /** What a caller may ask of a random workspace in its present state, as the API would let it. */
+  /** Starts an operation that the API would allow on a random workspace in its present state. */
   private async intend(): Promise<void> {
     const id = this.pick()
     if (id === undefined) return
@@ -193,7 +192,7 @@ class History {
       failed: ['open'],
     }
     const holder = held && (await this.world.operation(held.operation_id))
-    const of_holder = holder?.source_workspace_id === id ? ['fork'] : [] // which joins that one
+    const of_holder = holder?.source_workspace_id === id ? ['fork'] : [] // a fork joins another fork
     const possible = held === undefined ? (kinds[row.observed_state] ?? []) : of_holder
     const kind = this.random() < 0.12 ? 'delete' : possible[Math.floor(this.random() * possible.length)]
     if (kind === undefined) return
@@ -203,13 +202,13 @@ class History {
       adopted += await adoptRelative(this.family())
       return
     }
-    if (kind === 'restore') this.died.add(id) // its processes are what it costs
+    if (kind === 'restore') this.died.add(id) // such a restore drops the memory
     try {
       if (kind === 'restore') await this.world.operate(id, kind, { input: { checkpoint_id: row.checkpoint_id, memory: false } })
       else if (kind === 'fork') this.workspaces.add((await this.world.fork(id)).workspace_id)
       else await this.world.operate(id, kind)
     } catch (error) {
-      // Somebody holds it since we looked, or does, or it is a fork that failed: the API would refuse, or try again.
+      // Another operation holds it since the read, or the fork has failed: the API would refuse, or try again.
       if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
   }
@@ -219,7 +218,7 @@ class History {
     return { world, workspaces, marks, died, told, random: () => this.random() }
   }
 
-  /** An owner deletes a snapshot, as the API lets it where nothing holds the workspace: only this history begins what would. */
+  /** Deletes a snapshot, as the API does when nothing holds the workspace. No lock: only this history starts operations. */
   private async giveUp(): Promise<void> {
     const { db, clock } = this.world
     const { numAffectedRows } = await sql`update checkpoints set deleted_at = ${clock.now()} where id = (
@@ -229,7 +228,7 @@ class History {
     given_up += Number(numAffectedRows ?? 0)
   }
 
-  /** As the residency clock and calls do it, beside whatever else is under way: nobody waits for the end of it here. */
+  /** Parks or wakes a machine next to other operations, as the residency clock and calls do. It does not wait for the end. */
   private async park(): Promise<void> {
     const runs = this.process?.table.known().filter(({ observed_state }) => observed_state === 'running') ?? []
     const entry = runs[Math.floor(this.random() * runs.length)]
@@ -242,7 +241,7 @@ class History {
     this.told.push(`${kind} ${entry.id.slice(-4)}`)
     void moves[kind]().then(
       () => this.note(kind, entry.residency, table.get(entry.id)),
-      () => undefined, // whoever calls is told, and calls again
+      () => undefined, // a real caller gets the error, and calls again
     )
   }
 
@@ -251,7 +250,7 @@ class History {
     if (came) moved[kind] += 1
   }
 
-  /** As a call does it. */
+  /** Wakes a machine as a call does. */
   private async wake(id: string): Promise<void> {
     const { process } = this
     if (process === null) return
@@ -260,7 +259,7 @@ class History {
     if (entry?.observed_state === 'running') await process.parking.wake(entry)
   }
 
-  /** To its checkpoint and back, with nothing in its way. */
+  /** Parks a machine and wakes it, with nothing in its way. */
   private async parkOnceMore(id: string): Promise<void> {
     const { process } = this
     const entry = await process?.table.fresh(id)
@@ -270,7 +269,7 @@ class History {
       this.note('freeze', 'resident', process.table.get(id))
       await process.parking.hibernate(process.table.get(id) ?? entry)
     }
-    // One that could not be saved a moment ago is not tried again for a minute.
+    // A machine whose save has just failed is not tried again for a minute.
     if ((await this.world.workspace(id)).residency === 'resident') return this.wake(id)
     this.note('hibernate', 'resident', process.table.get(id))
     await this.wake(id)
@@ -298,14 +297,14 @@ class History {
     await sql`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
       .execute(this.world.db)
-      .catch(() => undefined) // the connection that asks may be of a pool that is cut, too
+      .catch(() => undefined) // the pool of this connection may be cut too
   }
 
   private pick(): string | undefined {
     return [...this.workspaces][Math.floor(this.random() * this.workspaces.size)]
   }
 
-  /** Leaves a mark on the disk and in the memory of what runs, once: from its first commit on it may not be lost. */
+  /** Marks the disk and memory of each running workspace once. No later commit may lose the mark. */
   private async mark(): Promise<void> {
     const rows = await this.world.db
       .selectFrom('workspaces')
@@ -324,12 +323,12 @@ class History {
         this.marks.set(id, mark)
         for (const place of [files, memory]) place.set('/mark', mark)
       } catch {
-        // it died before we came
+        // the machine died first
       }
     }
   }
 
-  /** Everything that was asked for ends, and rows and host agree. */
+  /** Waits until every operation has ended, and checks that rows and host agree. */
   private async rest(): Promise<void> {
     let waits_for: unknown = 'nothing'
     let stuck: unknown
@@ -350,11 +349,11 @@ class History {
     }
     if (stuck !== undefined) throw new Error(text(`before ${lasted_ms()} ms were over`))
     await this.process?.engine.watch()?.sweep()
-    await this.process?.engine.watch()?.sweep() // files of what the first one settled
+    await this.process?.engine.watch()?.sweep() // removes files that the first sweep settled
     await assertNothingIsLeft(this.world)
   }
 
-  /** Whatever is not deleted can run, and has its mark. */
+  /** Checks that every live workspace runs and has its mark. */
   private async checkFiles(): Promise<void> {
     for (const id of this.workspaces) {
       const row = await this.world.workspace(id)

@@ -1,6 +1,6 @@
 import { generatorOf } from '../../support/seed.ts'
 
-/** Gaps between activity, in seconds, in the order in which they come, as workspaces of certain kinds of use would leave them. */
+/** Gaps between activities of a workspace, in seconds and in order, for one kind of use. */
 export interface Trace {
   name: string
   gaps: number[]
@@ -10,12 +10,12 @@ const MINUTE = 60
 const HOUR = 3600
 const DAY = 24 * HOUR
 
-/** Random numbers of a seed (mulberry32): a trace is the same wherever it is made. */
+/** Random numbers of a seed (mulberry32): a trace is the same on every computer. */
 export interface Random {
   uniform(from: number, to: number): number
   /** Log-normal: `median`, and how far it spreads. */
   around(median: number, spread: number): number
-  /** Pareto: at least `least`, with a tail the longer the smaller alpha. */
+  /** Pareto: at least `least`; the smaller alpha, the longer the tail. */
   tail(least: number, alpha: number): number
 }
 
@@ -31,7 +31,7 @@ export function randomOf(seed: number): Random {
 
 export const TRACES_DAYS = 60
 
-/** One trace of each kind, of the same length. */
+/** Returns one trace of each kind, of the same length. */
 export function tracesOf(seed: number): Trace[] {
   return Object.entries(KINDS).map(([name, make], i) => ({ name, gaps: make(randomOf(seed * 1000 + i)) }))
 }
@@ -46,7 +46,7 @@ const KINDS: Record<string, (random: Random) => number[]> = {
   'agent that changes its ways': changing,
 }
 
-/** Gaps until the days are over; `draw` may give several. */
+/** Collects gaps until the days are over; `draw` may return several. */
 function untilOver(draw: (at: number) => number[], days = TRACES_DAYS): number[] {
   const gaps: number[] = []
   for (let at = 0; at < days * DAY;) {
@@ -57,7 +57,7 @@ function untilOver(draw: (at: number) => number[], days = TRACES_DAYS): number[]
   return gaps
 }
 
-/** Dozens of calls seconds apart while it thinks, then a person reads, or sleeps. */
+/** Dozens of calls seconds apart while the agent thinks, then a person reads or sleeps. */
 function burstyAgent(random: Random): number[] {
   return untilOver(() => [
     ...Array.from({ length: Math.floor(random.uniform(20, 80)) }, () => random.around(6, 1.1)),
