@@ -1,4 +1,4 @@
-// A reason that the gateway does not know is dropped: the client would have the message alone.
+// The gateway drops a reason that it does not know: the client would have the message alone.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -8,7 +8,7 @@ import { CELL_REASONS } from '../../contract/errors.ts'
 const agent = path.resolve(import.meta.dirname, '../../machine/internal/agent')
 const CODES = { NotFound: 'not_found', Conflict: 'conflict', Invalid: 'validation_failed', RateLimited: 'rate_limited' } as const
 
-/** Reasons that no client of the gateway is told. */
+/** Reasons that no client of the gateway sees. */
 const NEVER_TOLD: Readonly<Record<string, string>> = {
   already_claimed: 'hostd alone claims a slot',
   not_claimed: 'hostd alone claims a slot',
@@ -24,7 +24,7 @@ const NEVER_TOLD: Readonly<Record<string, string>> = {
   invalid_timeout: 'the gateway refuses it before, with the field',
 }
 
-test('every reason that an agent refuses with is one of the contract, or is never told', () => {
+test('every refusal reason of an agent is in the contract, or never reaches a client', () => {
   const said = globSync('**/*.go', { cwd: agent })
     .filter((file) => !file.endsWith('_test.go'))
     .flatMap((file) => {

@@ -7,7 +7,7 @@ import { toothlessTests } from './assertions.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** Tests that assert nothing, and why they may. */
+/** Tests that may assert nothing, with the reason. */
 const ALLOWED: { file: string; title: string; because: string }[] = []
 
 const found = (text: string, ...others: { file: string; text: string }[]) =>
@@ -27,11 +27,11 @@ test('every test asserts something', () => {
   assert.deepEqual(wrong, [])
 })
 
-test('a test that calls without asserting is found', () => {
+test('a test that calls functions without asserting is found', () => {
   assert.deepEqual(found(`test('calls', () => work())\ntest('asserts', () => assert.ok(work()))`), ["'calls'"])
 })
 
-test('an assertion in a function that the test calls counts, at any depth, also of another file', () => {
+test('an assertion in a called function counts, at any depth and in other files', () => {
   const helpers = {
     file: 'tests/support/helpers.ts',
     text: `export const holds = () => inner()\nfunction inner() { throw new Error('no') }`,
@@ -49,6 +49,6 @@ test('functions that call each other in a circle end the search', () => {
   assert.deepEqual(found(`function a() { b() }\nfunction b() { a() }\ntest('circle', () => a())`), ["'circle'"])
 })
 
-test("a regular expression's test is none of ours", () => {
+test('the `test` method of a regular expression is not one of our tests', () => {
   assert.deepEqual(found(`const fits = /x/.test(text)`), [])
 })

@@ -1,43 +1,42 @@
 import path from 'node:path'
 import ts from 'typescript'
 
-/** A test that nothing could fail on purpose. */
+/** A test without an assertion. */
 export interface Toothless {
   file: string
   line: number
-  /** As it is written, with its quotes. */
+  /** The title's source text, with its quotes. */
   title: string
 }
 
 export interface Source {
-  /** From the clone's root. */
+  /** Path from the clone's root. */
   file: string
   text: string
 }
 
-/** A function, as far as it matters here. */
+/** The assertions and calls of one function. */
 interface Reach {
   file: string
-  /** It names `assert`, or throws. */
+  /** True when it names `assert`, or throws. */
   asserts: boolean
-  /** Names that it calls. */
   calls: Set<string>
 }
 
 interface Parsed {
   file: string
   tree: ts.SourceFile
-  /** Its functions and methods, by name. */
+  /** Functions and methods by name. */
   functions: Map<string, Reach[]>
-  /** Names that it imports from another of the sources: which file has them, under which name. */
+  /** Names imported from other sources: the file that exports them, and the name there. */
   imports: Map<string, { from: string; name: string }>
 }
 
 const TESTS = ['test', 'it']
 
 /**
- * Finds the tests of `sources` that assert nothing. A test asserts when it names `assert` or throws, or calls a function that does, at any
- * depth: one of its own file, or one that it imports from another of the sources. What is found has no teeth; what is not may have none.
+ * Finds the tests of `sources` that assert nothing. A test asserts when it, or a function that it calls at any depth, names `assert` or
+ * throws. It follows calls in the same file and into imported sources. A test that is not found may still prove nothing.
  */
 export function toothlessTests(sources: readonly Source[]): Toothless[] {
   const files = new Map(sources.map((source) => [source.file, parsed(source)]))
@@ -84,7 +83,7 @@ function parsed({ file, text }: Source): Parsed {
   return { file, tree, functions, imports }
 }
 
-/** `function name() {}`, `const name = () => {}`, `name() {}` and `name: () => {}`. */
+/** Matches `function name() {}`, `const name = () => {}`, `name() {}` and `name: () => {}`. */
 function namedFunction(node: ts.Node): [string, ts.Node] | undefined {
   if ((ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node)) && node.name !== undefined && node.body !== undefined)
     return [node.name.getText(), node.body]
@@ -112,11 +111,11 @@ function reachOf(file: string, node: ts.Node): Reach {
     if (ts.isThrowStatement(each) || (ts.isIdentifier(each) && each.text === 'assert')) reach.asserts = true
     if (ts.isCallExpression(each)) reach.calls.add(calledName(each))
   })
-  if (ts.isIdentifier(node)) reach.calls.add(node.text) // a test may be given a function by its name
+  if (ts.isIdentifier(node)) reach.calls.add(node.text) // a test may get a function by its name
   return reach
 }
 
-/** The name in `name(…)` and in `anything.name(…)`. */
+/** Returns the name in `name(…)` and in `anything.name(…)`. */
 function calledName({ expression }: ts.CallExpression): string {
   return ts.isPropertyAccessExpression(expression) ? expression.name.text : expression.getText()
 }

@@ -22,7 +22,7 @@ test('the table of bounds has the values of the code', () => {
   assert.deepEqual(wrong, [])
 })
 
-test('each bound says whose share it is, and what happens when it is used up', () => {
+test('each bound names its owner and the effect when it is used up', () => {
   const bounds = rows.filter(([, value = '']) => value.startsWith('`'))
   assert.ok(bounds.length > 25, `${bounds.length} bounds`)
   assert.deepEqual(

@@ -12,7 +12,7 @@ const sources = execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
   .filter((file) => /^service\/(api|admin|core)\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'))
   .map((file) => ({ file, text: readFileSync(path.join(root, file), 'utf8') }))
 
-/** Writes that are no change of anybody's, by file and function, with what they are. */
+/** Writes that are no recorded change, by file and function, with the reason. */
 const NO_CHANGES: Record<string, string> = {
   'service/api/auth/store.ts touchPersonSession': 'when a session was last used',
   'service/api/api-keys/store.ts noteKeyUse': 'when a key was last used',
@@ -73,7 +73,7 @@ const NO_CHANGES: Record<string, string> = {
   'service/core/changes/chain-store.ts dropOfChain': 'records, when they are old',
 }
 
-test('whatever an api handler or a command changes is written in the transaction of mutate', () => {
+test('every write of an api handler or a command is in the transaction of mutate', () => {
   const found = sources.flatMap(unrecordedWrites)
   const wrong = found.filter(({ file, within }) => NO_CHANGES[`${file} ${within}`] === undefined)
   assert.deepEqual(
@@ -90,7 +90,7 @@ test('whatever an api handler or a command changes is written in the transaction
   )
 })
 
-test('a transaction becomes that of a change in mutate alone', () => {
+test('only mutate makes a transaction that of a change', () => {
   const casts = sources.filter(({ text }) => /as (unknown as )?ChangeTx\b/.test(text)).map(({ file }) => file)
   assert.deepEqual(casts, ['service/core/changes/mutate.ts'])
 })

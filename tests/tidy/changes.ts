@@ -1,21 +1,21 @@
 import ts from 'typescript'
 
-/** A write that stands in no function which a change hands its transaction to. */
+/** A write outside every function that takes a change's transaction. */
 export interface Unrecorded {
   file: string
   line: number
-  /** The function around it. */
+  /** The enclosing function. */
   within: string
 }
 
 const WRITERS = new Set(['insertInto', 'updateTable', 'deleteFrom', 'mergeInto'])
 const WRITING_SQL = /\b(insert\s+into|delete\s+from|update\s+\w+(\s+(as\s+)?\w+)?\s+set)\b/i
-/** `core/changes/mutate.ts` alone makes one. */
+/** The type of a change's transaction, which `core/changes/mutate.ts` alone makes. */
 const TRANSACTION = 'ChangeTx'
 
 /**
- * Finds the writes of a source, by Kysely and by text of SQL, around which no function has a parameter of the type ChangeTx. Whoever has
- * one got it from mutate, so that the write is recorded.
+ * Finds writes, by Kysely and by SQL text, in no function with a parameter of the type ChangeTx. Such a parameter comes from mutate,
+ * which records the write.
  */
 export function unrecordedWrites({ file, text }: { file: string; text: string }): Unrecorded[] {
   const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
@@ -38,7 +38,7 @@ function isWrite(node: ts.Node): boolean {
   return false
 }
 
-/** Innermost first. */
+/** Returns the enclosing functions, innermost first. */
 function around(node: ts.Node): ts.SignatureDeclaration[] {
   const functions: ts.SignatureDeclaration[] = []
   for (let at = node.parent; !ts.isSourceFile(at); at = at.parent) if (ts.isFunctionLike(at)) functions.push(at)

@@ -10,7 +10,7 @@ const files = execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
   .split('\n')
   .filter((file) => file !== '' && existsSync(path.join(root, file)))
 
-test('no files import each other in a circle, types apart', () => {
+test('no files import each other in a circle, apart from types', () => {
   const imports = new Map(files.map((file) => [file, importsOf(file, readFileSync(path.join(root, file), 'utf8'))]))
   assert.ok(imports.size > 500, `${imports.size} files were read`)
   assert.deepEqual(circle(imports), [])
@@ -25,7 +25,7 @@ test('a circle is found', () => {
   assert.deepEqual(circle(imports), ['b.ts', 'c.ts', 'b.ts'])
 })
 
-test('what is imported as a type alone is not counted', () => {
+test('an import of types alone is not counted', () => {
   const text = "import type { A } from './a.ts'\nimport { b, type B } from '../b.ts'\nexport { c } from './c.ts'\n"
   assert.deepEqual(importsOf('x/y.ts', text), ['b.ts', 'x/c.ts'])
 })
@@ -36,7 +36,7 @@ function importsOf(file: string, text: string): string[] {
   )
 }
 
-/** The first circle that there is, from a file back to it. */
+/** Returns the first circle of imports, from a file back to itself, or an empty list. */
 function circle(imports: ReadonlyMap<string, string[]>): string[] {
   const done = new Set<string>()
   const way: string[] = []

@@ -9,7 +9,7 @@ import { CELL_CLAUSES } from '../../tools/reference/clauses/cell.ts'
 const root = path.resolve(import.meta.dirname, '../..')
 const CLAUSES = { App: APP_CLAUSES, Cell: CELL_CLAUSES }
 
-test('every clause that code names stands in tools/reference/clauses, with as many rules', () => {
+test('every clause that code names is in tools/reference/clauses, with at least the named rule', () => {
   const missing = named().filter(({ surface, name, rule }) => {
     const clause = CLAUSES[surface].find((one) => one.name === name)
     return clause === undefined || (rule > 0 && typeof clause.says !== 'string' && rule > clause.says.length)
@@ -17,14 +17,14 @@ test('every clause that code names stands in tools/reference/clauses, with as ma
   assert.deepEqual(missing, [])
 })
 
-test('every test that a clause names is there, and no clause stands twice', () => {
+test('every test that a clause names exists, and clause names are unique', () => {
   for (const clauses of Object.values(CLAUSES)) {
     for (const { name, tests } of clauses) for (const file of tests) assert.ok(existsSync(path.join(root, file)), `${name}: ${file}`)
     assert.equal(new Set(clauses.map(({ name }) => name)).size, clauses.length)
   }
 })
 
-test('a clause is named by one spelling', () => {
+test('a clause has one spelling', () => {
   const others = sources().flatMap(({ file, text }) =>
     [...text.matchAll(/\b(?:App|Cell), (?:[a-z]+ )?rules? \d+/gi)].map(([spelling]) => `${file}: ${spelling}`),
   )
@@ -44,7 +44,7 @@ function named() {
   return found
 }
 
-/** Each comment in one line, however it was wrapped. */
+/** Sources with each wrapped comment joined into one line. */
 function sources() {
   const listed = [
     '-c',

@@ -8,12 +8,12 @@ const root = path.join(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
 const entries = Object.entries(GROWTH)
 
-test('every table of the schema says what removes its rows, or why they stay', () => {
+test('every table of the schema names what removes its rows, or why they stay', () => {
   const tables = [...read('service/db/schema.sql').matchAll(/^create table (\w+) \(/gm)].map(([, name]) => name)
   assert.deepEqual(Object.keys(GROWTH).toSorted(), tables.toSorted())
 })
 
-test('the function that is said to remove rows of a table is there, and names the table', () => {
+test('the function that removes rows of a table exists, and names the table', () => {
   const wrong = entries.flatMap(([table, growth]) => {
     if (!('by' in growth)) return []
     const [file = '', name = ''] = growth.by.split(' ')
@@ -27,7 +27,7 @@ test('the function that is said to remove rows of a table is there, and names th
   assert.deepEqual(wrong, [])
 })
 
-test('rows that go with those of another table end at a table whose rows go', () => {
+test("rows that go with another table's rows end at a table whose rows go", () => {
   const wrong = entries.flatMap(([table, growth]) => {
     let at = growth
     for (let steps = 0; 'with' in at && steps < entries.length; steps++) at = GROWTH[at.with]

@@ -1,12 +1,12 @@
 import type { Database } from '../../service/db/schema.ts'
 
-/** What keeps a table from growing for ever. */
+/** The bound of a table's rows. */
 export type Growth =
-  /** A function deletes rows whose time is over. */
+  /** A function deletes expired rows. */
   | { by: `${string} ${string}`; when: string }
-  /** Rows go with a row of another table, by its foreign key or by the function that deletes that one. */
+  /** Rows go with a row of another table, by its foreign key or by the function that deletes that row. */
   | { with: keyof Database }
-  /** Rows stay, and a limit says how many there may be, or they are too few to matter. */
+  /** Rows stay, and a limit bounds them or they are too few to matter. */
   | { bounded: string }
   /** Rows stay for good on purpose. */
   | { for_good: string }
@@ -14,7 +14,7 @@ export type Growth =
 const DAYS_30 = '30 days after the end'
 const A_PERSON_DOES = 'written by what a person does by hand, a few hundred bytes each'
 
-/** Every table of the schema. One that is missing here grows until the disk is full: say what removes its rows. */
+/** Every table of the schema. A table that is missing here grows until the disk is full: name what removes its rows. */
 export const GROWTH: Record<keyof Database, Growth> = {
   agent_sessions: {
     by: 'service/cell/machines/history-store.ts dropOldAgentSessions',

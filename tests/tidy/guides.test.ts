@@ -8,17 +8,17 @@ const TESTS = path.resolve(import.meta.dirname, '..')
 const SAMPLES = guides().flatMap(samplesOf)
 const runs = ({ page, language }: Sample) => RUN_BY.some((each) => each.page === page && each.languages.includes(language))
 
-test('each sample of each guide is run by a test, or the table says why none can', () => {
+test('a test runs each sample of each guide, or the table says why none can', () => {
   const samples = SAMPLES.filter((sample) => sample.language !== 'text' && !isSetUp(sample))
   const missing = samples.filter((sample) => !runs(sample) && notRun(sample) === undefined)
   assert.deepEqual(missing, [])
 })
 
-test('each exception is a sample, once', () => {
+test('each exception matches exactly one sample', () => {
   for (const one of NOT_RUN) assert.equal(SAMPLES.filter((sample) => notRun(sample) === one).length, 1, `${one.page}: ${one.begins}`)
 })
 
-test('each page that the table names has samples in those languages, and its test names the page or reads the table', () => {
+test('each page of the table has samples in its languages, and its test names the page or reads the table', () => {
   for (const { page, languages, test: file } of RUN_BY) {
     const found = new Set(samplesOf(page).map(({ language }) => language))
     for (const language of languages) assert.ok(found.has(language), `${page} has no ${language}`)
@@ -28,7 +28,7 @@ test('each page that the table names has samples in those languages, and its tes
   }
 })
 
-test('no guide says that a body is JSON and sends none', () => {
+test('no guide declares a JSON body without sending one', () => {
   const lying = SAMPLES.filter(({ text }) => /content-type: application\/json/i.test(text) && !/ -d |--data|--json/.test(text))
   assert.deepEqual(lying, [])
 })

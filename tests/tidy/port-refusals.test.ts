@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { PORT_REFUSALS } from '../../contract/port-refusals.ts'
 
-test('the guide says every reason that a port URL refuses with, with its status, and no other', () => {
+test('the guide lists exactly the refusal reasons of a port URL, each with its status', () => {
   const guide = readFileSync(new URL('../../docs/guides/ports.md', import.meta.url), 'utf8')
   const rows = [...guide.matchAll(/^\| (\d{3}) \| `([a-z_]+)` \| (.+) \|$/gm)].map(([, status, reason, means]) => [
     Number(status),
@@ -14,7 +14,7 @@ test('the guide says every reason that a port URL refuses with, with its status,
   assert.deepEqual(rows, declared)
 })
 
-test('the proxy says no reason that is not declared, and each with its status', () => {
+test('the proxy uses only declared reasons, each with its status', () => {
   const declared: Readonly<Partial<Record<string, { status: number }>>> = PORT_REFUSALS
   const source = readFileSync(new URL('../../machine/internal/ports/door/refusal.go', import.meta.url), 'utf8')
   const said = [...source.matchAll(/\{(\d{3}), "([a-z_]+)", "/g)].map(([, status, reason = '']) => [reason, Number(status)] as const)

@@ -1,4 +1,4 @@
-// Claims of the README that the code can be asked about.
+// Checks claims of the README against the code.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -18,10 +18,10 @@ const sources = (folder: string) =>
     .map((name) => read(path.join(folder, name)))
     .join('\n')
 
-/** A test of this title holds a limit. */
+/** Whether a test with this title exists. */
 const proves = (file: string, title: string) => new RegExp(`^test\\(\\s*'${title}`, 'm').test(read(`tests/${file}`))
 
-/** What a limit says, and what would be otherwise if it no longer held. A text: why nothing of the repository can be asked. */
+/** Words of a known limit, and a condition that fails when the limit is gone. A text: why the repository cannot decide it. */
 const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ['what is typed into a terminal while its connection breaks may be lost', 'input has no offsets in the protocol'],
   ['syncs them with `find` and `sha256sum`', /\bfind\b/.test(sources('cli/src')) && sources('cli/src').includes('sha256sum')],
@@ -66,7 +66,7 @@ const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ],
 ]
 
-test('each known limit of the README holds, and none is without its row here', () => {
+test('each known limit of the README holds, and each has its row here', () => {
   for (const [says, holds] of LIMITS_HELD) {
     assert.ok(LIMITS.includes(says), `the README does not say: ${says}`)
     assert.ok(holds, `no longer so: ${says}`)
@@ -77,7 +77,7 @@ test('each known limit of the README holds, and none is without its row here', (
   assert.deepEqual(free, [])
 })
 
-test('the README says of each client what is there', () => {
+test('the README lists the existing features of each client', () => {
   const commands = new Set(describedCommands().map(({ name }) => name))
   for (const [, name = ''] of README.matchAll(/`berth ([a-z-]+)`/g)) assert.ok(commands.has(name), name)
   const scripts = (JSON.parse(read('package.json')) as { scripts: Record<string, string> }).scripts
@@ -86,7 +86,7 @@ test('the README says of each client what is there', () => {
     assert.ok(place.startsWith('http') || existsSync(path.join(ROOT, place)), place)
 })
 
-test('each command of operators in the README and the guides is there', () => {
+test('each operator command in the README and the guides exists', () => {
   const words = ['--disable-warning=ExperimentalWarning', path.join(ROOT, 'service/admin/main.ts'), 'help']
   const usage = spawnSync(process.execPath, words, { encoding: 'utf8', timeout: patience(60_000) }).stderr.split('\n')
   const pagesOf = (folder: string) => readdirSync(path.join(ROOT, folder)).map((name) => `${folder}/${name}`)
@@ -100,7 +100,7 @@ test('each command of operators in the README and the guides is there', () => {
   assert.deepEqual(seen.filter(({ is_there }) => !is_there), []) // prettier-ignore
 })
 
-test('the README and the guide say the versions that the packages declare', () => {
+test('the README and the guide name the versions that the packages declare', () => {
   const engines = (name: string) => (JSON.parse(read(name)) as { engines: { node: string } }).engines.node.replace(/[^\d.]/g, '')
   const python = /requires-python = ">=([\d.]+)"/.exec(read('sdk/python/pyproject.toml'))?.[1] ?? ''
   const [sdk, cli] = [engines('sdk/typescript/package.json'), engines('cli/package.json')]
@@ -112,7 +112,7 @@ test('the README and the guide say the versions that the packages declare', () =
   assert.ok(guide.includes(`The SDK for Python needs Python ${python} or newer.`))
 })
 
-test('no page says that rsync is missing in base, which has it', () => {
+test('no page claims that base lacks rsync, which it has', () => {
   const { debian_packages } = JSON.parse(read('templates/base/recipe.json')) as { debian_packages: string[] }
   assert.ok(debian_packages.includes('rsync'))
   for (const name of readdirSync(path.join(ROOT, 'docs/guides')))

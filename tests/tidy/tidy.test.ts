@@ -16,7 +16,7 @@ const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
 
 const GENERATED_TYPES = 'sdk/typescript/src/schemas.ts'
 
-/** Who may import whom. The first prefix that fits a file is its layer. */
+/** Allowed imports. The first prefix that matches a file is its layer. */
 const LAYERS: { prefix: string; may: string[]; otherwise: string }[] = [
   { prefix: 'contract/', may: ['contract/'], otherwise: 'contract is data: move what it needs into contract/' },
   { prefix: 'sdk/', may: ['sdk/'], otherwise: 'the SDK is a package of its own, for every platform: it knows the service by HTTP alone' },
@@ -54,7 +54,7 @@ function importsOf(file: string): string[] {
   return [...found].map(([, target = '']) => path.normalize(path.join(path.dirname(file), target)))
 }
 
-test('every import goes along the table of layers', () => {
+test('every import follows the table of layers', () => {
   const wrong = code
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
     .flatMap((file) => {
@@ -67,7 +67,7 @@ test('every import goes along the table of layers', () => {
   assert.deepEqual(wrong, [])
 })
 
-test('SQL stands in store.ts files only', () => {
+test('SQL is in store.ts files only', () => {
   const sql = /\b(selectFrom|insertInto|updateTable|deleteFrom)\(|\bsql`/
   const wrong = code
     .filter((file) => /^service\/(core|api|cell|http|lib)\//.test(file) && !file.endsWith('.test.ts'))
@@ -83,14 +83,14 @@ test('no source file is longer than 400 lines', () => {
   assert.deepEqual(wrong, [])
 })
 
-test('the SDK imports no module of a platform, and one package, for platforms without a WebSocket', () => {
+test('the SDK imports no platform module, and one package, for platforms without a WebSocket', () => {
   const imports = code
     .filter((file) => file.startsWith('sdk/typescript/src/'))
     .flatMap((file) => [...read(file).matchAll(/(?:from |import\()'([^.'][^']*)'/g)].map(([, name]) => `${file} ${name ?? ''}`))
   assert.deepEqual(imports, ['sdk/typescript/src/web-socket.ts ws'])
 })
 
-test('the clock is asked in one place', () => {
+test('only one place reads the clock', () => {
   const wrong = code
     .filter((file) => /^service\/(core|api|cell|http)\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'))
     .filter((file) => /\bDate\.now\(\)|new Date\(\)/.test(read(file)))

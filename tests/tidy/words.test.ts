@@ -6,11 +6,11 @@ import { test } from 'node:test'
 import { bannedIn, commentsOf } from './words.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-/** Folders whose comments are held to the words. A changed byte of machine/runsc would make another engine. */
+/** Folders whose comments are checked. Changing a byte of machine/runsc would change the engine's digest. */
 const HELD = /^(service|contract|sdk|cli|tools|machine\/(?!runsc\/)|examples)/
-/** Its comments are descriptions of the contract. */
+/** A generated file whose comments are the contract's descriptions. */
 const GENERATED = 'sdk/typescript/src/schemas.ts'
-/** The user of that name, and not an actor. */
+/** The user named nobody, which is no actor. */
 const USER_NOBODY = /0: nobody$|^\/\/ nobody is the uid/
 
 test('comments name their actors, and use the words of the field', () => {
@@ -28,7 +28,7 @@ test('comments name their actors, and use the words of the field', () => {
   assert.deepEqual(wrong, [])
 })
 
-test('comments are found in whole lines, in blocks and behind code, and nowhere in strings', () => {
+test('comments are found in whole lines, in blocks and after code, and never in strings', () => {
   const source = ['// one', "const url = 'http://host' // two", '/**', ' * three', ' */', 'const text = "// none"'].join('\n')
   assert.deepEqual(
     commentsOf(source).map(({ line, text }) => `${line} ${text}`),
@@ -36,7 +36,7 @@ test('comments are found in whole lines, in blocks and behind code, and nowhere 
   )
 })
 
-test('a banned word is told with its replacement, unless it names code', () => {
+test('a banned word is reported with its replacement, unless it names code', () => {
   assert.deepEqual(bannedIn('Whoever leaves cancels nothing'), ['"Whoever": name the actor: caller, operation, process, tenant, guest'])
   assert.deepEqual(bannedIn('It runs as `nobody`'), [])
 })

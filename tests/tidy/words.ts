@@ -1,4 +1,4 @@
-/** A word that comments may not use, and what to write in its place. */
+/** A word that comments must not use, with its replacement. */
 export interface BannedWord {
   word: RegExp
   instead: string
@@ -17,7 +17,7 @@ export interface Comment {
   text: string
 }
 
-/** Comments of TypeScript, JavaScript and Go: whole lines, and what follows code in a line. */
+/** Returns the comments of TypeScript, JavaScript and Go: whole lines, and those after code. */
 export function commentsOf(source: string): Comment[] {
   const found: Comment[] = []
   let is_block = false
@@ -35,7 +35,7 @@ export function commentsOf(source: string): Comment[] {
   return found
 }
 
-/** The part behind the first `// ` that is not within quotes. */
+/** Returns the part after the first `// ` outside of quotes. */
 function trailingComment(line: string): string | undefined {
   let quote = ''
   for (let at = 0; at < line.length; at += 1) {
@@ -49,9 +49,9 @@ function trailingComment(line: string): string | undefined {
   return undefined
 }
 
-/** What a comment says that it may not, with the replacement. */
+/** Returns the banned words of a comment, with their replacements. */
 export function bannedIn(text: string): string[] {
-  // Names of code stand in quotes.
+  // Quoted words are names of code.
   const prose = text.replaceAll(/`[^`]*`|"[^"]*"|'[^' ]*'/g, '')
   return BANNED_WORDS.flatMap(({ word, instead }) => {
     const [found] = word.exec(prose) ?? []
