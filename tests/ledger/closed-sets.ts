@@ -1,4 +1,3 @@
-/** Codes with their reasons. */
 export type Closed = Readonly<Partial<Record<string, readonly string[]>>>
 
 /** The closed sets of App, "Errors" and Cell, "Errors" as the documents have them, with what Berth adds. */
@@ -53,7 +52,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
   cell: {
     bad_request: [],
-    // Of a command of a file-first workspace, which is a start: docs/decisions/0211.
+    // A command of a file-first workspace is a start: docs/decisions/0211.
     entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
     allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
     unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
@@ -63,11 +62,11 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
       'stale_endpoint', 'operation_id_reused', 'operation_interrupted', 'output_expired', 'legacy_disk_layout',
       'guest_feature_unavailable', 'host_feature_unavailable', 'not_supported_for_mode', 'already_exists', 'not_empty', 'not_a_file',
       'not_a_directory', 'revision_mismatch', 'tree_revision_mismatch', 'execution_id_reused',
-      'stdin_gap', 'stdin_closed', // of a stdin that stays open: docs/decisions/0250
-      'different_filesystem', // of a move: docs/decisions/0029
-      'not_permitted', 'path_busy', // what the guest's kernel says of a path
-      'session_ended', // of a signal, and of what is typed into a terminal
-      // Of processes, git and the browser the specification shows no more than their names: docs/decisions/0010.
+      'stdin_gap', 'stdin_closed', // for a stdin that stays open: docs/decisions/0250
+      'different_filesystem', // for a move: docs/decisions/0029
+      'not_permitted', 'path_busy', // the guest kernel's answers about a path
+      'session_ended', // for a signal, and for input typed into a terminal
+      // The specification only names processes, git and the browser: docs/decisions/0010.
       'not_a_repository', 'nothing_to_commit', 'git_authentication_failed', 'git_failed', 'navigation_failed', 'browser_failed',
     ], // prettier-ignore
     stale_epoch: [],
@@ -87,7 +86,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
 }
 
-/** Codes and reasons of the documents that no route answers, each with why. A feature that brings one takes it out of here. */
+/** Codes and reasons of the documents that no route answers, each with its reason. A feature that adds one removes it here. */
 export const NEVER_ANSWERED: Readonly<Record<'app' | 'cell', Readonly<Record<string, string>>>> = {
   app: {
     'forbidden/secret_not_available': 'commands and terminals start at the gateway, which answers it',

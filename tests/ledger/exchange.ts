@@ -1,16 +1,16 @@
-/** Names the folder into which every test process writes what it observed. */
+/** Variable with the folder into which every test process writes its observations. */
 export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
-/** Set when nothing of the suite was left out: only then can the ledger be complete. */
+/** Set when the whole suite runs: only then can the ledger be complete. */
 export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
 
-/** One answer as a client saw it. */
+/** One answer as a client received it. */
 export interface Exchange {
   method: string
-  /** With its query. */
+  /** Path with its query. */
   path: string
   status: number
   content_type: string
-  /** The body of a refusal, the end of a stream of events, a message of a WebSocket; else ''. */
+  /** Body of a refusal, the end of an event stream, or a WebSocket message; else ''. */
   text: string
 }
 

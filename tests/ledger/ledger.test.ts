@@ -14,7 +14,7 @@ import { PENDING_LINES } from './pending.ts'
 const EXCEPTIONS_MAX = 20
 const declared = new Set(declaredLines())
 
-test('every answer that the contract declares was observed by a test, or is listed with what it waits for', (t) => {
+test('a test observed every answer that the contract declares, or a list says what it waits for', (t) => {
   const directory = process.env[OBSERVED_VARIABLE]
   if (directory === undefined || process.env[WHOLE_VARIABLE] === undefined) {
     t.skip('only a part of the suite ran: the ledger is judged by a whole `npm test`')
@@ -38,7 +38,7 @@ test('every answer that the contract declares was observed by a test, or is list
   )
 })
 
-test('exceptions are few, have their reasons, and name what is declared', () => {
+test('exceptions are few, have their reasons, and name declared lines', () => {
   assert.ok(EXCEPTIONS.length <= EXCEPTIONS_MAX, `${EXCEPTIONS.length}`)
   for (const { line, because } of EXCEPTIONS) {
     assert.ok(because.length > 0, line)
@@ -46,7 +46,7 @@ test('exceptions are few, have their reasons, and name what is declared', () => 
   }
 })
 
-test('every code and reason of the specification is declared by a route, or is listed with why no route answers it, never both', () => {
+test('every code and reason of the specification is declared by a route, or listed with why no route answers it, never both', () => {
   for (const surface of ['app', 'cell'] as const) {
     const answered = closedOf(ROUTES.filter((route) => route.surface === surface))
     const never = Object.keys(NEVER_ANSWERED[surface])
@@ -64,7 +64,7 @@ test('every code and reason of the specification is declared by a route, or is l
   }
 })
 
-test('the contract names no code and no reason beside those of the specification', () => {
+test('the contract names only codes and reasons of the specification', () => {
   const contract = {
     app: [...Object.keys(APP_CODES), ...namesOf(APP_REASONS).filter((name) => name.includes('/'))],
     cell: [...Object.keys(CELL_CODES), ...namesOf(CELL_REASONS).filter((name) => name.includes('/'))],
@@ -79,14 +79,14 @@ test('the contract names no code and no reason beside those of the specification
   }
 })
 
-/** Lines that an entry of a list means. */
+/** Returns the lines that an entry of a list matches. */
 function matching(entry: string, lines: Iterable<string>): string[] {
   if (!entry.startsWith('* ')) return [...lines].filter((line) => line === entry)
   const answer = entry.slice(1)
   return [...lines].filter((line) => line.slice(line.indexOf(' ')) === answer)
 }
 
-/** `conflict` and `conflict/not_running` of all that routes declare. */
+/** Returns `conflict` and `conflict/not_running` for all declarations of routes. */
 function closedOf(routes: readonly Route[]): Set<string> {
   return new Set(
     routes.flatMap((route) =>

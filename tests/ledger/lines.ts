@@ -6,14 +6,14 @@ import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 
 export const ROUTES: readonly Route[] = [...APP_ROUTES, ...CELL_ROUTES]
 
-/** How an answer stands in the ledger: `workspaces.open 202`, `cell.exec.start 409 conflict/operation_id_reused`. */
+/** Formats an answer for the ledger: `workspaces.open 202`, `cell.exec.start 409 conflict/operation_id_reused`. */
 export function lineOf(route: Route, status: number, error?: { code: string; reason: string | null }): string {
   const name = `${route.surface === 'cell' ? 'cell.' : ''}${route.id}`
   if (error === undefined) return `${name} ${status}`
   return `${name} ${status} ${error.code}${error.reason === null ? '' : `/${error.reason}`}`
 }
 
-/** Every line that the contract declares. */
+/** Returns every line that the contract declares. */
 export function declaredLines(routes: readonly Route[] = ROUTES): string[] {
   return routes.flatMap((route) => [...Object.keys(route.answers).map((status) => lineOf(route, Number(status))), ...refusalLines(route)])
 }

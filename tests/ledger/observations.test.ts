@@ -22,13 +22,13 @@ test('an answer is the line of its route, its status, its code and its reason', 
   assert.deepEqual(seen('GET', `/v1/workspaces/${ID}/idle`, 401, json, envelope('unauthenticated')), ['cell.idle.get 401 unauthenticated'])
 })
 
-test('what is no route of ours is no line, and what is no envelope has no code', () => {
+test('an answer of an unknown route is no line, and one without an envelope has no code', () => {
   assert.deepEqual(seen('GET', '/metrics', 200, 'text/plain', ''), [])
   assert.deepEqual(seen('PATCH', `/v1/workspaces/${ID}`, 404, json, envelope('not_found')), [])
   assert.deepEqual(seen('GET', '/v1/me', 502, 'text/html', '<html>'), ['principals.me 502'])
 })
 
-test('a refusal at the end of a stream, or before a WebSocket is closed, is a line beside its 200 or 101', () => {
+test('a refusal at the end of a stream, or before a WebSocket closes, is a line in addition to its 200 or 101', () => {
   const path = `/v1/workspaces/${ID}/exec/s/output`
   const error = `{"type":"error","error":{"code":"conflict","details":{"reason":"output_expired"}}}`
   const lines = ['cell.exec.output 200', 'cell.exec.output 409 conflict/output_expired']
@@ -37,7 +37,7 @@ test('a refusal at the end of a stream, or before a WebSocket is closed, is a li
   assert.deepEqual(seen('GET', path, 101, 'websocket', error), ['cell.exec.output 101', 'cell.exec.output 4409 conflict/output_expired'])
 })
 
-test('what fetch and http.request get is noted, whether or not the body is read as it comes', () => {
+test('answers to fetch and http.request are noted, whether or not the body is read as it arrives', () => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-observed-'))
   try {
     const program = `

@@ -5,10 +5,10 @@ import { lineOf, ROUTES } from './lines.ts'
 
 const PATTERNS = ROUTES.flatMap((route) => pathsOf(route).map(({ path }) => ({ route, path, pattern: patternOf(path) })))
 
-/** The lines of the ledger that an answer is; none when it is no declared route's, or not of our making. */
+/** Returns the ledger lines of an answer; none for an undeclared route or an answer of another server. */
 export function observedLines({ method, path, status, content_type, text }: Exchange): string[] {
   const pathname = path.split('?', 1)[0] ?? ''
-  // /v1/workspaces/open also fits the pattern of an id: the route without parameters comes first.
+  // /v1/workspaces/open also matches the pattern of an id: the route without parameters comes first.
   const found = PATTERNS.filter(({ route, pattern }) => route.method === method && pattern.test(pathname)).sort(
     (a, b) => a.path.split('{').length - b.path.split('{').length,
   )[0]
@@ -18,7 +18,7 @@ export function observedLines({ method, path, status, content_type, text }: Exch
     const ended = streamsEvents(content_type) ? errorEvent(text) : null
     return [lineOf(route, status), ...(ended === null ? [] : [lineOf(route, statusOf(route.surface, ended.code, content_type), ended)])]
   }
-  // Without an upgrade there is no socket to be told on: such a refusal has its own status, and is no answer of the route's.
+  // Without an upgrade there is no socket for an error message: such a refusal has its own status, and is no declared answer.
   if (route.websocket !== undefined) return []
   const error = envelope(text)
   return [error === null ? lineOf(route, status) : lineOf(route, status, error)]
@@ -29,7 +29,7 @@ interface Told {
   reason: string | null
 }
 
-/** A refusal in a stream has the status that its code has elsewhere; of a WebSocket it is the close code. */
+/** Returns the status of a refusal in a stream: its code's status elsewhere, or the close code of a WebSocket. */
 function statusOf(surface: 'app' | 'cell', code: string, content_type: string): number {
   const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
   return (codes[code]?.status ?? 0) + (content_type === 'websocket' ? 4000 : 0)
@@ -46,6 +46,6 @@ function envelope(text: string): Told | null {
     const { error } = JSON.parse(text) as { error: { code: string; details?: { reason?: string } } }
     return { code: error.code, reason: error.details?.reason ?? null }
   } catch {
-    return null // HEAD has no body; what is cut is not an envelope
+    return null // HEAD has no body, and a cut body is no envelope
   }
 }
