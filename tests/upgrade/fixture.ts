@@ -11,7 +11,7 @@ import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 
-/** A repeatable request whose answer was kept. */
+/** A repeatable request and its stored answer. */
 export interface Repeat {
   as: string
   path: string
@@ -21,7 +21,7 @@ export interface Repeat {
   answer: unknown
 }
 
-/** Credentials by name. All of them are of databases of tests. */
+/** Credentials by name, all of test databases. */
 export type Callers = Record<string, string>
 
 export interface Seen {
@@ -31,9 +31,9 @@ export interface Seen {
   body: unknown
 }
 
-/** What is kept of a release, beside the rows themselves (`rows.sql`). */
+/** The stored data of a release, apart from its rows (`rows.sql`). */
 export interface Fixture {
-  /** The last migration that it had. */
+  /** The release's last migration. */
   schema: string
   /** The time at which its answers were given. */
   taken_at: string
@@ -58,7 +58,7 @@ export async function readFixture(release: string): Promise<{ fixture: Fixture; 
   return { fixture: JSON.parse(fixture) as Fixture, rows }
 }
 
-/** The database as the release left it: its migrations, which never change, and its rows. */
+/** Returns the database as the release left it: its migrations, which never change, and its rows. */
 export async function oldDatabase(schema: string, rows: string): Promise<TestDatabase> {
   const database = await freshDatabase()
   const client = new pg.Client({ connectionString: database.url })
@@ -79,7 +79,7 @@ export async function oldDatabase(schema: string, rows: string): Promise<TestDat
   return database
 }
 
-/** Every row of every table, as statements that write them into an empty database of the same schema. */
+/** Returns every row of every table as insert statements for an empty database of the same schema. */
 export async function dumpRows({ superuser }: TestDatabase): Promise<string> {
   return superuser
     .transaction()
@@ -108,7 +108,7 @@ export interface Served extends AsyncDisposable {
   repeat(request: Repeat): Promise<{ status: number; body: unknown; replayed: string | null }>
 }
 
-/** The API of this version on such a database, at the time at which it was left. */
+/** Serves such a database with the API of this version, at the time at which it was left. */
 export async function serve(database: TestDatabase, { taken_at, callers, service_secret }: Omit<Fixture, 'answers'>): Promise<Served> {
   const keys_dir = await mkdtemp(join(tmpdir(), 'berth-upgrade-'))
   await writeFile(join(keys_dir, 'service-secret'), Buffer.from(service_secret, 'hex'), { mode: 0o600 })
@@ -143,7 +143,7 @@ export async function serve(database: TestDatabase, { taken_at, callers, service
   }
 }
 
-/** Everything that can be read over HTTP, by everybody who may: what the lists name, and what stands below it. */
+/** Reads everything over HTTP as every caller: the lists, and the objects that they name. */
 export async function readAll({ ask }: Served, callers: Callers): Promise<Seen[]> {
   const seen: Seen[] = []
   const read = async (as: string, path: string) => {

@@ -13,7 +13,7 @@ export interface Populated {
   w: CellWorld
   callers: Callers
   repeats: Repeat[]
-  /** The secret of the api's folder that fingerprints are made with. */
+  /** The secret in the api's folder that makes fingerprints. */
   service_secret: Buffer
 }
 
@@ -25,7 +25,7 @@ const SETTINGS = {
 }
 const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
 
-/** A database in which every table has rows, as the api and a cell of this version write them: every state of workspaces and operations. */
+/** Fills every table of a database, as the api and a cell of this version do, with every state of workspaces and operations. */
 export async function populate(): Promise<Populated> {
   const w = await worldWithCell({ capacity: { cpu_millis: 100_000, memory_mib: 100_000, disk_gib: 10_000 } })
   const callers = await people(w)
@@ -67,7 +67,7 @@ async function people(w: CellWorld): Promise<Callers> {
   }
 }
 
-/** Workspaces that nothing is done with. @returns the ids of some that run. */
+/** Makes workspaces in settled states. @returns the ids of some that run */
 async function settled(w: CellWorld): Promise<string[]> {
   const running = await w.ready('running', { inputs: { CITY: 'Oslo' } })
   for (const agent_label of ['one', 'two']) accepted(await w.post(path(running, 'tool-tokens'), { agent_label }))
@@ -95,7 +95,7 @@ async function settled(w: CellWorld): Promise<string[]> {
   return Promise.all(others)
 }
 
-/** The body of an answer that is none of a mistake here. */
+/** Returns the body of a successful answer, and throws on any other. */
 function accepted({ status, body }: Answer): Answer['body'] {
   if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`)
   return body
@@ -126,7 +126,7 @@ async function failed(w: CellWorld): Promise<void> {
   await until('the workspace has failed', 60_000, async () => (await w.get(`/v1/workspaces/${id}`)).body.observed_state === 'failed')
 }
 
-/** A suspend that a delete overtakes. */
+/** Makes a suspend that a delete cancels. */
 async function canceled(w: CellWorld): Promise<void> {
   const id = await w.ready('canceled')
   const reached = Promise.withResolvers<void>()
@@ -144,7 +144,7 @@ async function canceled(w: CellWorld): Promise<void> {
   await w.ended(deleted.body.id)
 }
 
-/** Answers that were kept, and refusals that are given again for as long as their cause lasts. */
+/** Makes stored answers, and refusals that repeat while their cause lasts. */
 async function repeated(w: CellWorld, callers: Callers): Promise<Repeat[]> {
   const id = await w.ready('repeated')
   const start = ['/v1/workspaces/open', { key: 'refused', template: 'base' }] as const
@@ -172,7 +172,7 @@ async function sampled(w: CellWorld): Promise<void> {
   await sample(context)
 }
 
-/** Operations that are not over, of a computer whose cell is not there. */
+/** Makes unfinished operations of a computer whose cell is gone. */
 async function underWay(w: CellWorld, ids: string[]): Promise<void> {
   const cell_id = await seeder(w.database, w.clock, w.ids).cell('away')
   const now = w.clock.now()

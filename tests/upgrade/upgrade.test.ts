@@ -23,7 +23,7 @@ import { oldDatabase, readAll, readFixture, releases, serve } from './fixture.ts
 
 type Row = Record<string, unknown>
 
-/** The columns of each table's primary key. */
+/** Returns the primary key columns of each table. */
 async function keysOf({ superuser }: TestDatabase): Promise<{ table: string; key: string[] }[]> {
   const { rows } = await sql<{ table: string; key: string[] }>`
     select c.relname as "table", array_agg(a.attname::text order by a.attnum) as key
@@ -32,7 +32,7 @@ async function keysOf({ superuser }: TestDatabase): Promise<{ table: string; key
   return rows
 }
 
-/** Rows of these tables, by these columns. */
+/** Returns all rows of these tables by primary key. */
 async function everyRow({ superuser }: TestDatabase, keys: { table: string; key: string[] }[]): Promise<Map<string, Row>> {
   const all = new Map<string, Row>()
   for (const { table, key } of keys) {
@@ -42,17 +42,17 @@ async function everyRow({ superuser }: TestDatabase, keys: { table: string; key:
   return all
 }
 
-/** Columns whose values a migration says in other words. */
+/** Columns whose values a migration rewrites. */
 const SAID_OTHERWISE = [
-  ['plans', 'refuses_starts'], // limits that are missing are named
-  ['idempotency_entries', 'outcome'], // whose it was stands beside it; the next test repeats the requests
+  ['plans', 'refuses_starts'], // missing limits are named
+  ['idempotency_entries', 'outcome'], // the caller moved to another column; the next test repeats the requests
 ]
 
 function isSaidOtherwise(row: string, column: string): boolean {
   return SAID_OTHERWISE.some(([table, name]) => row.startsWith(`${table} `) && column === name)
 }
 
-/** Only the fields of `old`, at every depth: what a release answers, a later one may answer more of. */
+/** Drops new fields at every depth, since a later release may answer more. */
 function asFarAs(old: unknown, now: unknown): unknown {
   if (Array.isArray(old) && Array.isArray(now)) return now.map((one, at) => asFarAs(old[at], one))
   if (!isObject(old) || !isObject(now)) return now
@@ -67,7 +67,7 @@ function isObject(value: unknown): value is Row {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Each request has an id of its own. */
+/** Drops request ids, which differ in every answer. */
 function withoutId(answer: unknown): unknown {
   return JSON.parse(JSON.stringify(answer, (name, value: unknown) => (name === 'request_id' ? undefined : value)))
 }
@@ -161,7 +161,7 @@ for (const release of releases()) {
       assert.deepEqual([...after.keys()], [...before.keys()])
       for (const [id, { cell, observed_state, desired_state, key }] of before) {
         const is_here = cell === 'one'
-        // Its host is a new computer: what ran there has no machine, and nothing else has changed.
+        // Its host is a new computer: workspaces that ran there have no machine, and nothing else has changed.
         const lost = is_here && observed_state === 'running' && key !== 'hibernated'
         assert.deepEqual(after.get(id), { cell, key, observed_state: lost ? 'failed' : observed_state, desired_state }, key)
       }
