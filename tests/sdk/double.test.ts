@@ -19,7 +19,7 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
 const double = createDouble({ programs: { sh, bash: sh } })
 sdkSuite('the double', () => ({ berth: double.berth, secret: double.options.apiKey }))
 
-// No script of a shell is played for these.
+// This double plays no shell script.
 const plain = createDouble({ programs: { sh: () => 1 } })
 methodsSuite('the double', () => ({ berth: plain.berth, person: null }), [
   'a directory is watched',
@@ -48,7 +48,7 @@ test('the double runs commands of a file-first workspace as executions', async (
   await assert.rejects(ws.exec(['nothing']), CommandError)
 })
 
-test('a command that is aborted while it is started is cancelled', async () => {
+test('a command that is aborted during its start is cancelled', async () => {
   const leaving = new AbortController()
   const reason = new Error('enough')
   const { options, berth: calm } = createDouble()
@@ -132,7 +132,7 @@ test('an error whose time is over names what goes on, and says how to find it ag
   })
 })
 
-test('what is written while a request is on its way goes with the next one, in order and once', async () => {
+test('input that is written during a request is sent with the next one, in order and once', async () => {
   const sent: number[] = []
   const { options } = createDouble()
   const berth = new Berth({
@@ -167,7 +167,7 @@ test('a program that finds a running command writes after what another one wrote
   assert.equal((await again.result()).stdout, 'first,second,third,fourth')
 })
 
-test('after a write that failed, all that follow fail: nobody knows what was taken', async () => {
+test('after a failed write all later writes fail, since the accepted bytes are unknown', async () => {
   const ws = await double.berth.open('broken', { template: 'base' })
   const command = await ws.start(['cat'], { stdin_open: true })
   const leaving = AbortSignal.abort(new Error('enough'))
@@ -178,13 +178,13 @@ test('after a write that failed, all that follow fail: nobody knows what was tak
 
 const HISTORIES = depth({ short: 40, long: 1000 })
 test(`over connections that fail, break off, repeat and delay, every command runs once and every byte comes once, in ${HISTORIES} histories`, async () => {
-  // Each of them mostly waits before it tries again.
+  // A history mostly waits before it tries again.
   const side_by_side = 50
   for (let first = 1; first <= HISTORIES; first += side_by_side)
     await Promise.all(Array.from({ length: Math.min(side_by_side, HISTORIES - first + 1) }, (_, at) => history(first + at)))
 })
 
-/** Commands on one workspace, which somebody else suspends meanwhile, over a network that fails a third of the time. */
+/** Runs commands on one workspace, which another caller suspends, over a network that fails a third of the time. */
 async function history(seed: number): Promise<void> {
   const random = generatorOf(seed)
   const runs = new Map<string, number>()
@@ -207,7 +207,7 @@ async function history(seed: number): Promise<void> {
   assert.equal(await ws.files.readText('/home/user/log'), 'abc', `seed ${seed}`)
 }
 
-test('a full disk is an error of its own, and no call is repeated for it', () => {
+test('a full disk has its own error, and its calls are not repeated', () => {
   const limited = (reason: string) =>
     errorOf({ status: 429, code: 'rate_limited', message: '', retryable: true, request_id: 'r', details: { reason } })
   assert.ok(limited('disk_full') instanceof DiskFullError)

@@ -13,10 +13,10 @@ import { patience } from '../support/patience.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const FIRST = testSeed()
-/** Of each language. */
+/** Histories of each language. */
 const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 6, long: 500 }))
 const AT_ONCE = 24
-/** On a busy computer the start of a process takes ten seconds, and every fifth command has one beside it. */
+/** On a busy computer a process takes ten seconds to start, and about every sixth command meets a restart. */
 const TIMEOUT = { timeout: patience(120_000) + HISTORIES * 5000 }
 const { PATH = '' } = process.env
 

@@ -6,7 +6,7 @@ import { code, sh, type Step, unique } from './step.ts'
 import { TEMPLATE_STEPS } from './template-steps.ts'
 import { patience } from '../support/patience.ts'
 
-/** Who calls: a key of a project, and where there are people, an owner of its organization. */
+/** The callers: a project's key and, where people exist, an owner of its organization. */
 export interface Callers {
   berth: Berth
   person: Berth | null
@@ -318,7 +318,7 @@ const STEPS: Step[] = [
       await assert.rejects(person.members.resendInvitation(id), code('rate_limited'))
       await person.members.deleteInvitation(id)
       const [owner] = await person.members.list().all()
-      // An organization keeps an owner: the last one is neither changed nor removed.
+      // An organization keeps an owner: the last one can be neither changed nor removed.
       await assert.rejects(person.members.update(owner?.person_id ?? '', { role: 'member' }), BerthError)
       await assert.rejects(person.members.remove(owner?.person_id ?? ''), BerthError)
       const key = await person.keys.create({ name: 'made', tool_permissions: ['exec'] }, { project })
@@ -333,8 +333,8 @@ const STEPS: Step[] = [
 ]
 
 /**
- * Calls each public method of the SDK, and compares those that were called with those that there are.
- * @param lacks steps that a double cannot do; each of them fails, so that the list cannot outlive its reason
+ * Calls each public method of the SDK, and compares the called methods with the existing ones. `lacks` names steps that a double cannot
+ * do; each must fail, so that the list stays current.
  */
 export function methodsSuite(where: string, callers: () => Callers, lacks: readonly string[] = []): void {
   const seen: Seen = { called: new Set(), there: new Set() }

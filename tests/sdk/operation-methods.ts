@@ -1,9 +1,9 @@
-/** Which method of the SDKs calls an operation, as TypeScript spells it; Python's has the same words with `_` between them. */
+/** The SDK method that calls an operation, in TypeScript's spelling; Python's has the same words with `_` between them. */
 export type Reached =
   | string
-  /** The SDKs call it by themselves. `rarely`: only where something went wrong. */
+  /** The SDKs call it by themselves. `rarely`: only after an error. */
   | { by_itself: string; rarely?: true }
-  /** Only `berth.api`, or nothing, reaches it, and why. */
+  /** Only `berth.api`, or nothing, calls it, with the reason. */
   | { none: string }
 
 const SECOND: Reached = { none: 'the second address of a route, for people in several organizations: `api` reaches it' }
@@ -243,7 +243,7 @@ export const OPERATION_METHODS: Record<string, Reached> = {
   'cell.browser.content': 'ws.browser.content',
 }
 
-/** Those that a suite of all methods must have called. */
+/** Returns the operations that a suite of all methods must have called. */
 export function calledOperations(): string[] {
   return Object.entries(OPERATION_METHODS).flatMap(([id, reached]) => {
     if (typeof reached === 'string') return [id]

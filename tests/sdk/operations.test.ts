@@ -14,12 +14,11 @@ import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 
-/** What only one of the two has, and why. */
+/** Methods that only the Python SDK has, with the reason. */
 const PYTHON_ALONE: Record<string, string> = {
   'berth.close': "its connections are its own; those of a platform's `fetch` are not",
   'berth.__exit__': 'as `close`',
 }
-/** Every public method. */
 async function methodsOfTypescript(): Promise<string[]> {
   const { berth } = createDouble()
   const ws = await berth.open('surface', { template: 'base' })
@@ -40,13 +39,13 @@ test('each operation of the description has a method of the SDKs, or a reason wh
   assert.deepEqual(named.filter((each) => !there.includes(each)), []) // prettier-ignore
 })
 
-test('a request is told by its operation, of two that fit by the one that names more', () => {
+test('a request maps to its operation; of two matches the one with fewer parameters wins', () => {
   assert.equal(operationOf('POST', '/v1/workspaces/open'), 'workspaces.open')
   assert.equal(operationOf('DELETE', '/v1/templates/open/draft'), 'drafts.discard')
   assert.equal(operationOf('GET', '/v1/nothing'), undefined)
 })
 
-/** Whether a page names it, in a row that may say the words before the last once. What the language has a word for has none. */
+/** Whether a page names the method's last word. Methods of the language itself need no mention. */
 function isNamed(page: string, method: string): boolean {
   if (/Symbol|__/.test(method)) return true
   return new RegExp(`\\b${method.split('.').at(-1) ?? ''}\\b`).test(page)
@@ -71,14 +70,10 @@ found = methods_of(client, "berth") | methods_of(ws, "ws") | methods_of(client.w
 print(json.dumps(sorted(found | methods_of(ws.command("c"), "command") | methods_of(ws.terminal("t"), "terminal"))))
 `
 
-test(
-  'the SDKs have the same methods, each spelled as its language spells them',
-  { skip: NO_PYTHON, timeout: patience(60_000) },
-  async () => {
-    const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: [PYTHON, PYTHON_PACKAGES].join(':'), PYTHONDONTWRITEBYTECODE: '1' }
-    const { stdout } = await promisify(execFile)('python3', ['-c', SURFACE], { cwd: PYTHON, env })
-    const python = JSON.parse(stdout) as string[]
-    const typescript = (await methodsOfTypescript()).map(inPython)
-    assert.deepEqual(python.filter((each) => !(each in PYTHON_ALONE)), [...new Set(typescript)].toSorted()) // prettier-ignore
-  },
-)
+test("the SDKs have the same methods, each in its language's spelling", { skip: NO_PYTHON, timeout: patience(60_000) }, async () => {
+  const env = { PATH: process.env['PATH'] ?? '', PYTHONPATH: [PYTHON, PYTHON_PACKAGES].join(':'), PYTHONDONTWRITEBYTECODE: '1' }
+  const { stdout } = await promisify(execFile)('python3', ['-c', SURFACE], { cwd: PYTHON, env })
+  const python = JSON.parse(stdout) as string[]
+  const typescript = (await methodsOfTypescript()).map(inPython)
+  assert.deepEqual(python.filter((each) => !(each in PYTHON_ALONE)), [...new Set(typescript)].toSorted()) // prettier-ignore
+})

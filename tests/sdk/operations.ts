@@ -8,7 +8,6 @@ interface Operation {
   segments: string[]
 }
 
-/** Every operation of docs/openapi.json. */
 const OPERATIONS: Operation[] = [...APP_ROUTES, ...CELL_ROUTES].flatMap((route) =>
   pathsOf(route).map(({ name, path }) => ({
     id: `${route.surface === 'cell' ? 'cell.' : ''}${name}`,
@@ -19,7 +18,7 @@ const OPERATIONS: Operation[] = [...APP_ROUTES, ...CELL_ROUTES].flatMap((route) 
 
 export const OPERATION_IDS = OPERATIONS.map(({ id }) => id)
 
-/** The operation that a request asks for. Of two whose paths fit, it is the one with fewer parameters. */
+/** Returns a request's operation. Of two matching paths the one with fewer parameters wins. */
 export function operationOf(method: string, path: string): string | undefined {
   const asked = path.split('/')
   const fits = ({ segments, ...one }: Operation) =>
@@ -32,7 +31,7 @@ function isParameter(segment: string): boolean {
   return segment.startsWith('{')
 }
 
-/** A `fetch` and a `WebSocket` that note which operations were asked for. */
+/** Returns a `fetch` and a `WebSocket` that record the operations they call. */
 export function noting(seen: Set<string>): { fetch: typeof fetch; WebSocket: typeof WebSocket } {
   const note = (method: string, url: string | URL) =>
     void seen.add(operationOf(method, new URL(url).pathname) ?? `${method} ${String(url)}`)

@@ -15,7 +15,7 @@ import { builtSdk } from '../support/built-clients.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const GZIPPED_BYTES_MAX = 40_000
 
-test('the types of both SDKs are those of the contract: npm run openapi writes them', () => {
+test("the types of both SDKs are the contract's: npm run openapi writes them", () => {
   const description = describe([...APP_ROUTES, ...CELL_ROUTES], '/') as unknown as Description
   assert.equal(readFileSync(path.join(ROOT, 'sdk/typescript/src/schemas.ts'), 'utf8'), sdkTypes(description))
   assert.equal(readFileSync(path.join(ROOT, 'sdk/python/berth/types.py'), 'utf8'), pythonTypes(description))
@@ -60,7 +60,7 @@ test('a bundle for browsers has nothing of the WebSocket for older Node.js', asy
   )
 })
 
-test('the bundle is what it is made from', async () => {
+test('the committed bundle equals a new build', async () => {
   const text = await bundleSdk('testing/double')
   const { createDouble } = (await import(
     `data:text/javascript,${encodeURIComponent(text)}`

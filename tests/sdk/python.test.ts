@@ -13,10 +13,10 @@ import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const HISTORIES = depth({ short: 6, long: 300 })
-/** What mypy knows of Python's own modules and of the packages. It checks by itself that an entry is of these files. */
+/** mypy's cache for Python's own modules and the packages. mypy checks itself that an entry is current. */
 const MYPY_CACHE = path.join(process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth', 'mypy')
 
-/** What sdk/python/tests/run.py prints of one test. */
+/** One test's line of output from sdk/python/tests/run.py. */
 interface Outcome {
   name: string
   /** Empty: it passed. */
@@ -24,47 +24,43 @@ interface Outcome {
   seconds: number
 }
 
-test(
-  'the Python SDK does what its tests say, against the double of the service',
-  { skip: NO_PYTHON, timeout: patience(600_000) },
-  async (t) => {
-    await using calm = await serveToOthers()
-    await using faulty = await serveToOthers((through) => unreliable(through, generatorOf(26)))
-    const child = spawn('python3', [path.join(PYTHON, 'tests/run.py')], {
-      env: {
-        PATH: process.env['PATH'] ?? '',
-        PYTHONPATH: PYTHON_PACKAGES,
-        PYTHONDONTWRITEBYTECODE: '1',
-        BERTH_NO_VERSION_CHECK: '1',
-        BERTH_URL: calm.url,
-        BERTH_API_KEY: calm.api_key,
-        BERTH_TEST_FAULTY_URL: faulty.url,
-        BERTH_TEST_HISTORIES: String(HISTORIES),
-      },
-      stdio: ['ignore', 'pipe', 'inherit'],
+test('the Python SDK passes its tests against the double of the service', { skip: NO_PYTHON, timeout: patience(600_000) }, async (t) => {
+  await using calm = await serveToOthers()
+  await using faulty = await serveToOthers((through) => unreliable(through, generatorOf(26)))
+  const child = spawn('python3', [path.join(PYTHON, 'tests/run.py')], {
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      PYTHONPATH: PYTHON_PACKAGES,
+      PYTHONDONTWRITEBYTECODE: '1',
+      BERTH_NO_VERSION_CHECK: '1',
+      BERTH_URL: calm.url,
+      BERTH_API_KEY: calm.api_key,
+      BERTH_TEST_FAULTY_URL: faulty.url,
+      BERTH_TEST_HISTORIES: String(HISTORIES),
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let count = 0
+  for await (const line of createInterface(child.stdout)) {
+    const { name, why, seconds } = JSON.parse(line) as Outcome
+    count += 1
+    await t.test(name, (each) => {
+      each.diagnostic(`${seconds} s`)
+      assert.equal(why, '')
     })
-    let count = 0
-    for await (const line of createInterface(child.stdout)) {
-      const { name, why, seconds } = JSON.parse(line) as Outcome
-      count += 1
-      await t.test(name, (each) => {
-        each.diagnostic(`${seconds} s`)
-        assert.equal(why, '')
-      })
-    }
-    assert.ok(count > 0, 'there was no test')
-  },
-)
+  }
+  assert.ok(count > 0, 'there was no test')
+})
 
 const run = promisify(execFile)
 const options = { cwd: PYTHON, env: { PATH: process.env['PATH'] ?? '', PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1' } }
 
-test('the client for threads is made from the one for asyncio', { timeout: patience(60_000) }, async () => {
+test('the client for threads is generated from the one for asyncio', { timeout: patience(60_000) }, async () => {
   const { stdout } = await run('python3', ['tools/sync.py', '--check'], options).catch((error: unknown) => error as { stdout: string })
   assert.equal(stdout, '')
 })
 
-test('the types of the Python SDK hold, strictly', { skip: NO_PYTHON, timeout: patience(300_000) }, async () => {
+test('the Python SDK passes strict type checks', { skip: NO_PYTHON, timeout: patience(300_000) }, async () => {
   const checked = run('python3', ['-m', 'mypy', '--cache-dir', MYPY_CACHE, '--config-file', 'pyproject.toml', 'berth'], options)
   const { stdout } = await checked.catch((error: unknown) => error as { stdout: string })
   assert.match(stdout, /^Success/)

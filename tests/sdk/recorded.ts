@@ -1,10 +1,10 @@
 import { Berth, BerthError, Command, Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 
-/** Methods by their names: `berth.secrets.list`. */
+/** Method names, as in `berth.secrets.list`. */
 export interface Seen {
-  /** Which the service answered. */
+  /** Methods that the service answered. */
   called: Set<string>
-  /** Of the workspaces that there were. */
+  /** Methods of the workspaces in the test. */
   there: Set<string>
 }
 
@@ -15,7 +15,7 @@ const KINDS = [
   [Terminal, 'terminal'],
 ] as const
 
-/** By their names: `berth.secrets.list`. */
+/** Returns the method names of an object, as in `berth.secrets.list`. */
 export function methodsOf(target: object, name: string): string[] {
   const properties = new Set<string | symbol>()
   for (let each = target; each !== Object.prototype; each = Object.getPrototypeOf(each) as object)
@@ -38,12 +38,12 @@ function isNamespace(value: unknown): value is object {
   return typeof value === 'object' && value !== null && Object.values(value).some((each) => typeof each === 'function')
 }
 
-/** The same, and what is called on it, and on what comes of that, is noted where the service answered. */
+/** Wraps an object, and records each answered call on it and on its results. */
 export function recorded<T extends object>(target: T, name: string, seen: Seen): T {
   const outcome = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value
     const kind = KINDS.find(([of]) => value instanceof of)?.[1]
-    // Its tools are its own, and no prototype has them.
+    // A workspace's tools are its own properties: no prototype has them.
     if (kind === 'ws') for (const each of methodsOf(value, 'ws')) seen.there.add(each)
     if (kind !== undefined) return recorded(value, kind, seen)
     return 'page' in value && 'all' in value ? recorded(value, 'list', seen) : value

@@ -21,7 +21,7 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
   return play(argv[2] ?? '', { stdout, stderr, append, cancelled })
 }
 
-/** `count NAME BYTES`: writes so many bytes, and notes in a file of its workspace that it ran. */
+/** `count NAME BYTES`: writes so many bytes, and notes its run in a file of its workspace. */
 const count: Program = ({ argv: [, name = '', bytes = '0'], stdout, files }) => {
   const path = `/home/user/runs-${name}`
   files.set(path, Buffer.concat([files.get(path) ?? Buffer.alloc(0), Buffer.from('x')]))
@@ -29,7 +29,7 @@ const count: Program = ({ argv: [, name = '', bytes = '0'], stdout, files }) => 
   return 0
 }
 
-/** The samples of the guide run it. */
+/** The guide's samples run it. */
 const python3: Program = ({ argv, stdout, stderr }) => {
   const ran = spawnSync('python3', argv.slice(1), { encoding: 'utf8' })
   stdout(ran.stdout)
@@ -37,7 +37,7 @@ const python3: Program = ({ argv, stdout, stderr }) => {
   return ran.status ?? 1
 }
 
-/** @param network what lies between its server and it */
+/** @param network wraps the server's calls to it */
 export async function serveToOthers(network: (through: typeof fetch) => typeof fetch = (through) => through): Promise<ServedDouble> {
   const server = createServer((request, response) => {
     void (async () => {

@@ -16,15 +16,15 @@ import { openCuttingProxy } from '../support/cutting-proxy.ts'
 
 const CELL = 'http://one.cell.test'
 
-/** The whole service but for its machines: api and gateway over HTTP, PostgreSQL, a cell that does its operations. */
+/** The service without machines: api and gateway over HTTP, PostgreSQL, and a cell that runs its operations. */
 export interface ServiceWorld extends AsyncDisposable {
   world: CellWorld
   agent: FakeAgent
-  /** Every connection that this one has is cut sooner or later. */
+  /** A client whose connections are all cut sooner or later. */
   cut: Berth
   cuts(): number
   calm: Berth
-  /** What a command of a workspace does. */
+  /** Plays a command of a workspace. */
   play: (session: FakeSession) => void
 }
 
@@ -88,7 +88,6 @@ export async function openServiceWorld(): Promise<ServiceWorld> {
   return made
 }
 
-/** Resolves when the command has ended. */
 export async function endOf(session: FakeSession): Promise<void> {
   while (session.record['state'] === 'running') await once(session, 'change')
 }

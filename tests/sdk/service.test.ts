@@ -30,7 +30,7 @@ after(() => w[Symbol.asyncDispose]())
 sdkSuite('the service', () => ({ berth: w.calm, secret: w.world.a.key }), { terminals: false, forks: false, files: false })
 
 test(
-  'through connections that are cut anywhere, commands run once, their output comes whole, and writes are there once',
+  'over connections that are cut anywhere, commands run once, their output is complete, and writes are there once',
   { timeout: patience(240_000) },
   async () => {
     const ran: string[] = []
@@ -56,14 +56,14 @@ test(
   },
 )
 
-test('an operation in the way is waited for, and the call made again', async () => {
+test('a call waits for the operation that blocks it, and is made again', async () => {
   const ws = await w.calm.open('busy', { template: 'base' })
   const [, forked] = await Promise.all([ws.suspend(), ws.snapshot({ label: 'both' })])
   assert.equal(forked.state, 'succeeded')
   assert.ok((await ws.checkpoints().all()).some(({ label }) => label === 'both'))
 })
 
-test('the nouns of a project are reached without naming it', async () => {
+test("a key's resources are reached without naming the project", async () => {
   const secret = await w.calm.secrets.create({ name: 'TOKEN', value: 'a value' })
   assert.deepEqual((await w.calm.secrets.list().all()).map(({ name }) => name), ['TOKEN']) // prettier-ignore
   await w.calm.secrets.rotate(secret.id, 'another')

@@ -1,4 +1,4 @@
-// What the SDK does on every platform that it is for: one program, which a page of a browser, Deno, Bun and each Node.js run as it is.
+// The SDK's behaviour on every supported platform: browsers, Deno, Bun and each Node.js run this program unchanged.
 
 import type { Berth, BerthError, BerthOptions } from '../../sdk/typescript/src/main.ts'
 
@@ -7,7 +7,7 @@ export interface Smoking extends BerthOptions {
   key: string
 }
 
-/** @returns what was seen, as JSON has it. */
+/** @returns the observations, as JSON */
 export async function smoke({ Berth, key, ...options }: Smoking): Promise<object> {
   const berth = new Berth(options)
   const ws = await berth.open(key, { template: 'base' })
@@ -65,7 +65,7 @@ export async function smoke({ Berth, key, ...options }: Smoking): Promise<object
   }
 }
 
-/** What it sees on each. */
+/** The expected observations on every platform. */
 export const SEEN = {
   exec: ['out\n', 'err\n', 3],
   echoed: [0, 128, 255],

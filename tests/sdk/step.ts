@@ -1,6 +1,6 @@
 import { type Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main.ts'
 
-/** Calls of some methods, on a workspace of its own. Each asserts what comes of them. */
+/** Calls some methods on a workspace of its own, and asserts their effects. */
 export interface Step {
   fact: string
   run(berth: Berth, ws: Workspace, person: Berth): Promise<unknown>

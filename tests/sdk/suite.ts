@@ -12,7 +12,7 @@ import {
 } from '../../sdk/typescript/src/main.ts'
 import { patience } from '../support/patience.ts'
 
-/** Scripts of the suite. A real machine runs them with `sh -c`; where there is none, a test plays them. */
+/** Scripts of the suite. A real machine runs them with `sh -c`; without one a test plays them. */
 export const SCRIPTS = {
   both: 'echo out; echo err >&2; exit 3',
   lines: 'for i in 1 2 3; do echo line $i; done',
@@ -20,7 +20,7 @@ export const SCRIPTS = {
   mark: 'echo x >> /home/user/marks; echo marked',
 } as const
 
-/** What plays a script: where it writes, and the files that it has. */
+/** Output and files for a script that a test plays. */
 export interface Stage {
   stdout(text: string): void
   stderr(text: string): void
@@ -53,7 +53,7 @@ export async function play(script: string, { stdout, stderr, append, cancelled }
 
 const sh = (script: string) => ['sh', '-c', script]
 
-/** What the SDK promises, wherever it is said to. */
+/** Behaviour that the SDK promises with every service. */
 export function sdkSuite(
   where: string,
   setup: () => { berth: Berth; secret: string },

@@ -18,18 +18,18 @@ import type { StreamEvent } from '../../sdk/typescript/src/exec.ts'
 import type { TerminalMessage } from '../../sdk/typescript/src/shell.ts'
 import type { WatchMessage } from '../../sdk/typescript/src/watch.ts'
 
-/** Of a query: what callers say. Pages are read by the SDK. */
+/** Query parameters that callers give. The SDK reads the pages itself. */
 type Asked<Q extends TSchema> = Omit<Static<Q>, 'cursor' | 'limit'>
-/** `any` is like every type. */
+/** `any` would equal every type. */
 type IsAny<A> = 0 extends 1 & A ? true : false
 type Either<A, B> = true extends IsAny<A> | IsAny<B> ? true : false
-/** The same properties, of the same types. */
+/** True for the same properties of the same types. */
 type Same<A, B> = Either<A, B> extends true ? false : [Required<A>, Required<B>] extends [Required<B>, Required<A>] ? true : false
 type Holds<A, B> = Either<A, B> extends true ? false : A extends B ? true : false
-/** What a method takes first. */
+/** The type of a method's first parameter. */
 type First<Method extends (...taken: never[]) => unknown> = NonNullable<Parameters<Method>[0]>
 
-/** A line that is wrong is an error of the type check. */
+/** A wrong line is an error of the type check. */
 const CHECKED = {
   workspaces: true satisfies Same<First<Berth['workspaces']>, Asked<typeof workspaces.WorkspaceQuery>>,
   workspaces_of_organization: true satisfies Same<
@@ -52,7 +52,7 @@ const CHECKED = {
   watch: true satisfies Holds<watch.WatchEvent, WatchMessage>,
 }
 
-test('what the SDK says by types of its own, of requests and of events, is what the contract says', () => {
-  // The type check tells; here only that there are lines.
+test("the SDK's own types of requests and events equal the contract's", () => {
+  // The type check does the work; the test only checks that there are lines.
   assert.ok(Object.values(CHECKED).length > 10)
 })

@@ -14,7 +14,7 @@ const { PATH = '' } = process.env
 interface Client {
   name: string
   program: string[]
-  /** The same with the check switched off by an argument. */
+  /** The same program with the check switched off by an argument. */
   without: string[]
   package: string
   skip: string | false
@@ -44,11 +44,11 @@ const CLIENTS: Client[] = [
 interface Outcome {
   code: number | null
   said: string
-  /** How often the versions were asked for. */
+  /** How often the program requested the versions. */
   asked: number
 }
 
-/** Runs a program that asks twice who it is. @param answer of the versions; the program stays until its answer was read. */
+/** Runs a program that calls the service twice. @param answer answers the versions request, and the program waits for it */
 async function run(program: string[], answer: (response: ServerResponse) => void, env: Record<string, string> = {}): Promise<Outcome> {
   let asked = 0
   const heard = Promise.withResolvers<undefined>()
@@ -68,7 +68,7 @@ async function run(program: string[], answer: (response: ServerResponse) => void
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
   if (env['STAY'] !== undefined) {
     await Promise.race([heard.promise, ended])
-    // The warning follows the answer, or there is none.
+    // Waits for the warning, which follows the answer.
     if (env['STAY'] === 'warned') while (!said.includes('Try:') && child.exitCode === null) await once(child.stderr, 'data')
     child.stdin.end()
   }

@@ -7,7 +7,7 @@ import { outputOf, readCommand } from './commands.ts'
 const KEY = 'the-key-of-every-agent'
 const PIECE_BYTES = 1500
 
-/** An agent for each machine of the fake host. It outlives the machine, as what is in it does in a checkpoint. */
+/** One agent for each machine of the fake host. It outlives the machine, as a guest in a checkpoint does. */
 export function createGuests(): Guests & AsyncDisposable {
   const agents = new Map<string, Promise<FakeAgent>>()
   const begin = async (like?: FakeAgent): Promise<FakeAgent> => {
@@ -38,7 +38,7 @@ export function createGuests(): Guests & AsyncDisposable {
   }
 }
 
-/** What the program of the commands does on a real machine. */
+/** Plays the program of the commands, as it runs on a real machine. */
 async function play(agent: FakeAgent, session: FakeSession): Promise<void> {
   const command = readCommand(session.request['argv'] as string[])
   const path = `/home/user/runs-${command.name}`

@@ -3,20 +3,20 @@ import type { Berth, OutputChunk, Workspace } from '../../../sdk/typescript/src/
 import { generatorOf } from '../../support/seed.ts'
 import { argvOf, outputOf } from './commands.ts'
 
-/** Whom a history meets. */
+/** The clients and the service of a history. */
 export interface Players {
-  /** Over a network that fails as the seed says. */
+  /** A client over a network that fails as the seed says. */
   berth: Berth
-  /** Somebody else, whose network is well. */
+  /** Another caller with a reliable network. */
   other: Berth
   restart(name: 'api' | 'cell', how: 'kill' | 'stop'): Promise<void>
-  /** Of a key that no other history has. */
+  /** Workspace key, unique to the history. */
   key: string
 }
 
 type Trouble = 'none' | 'suspend' | 'api kill' | 'api stop' | 'cell kill' | 'cell stop'
 
-/** Out of a hundred commands: a restart concerns all histories that run beside. */
+/** Per hundred commands: a restart affects all histories that run at the same time. */
 const TROUBLES: [trouble: Trouble, percent: number][] = [
   ['suspend', 24],
   ['cell kill', 5],
@@ -27,16 +27,16 @@ const TROUBLES: [trouble: Trouble, percent: number][] = [
 const BYTES_MAX = 20_000
 
 /**
- * Commands and writes on one workspace, and on forks of it, over what the seed says: a network that fails, suspends by somebody else, and an
- * api and a cell that end and start again, before a command or in the middle of its output. Each command must run once, each byte of its
- * output come once, and each write be there once.
+ * Runs commands and writes on a workspace and its forks. The seed chooses network faults, suspends by another caller, and restarts of api
+ * and cell, before a command or during its output. Each command must run once, each output byte arrive once, and each write be there
+ * once.
  */
 export async function history(seed: number, { berth, other, restart, key }: Players): Promise<void> {
   const random = generatorOf(seed)
   const under_way: Promise<unknown>[] = []
   const begin = async (trouble: Trouble, id: string): Promise<void> => {
     if (trouble === 'none') return
-    // It may be suspended already, or something else may hold it.
+    // It may be suspended already, or another operation may hold it.
     if (trouble === 'suspend') return void (await (await other.workspace(id)).suspend().catch(() => undefined))
     const [name, how] = trouble.split(' ') as ['api' | 'cell', 'kill' | 'stop']
     return restart(name, how)
@@ -54,14 +54,14 @@ export async function history(seed: number, { berth, other, restart, key }: Play
       if (is_begun) return
       is_begun = true
       const going = begin(trouble, id)
-      going.catch(() => undefined) // it is waited for at the end
+      going.catch(() => undefined) // awaited at the end
       under_way.push(going)
     }
     await (random() < 0.2 ? echo(ws, name, random, onOutput) : count(ws, name, Math.floor(random() * BYTES_MAX), onOutput))
     await ws.files.write('/home/user/log', name, { append: true })
   }
   await Promise.all(under_way)
-  // It runs again, whoever has suspended it: the fake host's disks are read by nobody while their workspace sleeps.
+  // Makes the workspace run again: the fake host cannot read the disks of suspended workspaces.
   await count(ws, 'z', 0, () => undefined)
   const ran = await Promise.all(names.map((name) => ws.files.readText(`/home/user/runs-${name}`)))
   assert.deepEqual([ran, await ws.files.readText('/home/user/log')], [names.map(() => 'x'), names.join('')])
@@ -80,7 +80,7 @@ async function count(ws: Workspace, name: string, bytes: number, onOutput: (chun
   assert.ok(wanted.equals(stdoutBytes) && wanted.equals(stderrBytes), `${name}: other bytes than it wrote`)
 }
 
-/** What is written to a command comes back, once and in order. */
+/** Checks that input to a command comes back, once and in order. */
 async function echo(ws: Workspace, name: string, random: () => number, onOutput: (chunk: OutputChunk) => void): Promise<void> {
   const command = await ws.start(argvOf({ kind: 'echo', name, bytes: 0 }), { stdin_open: true })
   const pieces = Array.from({ length: 1 + Math.floor(random() * 4) }, (_, at) => outputOf(`${at}`, Math.floor(random() * 5000)))

@@ -4,21 +4,21 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { generatorOf } from '../../support/seed.ts'
 
-/** Where the service is just now; null: nobody listens there. */
+/** Current addresses of the service; null: it is down. */
 export interface Upstream {
   api(): string | null
   cell(): string | null
-  /** Where the service says that its gateway is: in answers it becomes the way through here. */
+  /** The gateway address in the service's answers, which the proxy replaces with its own. */
   endpoint: string
 }
 
 /**
- * Stands between clients and a service. `URL/SEED` is the api, with the faults of that seed: requests that never arrive, or in part, or twice;
- * answers that are lost, late, broken off anywhere, or somebody else's. `URL/calm` has none but those of a service that is away.
+ * Proxies between clients and a service. `URL/SEED` is the api with that seed's faults: requests that are lost, partial or repeated;
+ * answers that are lost, late, cut, or another server's. `URL/calm` has no faults but those of a service that is down.
  */
 export interface HostileProxy extends Disposable {
   of(seed: number | 'calm'): string
-  /** How often each kind of fault happened. */
+  /** Count of each kind of fault. */
   faults: ReadonlyMap<string, number>
 }
 
@@ -120,13 +120,13 @@ async function passBadly(passing: Passing, way: Way): Promise<void> {
   return pass(passing, { ...way, bytes_max: is_cut ? Math.floor(random() ** 2 * 20_000) : Infinity })
 }
 
-/** What a network may repeat: what changes nothing, and what the service knows again by a key, an id or an offset of the caller's. */
+/** Whether a network may repeat the request: it changes nothing, or the service recognizes it by its key, id or offset. */
 function mayArriveTwice({ method, url = '', headers }: IncomingMessage): boolean {
   const path = url.split('?', 1)[0] ?? ''
   return method === 'GET' || 'idempotency-key' in headers || /\/(exec|stdin|tool-tokens)$/.test(path)
 }
 
-/** The request arrives, whole or in part; nobody hears the answer. */
+/** Delivers the request, whole or in part, and drops the answer. */
 async function arrive(passing: Passing, way: Way, bytes = passing.body.length): Promise<void> {
   const sent = send(passing, way, bytes)
   const answer = await sent?.catch(() => null)
@@ -139,20 +139,20 @@ async function pass(passing: Passing, { bytes_max, ...way }: Way & { bytes_max: 
   const answer = await send(passing, way)?.catch(() => null)
   if (!answer) {
     way.happen('nobody there')
-    // A load balancer says so; where there is none, the connection ends.
+    // A load balancer answers 503; without one, the connection ends.
     return way.random() < 0.5 ? foreign(response, 503) : void response.destroy()
   }
   const { 'content-length': length, 'transfer-encoding': _coding, ...headers } = answer.headers
   answer.on('error', () => response.destroy())
   response.on('close', () => answer.destroy())
-  // An answer of the api is read whole: it may say where the gateway is.
+  // An api answer is read whole, since it may contain the gateway's address.
   const pieces = to === 'cell' ? answer : [Buffer.from((await bodyOf(answer)).toString().replaceAll(way.upstream.endpoint, cell_url))]
   const told = to === 'cell' ? (length === undefined ? {} : { 'content-length': length }) : {}
   response.writeHead(answer.statusCode ?? 0, { ...headers, ...told })
   let left = bytes_max
   for await (const piece of pieces as AsyncIterable<Buffer>) {
     if (piece.length > left) {
-      // What was let through leaves before the connection ends.
+      // The bytes so far are sent before the connection ends.
       return void response.write(piece.subarray(0, left), () => response.destroy())
     }
     left -= piece.length

@@ -12,13 +12,13 @@ import { type HostileProxy, openHostileProxy } from './hostile-proxy.ts'
 export const SERVED = ['api', 'cell'] as const
 export const ENDS = ['kill', 'stop'] as const
 
-/** The whole service but for its machines: api and cell are processes that end and start again, behind a network that fails. */
+/** The service without machines: api and cell are processes that restart, behind a network that fails. */
 export interface RestartingWorld extends AsyncDisposable {
   proxy: HostileProxy
   api_key: string
-  /** Resolves when it serves again. Whoever asks meanwhile gets the same restart. */
+  /** Resolves when it serves again. Concurrent callers share one restart. */
   restart(name: (typeof SERVED)[number], how: (typeof ENDS)[number]): Promise<void>
-  /** How often each was ended, and how. */
+  /** Number of restarts, by process and kind. */
   restarts: ReadonlyMap<string, number>
 }
 
