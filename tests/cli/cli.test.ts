@@ -28,12 +28,12 @@ test('open makes a workspace and shows it as a table, or as JSON', async () => {
   assert.equal(JSON.parse((await cli.berth(['open', 'new', '--json'])).stdout).key, 'new')
 })
 
-test('exec pipes standard input in, output and errors out, and passes the exit code on', async () => {
+test('exec passes standard input in, output and errors out, and the exit code on', async () => {
   const ran = await cli.berth(['exec', 'w', '--', 'shout', '7'], { stdin: 'quiet' })
   assert.deepEqual(ran, { code: 7, stdout: 'QUIET', stderr: 'done\n' })
 })
 
-test('more standard input than one request carries goes in whole', async () => {
+test('standard input larger than one request is sent whole', async () => {
   const seen: string[][] = []
   cli.double.programs['sh'] = ({ argv, files, stdout }) => {
     seen.push([...argv])
@@ -44,7 +44,7 @@ test('more standard input than one request carries goes in whole', async () => {
   assert.deepEqual([stdout, seen[0]?.slice(4)], ['3000000', ['wc', '-c']])
 })
 
-test('a terminal shows what is typed into it, and passes the exit code on', async () => {
+test('a terminal echoes typed input, and passes the exit code on', async () => {
   cli.double.programs['asks'] = async ({ typed, stdout }) => {
     for await (const text of typed) {
       stdout(`got ${text}`)
@@ -56,7 +56,7 @@ test('a terminal shows what is typed into it, and passes the exit code on', asyn
   assert.deepEqual([code, stdout], [7, 'got a word'])
 })
 
-test('a terminal of a workspace is of the kind that it is shown on, or what --env says', async () => {
+test('a terminal has the type of the local terminal, or of --env', async () => {
   cli.double.programs['kind'] = ({ env, stdout }) => void stdout(env['TERM'] ?? 'none')
   const kind = async (TERM: string, ...flags: string[]) =>
     (await cli.berth(['exec', 'w', '--tty', ...flags, '--', 'kind'], { env: { TERM }, stdin: '' })).stdout
@@ -68,18 +68,18 @@ test('a terminal of a workspace is of the kind that it is shown on, or what --en
   assert.equal(stdout, 'tmux-256color')
 })
 
-test('a program that is not there is 127, a signal is passed on and is 128 and its number', async () => {
+test('a missing program is exit code 127, and a signal is passed on as 128 plus its number', async () => {
   assert.equal((await cli.berth(['exec', 'w', '--', 'nothing'])).code, 127)
   const { code, stdout } = await cli.berth(['exec', 'w', '--', 'waits'], { during: (pid) => process.kill(pid, 'SIGTERM') })
   assert.deepEqual([code, stdout], [128 + 15, 'begun\n'])
 })
 
-test('a command that was left is followed by its id', async () => {
+test('a detached command is followed by its id', async () => {
   const { id } = JSON.parse((await cli.berth(['exec', 'w', '--detach', '--json', '--', 'echo', 'later'])).stdout) as { id: string }
   assert.deepEqual(await cli.berth(['logs', 'w', id]), { code: 0, stdout: 'later\n', stderr: '' })
 })
 
-test('a command with a name is started once, read so far, signalled, and cancelled', async () => {
+test('a command with an id is started once, read, signalled, and cancelled', async () => {
   const start = ['exec', 'w', '--id', 'named', '--detach', '--', 'waits']
   assert.deepEqual([(await cli.berth(start)).code, (await cli.berth(start)).code], [0, 0])
   assert.deepEqual(await cli.berth(['logs', 'w', 'named', '--no-follow']), { code: 0, stdout: 'begun\n', stderr: '' })
@@ -91,13 +91,13 @@ test('a command with a name is started once, read so far, signalled, and cancell
   assert.equal((await cli.berth(['logs', 'w', 'other'])).code, 128 + 15)
 })
 
-test('reset wipes what was changed', async () => {
+test('reset runs as an operation of the workspace', async () => {
   await cli.double.berth.open('fresh', { template: 'base' })
   const { code, stdout } = await cli.berth(['reset', 'fresh', '--json'])
   assert.deepEqual([code, (JSON.parse(stdout) as { kind: string }).kind], [0, 'reset'])
 })
 
-test('files go in and out, with odd names, and what is there stays until all has come', async () => {
+test('files are copied both ways with odd names, and an existing file stays until its copy is complete', async () => {
   const folder = path.join(cli.folder, 'files')
   mkdirSync(folder)
   const odd = "a b'ü\n#.txt"
@@ -113,7 +113,7 @@ test('files go in and out, with odd names, and what is there stays until all has
   assert.equal(readFileSync(path.join(folder, 'back'), 'utf8'), 'content')
 })
 
-test('on a full disk cp says so, leaves what was there, and no part of the new', async () => {
+test('on a full disk cp reports it, leaves the old file, and no part of the new one', async () => {
   const { berth } = cli.double
   const ws = await berth.find('w')
   await ws?.files.write('/home/user/large', Buffer.alloc(3 << 20))
@@ -126,7 +126,7 @@ test('on a full disk cp says so, leaves what was there, and no part of the new',
   assert.match(stderr, /no space left on device/)
 })
 
-test('it is suspended, resumed, kept, forked, goes on from its fork, and is deleted', async () => {
+test('a workspace is suspended, resumed, saved, forked, continued from its fork, and deleted', async () => {
   await cli.berth(['open', 'life'])
   for (const words of [
     ['suspend', 'life'],
@@ -143,7 +143,7 @@ test('it is suspended, resumed, kept, forked, goes on from its fork, and is dele
   assert.equal((await cli.berth(['delete', 'life'])).code, 0)
 })
 
-test('what others named shows its steering characters, and steers no terminal', async () => {
+test("control characters in other people's names are escaped, and do not reach the terminal", async () => {
   const hostile = '\u001b[2J\u009b31m\u202etxt\u061c.exe'
   const shown = '\\x1b[2J\\x9b31m\\u202etxt\\u061c.exe'
   await (await cli.double.berth.find('w'))?.files.write(`/home/user/${hostile}`, 'x')
@@ -154,7 +154,7 @@ test('what others named shows its steering characters, and steers no terminal', 
     assert.deepEqual([text.includes(shown), text.includes('\u001b')], [true, false], text)
 })
 
-test('a key is in no argument of any process, and no completion', async () => {
+test('a key is in no process argument, and no completion', async () => {
   const { apiKey } = cli.double.options
   let told = ''
   const seen = (pid: number) => {
@@ -168,7 +168,7 @@ test('a key is in no argument of any process, and no completion', async () => {
     assert.equal((await cli.berth(['complete', ...words])).stdout.includes(apiKey), false)
 })
 
-test('a secret is read from standard input, and told nowhere', async () => {
+test('a secret is read from standard input, and never printed', async () => {
   const { stdout, stderr, code } = await cli.berth(['secrets', 'create', 'TOKEN'], { stdin: 'hush-hush\n' })
   assert.equal(code, 0)
   assert.equal(`${stdout}${stderr}`.includes('hush'), false)
@@ -180,7 +180,7 @@ test('any route is reached', async () => {
   assert.equal(JSON.parse(stdout).type, 'api_key')
 })
 
-test('a profile is readable by its owner alone, and used where the environment says nothing', async () => {
+test('a profile is readable by its owner alone, and used when the environment sets nothing', async () => {
   const { apiKey } = cli.double.options
   const alone = { BERTH_API_KEY: '', BERTH_URL: cli.url }
   const { code, stderr } = await cli.berth(['login', '--profile', 'work'], { stdin: `${apiKey}\n`, env: alone })
@@ -206,7 +206,7 @@ for (const [words, env, code, stderr] of MISTAKES)
     assert.match(ran.stderr, stderr)
   })
 
-test('--help says a few words about every flag, those of every command too', async () => {
+test('--help describes every flag, including those of every command', async () => {
   const { stdout } = await cli.berth(['open', '--help'])
   const told = [...stdout.matchAll(/^ {2}--(\S+)(?: \S+)? {2,}\S.*$/gm)].map(([, flag]) => flag)
   assert.deepEqual(told.slice(0, 2), ['template', 'memory'])
@@ -221,7 +221,7 @@ test('commands are completed without a key or a service', async () => {
     assert.match((await cli.berth(['completion', shell], { env: none })).stdout, /berth complete/)
 })
 
-test('a quoted line is run by bash, and a line after -- is told where it belongs', async () => {
+test('bash runs a quoted line, and a line after -- is refused with a hint', async () => {
   cli.double.programs['bash'] = ({ argv, stdout }) => void stdout(argv.slice(1).join(' '))
   assert.deepEqual(await cli.berth(['exec', 'w', 'ls | head']), { code: 0, stdout: '-lc ls | head', stderr: '' })
   const { code, stderr } = await cli.berth(['exec', 'w', '--', 'ls | head'])
@@ -255,7 +255,7 @@ test('the words after a workspace are the command, with its own flags', async ()
   assert.deepEqual([code, /Unknown option '--colour'/.test(stderr)], [2, true])
 })
 
-test('sizes are given as people say them, and a size without sense is refused', async () => {
+test('sizes are accepted in common spellings, and a senseless size is refused', async () => {
   const { code } = await cli.berth(['open', 'sized', '--memory', '2GiB', '--cpu', '1.5', '--disk', '20'])
   assert.equal(code, 0)
   const { stderr, code: refused } = await cli.berth(['open', 'sized-2', '--memory', 'lots'])
@@ -268,7 +268,7 @@ test('with --json a refusal is JSON on standard error, with its details', async 
   assert.deepEqual([code, stdout, error.code], [1, '', 'not_found'])
 })
 
-test('without a service a command fails within seconds, and says where it looked', { timeout: patience(60_000) }, async () => {
+test('without a service a command fails within seconds, and names the address', { timeout: patience(60_000) }, async () => {
   const env = { BERTH_URL: 'http://127.0.0.1:9' }
   const { code, stderr } = await cli.berth(['me'], { env })
   assert.equal(code, 1)
@@ -290,7 +290,7 @@ test('a second Ctrl-C leaves a command that does not end', { timeout: patience(6
   assert.deepEqual([code, /command stays goes on/.test(stderr)], [130, true])
 })
 
-test('the project of a person is a flag, a variable or a part of the profile', async () => {
+test("a person's project comes from a flag, a variable or the profile", async () => {
   const projects = new Set<string>()
   cli.onRequest = (url) => void (url.includes('/v1/projects/') && projects.add(/projects\/([^/]*)/.exec(url)?.[1] ?? ''))
   await cli.berth(['keys', 'list', '--project', 'by-flag'])

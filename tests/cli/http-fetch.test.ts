@@ -18,7 +18,7 @@ after(() => server.close())
 
 const streamOf = (...parts: string[]) => new Blob(parts).stream()
 
-test('what is sent arrives as it is, whatever it is, and the answer is read as the platform reads it', async () => {
+test("every kind of body arrives unchanged, and the answer is read as by the platform's fetch", async () => {
   answer = (request, response) => {
     response.writeHead(201, { 'x-seen': `${request.method ?? ''} ${request.headers['content-length'] ?? 'streamed'}` })
     request.pipe(response)
@@ -40,12 +40,12 @@ test('what is sent arrives as it is, whatever it is, and the answer is read as t
   assert.equal((await again()).headers.has('location'), false)
 })
 
-test('a redirect is no answer: a credential would go with it', async () => {
+test('a redirect is refused, since the credential would go with it', async () => {
   answer = (_request, response) => response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end()
   await assert.rejects(httpFetch(url), /redirects with 307/)
 })
 
-test('a server that is not there, an answer that breaks off and a signal are errors', async () => {
+test('a missing server, a cut answer and an abort signal are errors', async () => {
   await assert.rejects(httpFetch('http://127.0.0.1:1/'), { code: 'ECONNREFUSED' })
   answer = (_request, response) => {
     response.writeHead(200, { 'content-length': '10' }).write('half')
@@ -66,7 +66,7 @@ test('a server that is not there, an answer that breaks off and a signal are err
   await assert.rejects(httpFetch(url, { signal: leaving.signal }), { name: 'AbortError' })
 })
 
-test('a refusal that comes while a body is sent is read, and the rest of the body stays', async () => {
+test('a refusal that arrives during an upload is read, and the rest of the body is not sent', async () => {
   answer = (_request, response) => response.writeHead(413).end('too large')
   let asked = 0
   const endless = new ReadableStream<Uint8Array>({
@@ -82,7 +82,7 @@ test('a refusal that comes while a body is sent is read, and the rest of the bod
   assert.equal(asked, before_end)
 })
 
-test('one connection serves one call after the other, those without a body as well', async () => {
+test('one connection serves calls in sequence, including those without a body', async () => {
   const seen = new Set<unknown>()
   answer = (request, response) => {
     seen.add(request.socket)

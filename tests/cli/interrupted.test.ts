@@ -27,13 +27,13 @@ const made = (name: string) => {
   mkdirSync(at)
   return at
 }
-/** A workspace that answers so: only what is asked for here. */
+/** A workspace with only the methods that these tests call. */
 const workspace = (files: object, more: object = {}) => ({ files, ...more }) as unknown as Workspace
 const ended = { message: 'Ended by SIGINT', exit_code: 130 }
-/** As the signal does. */
+/** Acts like the signal. */
 const interrupt = () => void process.emit('SIGINT', 'SIGINT')
 
-test('a folder that is interrupted while it comes leaves nothing', async () => {
+test('an interrupted download of a folder leaves nothing', async () => {
   const from = made('from')
   writeFileSync(path.join(from, 'file'), 'content')
   const tar = execFileSync('tar', ['-C', from, '-cf', '-', '.'])
@@ -63,7 +63,7 @@ test('a folder that is interrupted while it comes leaves nothing', async () => {
   server.close()
 })
 
-test('a file that is interrupted while it comes leaves nothing', async () => {
+test('an interrupted download of a file leaves nothing', async () => {
   const here = made('of-file')
   const stream = async function* (_there: string, { signal }: { signal: AbortSignal }) {
     yield Buffer.from('half')
@@ -76,7 +76,7 @@ test('a file that is interrupted while it comes leaves nothing', async () => {
   assert.deepEqual([readdirSync(here), process.listenerCount('SIGINT')], [[], 0])
 })
 
-test('what a call that was killed has left is not carried', async () => {
+test('an upload skips the leftovers of a killed download', async () => {
   const here = made('left')
   for (const name of ['.berth-part-12-0123abcd', 'below']) mkdirSync(path.join(here, name))
   for (const name of ['.berth-part-12-0123abcd/file', 'below/.berth-part-3-00000000', 'below/.berth-part-is-mine'])
@@ -84,7 +84,7 @@ test('what a call that was killed has left is not carried', async () => {
   assert.deepEqual([...(await localListing(here)).keys()].toSorted(), ['below', 'below/.berth-part-is-mine'])
 })
 
-test('of what a workspace says that it has, only files that it was asked for are opened here', async () => {
+test('only requested local files are opened, whatever a workspace lists', async () => {
   const here = made('asked')
   for (const at of ['asked/file', 'asked/other', 'outside']) writeFileSync(path.join(folder, at), 'content')
   symlinkSync('/dev/zero', path.join(here, 'link'))

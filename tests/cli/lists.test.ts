@@ -1,4 +1,4 @@
-// What a list shows is what the other commands of its noun take, with the service itself.
+// Values that a list shows are valid arguments of the other commands, tested with the service itself.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,10 +35,10 @@ const berth = async (words: string, { env, ...options }: RunOptions = {}): Promi
 
 interface Row {
   list: string
-  /** Makes one, where there is none. */
+  /** Command that makes an entry for the list. */
   make?: string
   shows: string
-  /** Commands that take it: X. */
+  /** Commands that accept the shown value in the place of X. */
   taken_by: string[]
   stdin?: string
   is_persons?: boolean
@@ -74,9 +74,9 @@ for (const { list, make, shows, taken_by, stdin = '', is_persons = false } of LI
     for (const words of taken_by) await berth(words.replace('X', shown), options)
   })
 
-/** No command takes what these list. */
+/** Lists whose values no command accepts. */
 const TAKEN_BY_NONE = ['egress denials', 'members', 'files list']
-/** These need a machine: tests/acceptance/command-lists.test.ts. */
+/** Lists that need a machine: tests/acceptance/command-lists.test.ts. */
 const OF_MACHINES = ['commands', 'terminals', 'ps']
 
 test('every command that lists is in the table', () => {

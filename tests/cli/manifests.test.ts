@@ -19,7 +19,7 @@ interface Manifest {
 }
 const manifest = (file: string) => JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as Manifest
 
-test('GET /v1/client-versions tells what the manifests say', () => {
+test('GET /v1/client-versions returns the versions of the manifests', () => {
   const said = ['sdk/typescript/package.json', 'cli/package.json'].map((file) => {
     const { name, version, berth } = manifest(file)
     return { package: name, version, is_distributed: berth.distributed, minimum_supported: berth.minimum_supported }
@@ -38,7 +38,7 @@ test('GET /v1/client-versions tells what the manifests say', () => {
   assert.deepEqual([VERSION, /^__version__ = "(.*)"$/m.exec(inside)?.[1]], [told[0]?.version, told[2]?.version])
 })
 
-test('what the command line is built with is what the clone has', () => {
+test("the command line is built with the clone's packages", () => {
   const { devDependencies = {}, dependencies } = manifest('cli/package.json')
   const all = manifest('package.json')
   const root = { ...all.dependencies, ...all.devDependencies }
@@ -48,12 +48,12 @@ test('what the command line is built with is what the clone has', () => {
   )
 })
 
-test('npm runs no script of ours when it installs a client: it warns of scripts, or refuses to run them', () => {
+test('npm runs no script of ours when it installs a client, since npm warns of scripts or refuses them', () => {
   for (const file of ['sdk/typescript/package.json', 'cli/package.json'])
     assert.deepEqual(Object.keys((JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')) as { scripts: object }).scripts), ['prepack'])
 })
 
-test('the command line is one file, which runs anywhere and says its version', async () => {
+test('the command line is one file, which runs anywhere and prints its version', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bundle-'))
   const file = path.join(folder, 'berth.cjs')
   await bundleCli(file)

@@ -27,7 +27,7 @@ before(async () => {
   await bundleCli(cli)
   writeFileSync(path.join(folder, 'package.json'), '{ "private": true }')
   const words = ['install', '--no-audit', '--no-fund', '--ignore-scripts', `@modelcontextprotocol/inspector@${INSPECTOR}`]
-  await run('npm', words, { cwd: folder }) // with what npm needs of the computer's environment
+  await run('npm', words, { cwd: folder }) // with the environment that npm needs
 })
 after(async () => {
   if (!isLong) return
@@ -37,7 +37,7 @@ after(async () => {
 
 const env = () => ({ BERTH_URL: served.url, BERTH_API_KEY: served.double.options.apiKey, BERTH_CONFIG_DIR: folder })
 
-/** What the inspector's command line prints of one request. Without a folder of its own it would keep what it learns in somebody's home. */
+/** Returns the inspector's output for one request. The inspector stores state in its home folder, so it gets its own. */
 async function inspected(...words: string[]): Promise<unknown> {
   const { PATH = '' } = process.env
   const program = path.join(folder, 'node_modules/.bin/mcp-inspector')

@@ -23,7 +23,7 @@ const env = () => ({
   BERTH_CONFIG_DIR: served.folder,
 })
 
-/** The official client, on a server of its own. */
+/** Connects the official client to a server of its own. */
 async function connected(...flags: string[]): Promise<Client> {
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(new StdioClientTransport({ command: CLIENT_NODE, args: [MAIN, 'mcp', ...flags], env: env() }))
@@ -39,7 +39,7 @@ async function call(client: Client, name: string, asked: Record<string, unknown>
   return { is_error: isError === true, text: content[0]?.text ?? '' }
 }
 
-test('a model opens, writes, runs, reads, patches, searches, keeps, forks and restores', async () => {
+test('a model opens, writes, runs, reads, patches, searches, saves, forks and restores', async () => {
   const client = await connected()
   const at = { workspace: 'w', path: '/home/user/notes.txt' }
   await call(client, 'open', { workspace: 'w' })
@@ -64,7 +64,7 @@ test('a model opens, writes, runs, reads, patches, searches, keeps, forks and re
   await client.close()
 })
 
-test('what is longer than a model reads at once is cut, and read on from an offset', async () => {
+test('text that is longer than a model reads at once is cut, and can be read on from an offset', async () => {
   served.double.programs['long'] = ({ stdout }) => void stdout(`${'é'.repeat(25_000)}end`)
   const client = await connected()
   const first = JSON.parse((await call(client, 'exec', { workspace: 'long', argv: ['long'] })).text) as {
@@ -97,7 +97,7 @@ test('a command that outlives its call is read on and ended by its id', async ()
   await client.close()
 })
 
-test('a model types into a terminal, and sees what it shows', async () => {
+test('a model types into a terminal, and sees its screen', async () => {
   const client = await connected()
   const asked = { workspace: 'typed', input: 'hello\n', wait_seconds: 2 }
   assert.match((await call(client, 'terminal', asked)).text, /hello/)
@@ -112,7 +112,7 @@ test('binary output is named and not shown', async () => {
   await client.close()
 })
 
-test('a deleted workspace gives its place in the budget back', async () => {
+test('deleting a workspace releases its share of the budget', async () => {
   const client = await connected('--prefix', 'few-', '--workspaces-max', '1')
   await call(client, 'open', { workspace: 'one' })
   assert.match((await call(client, 'open', { workspace: 'two' })).text, /delete one with delete_workspace/)
@@ -126,7 +126,7 @@ test('a deleted workspace gives its place in the budget back', async () => {
   await client.close()
 })
 
-test('each tool says what it takes, returns and does, and the server how to use them', async () => {
+test('each tool describes its input, output and effect, and the server how to use them', async () => {
   const client = await connected()
   assert.match(client.getInstructions() ?? '', /\/home\/user/)
   const { tools } = await client.listTools()
@@ -138,7 +138,7 @@ test('each tool says what it takes, returns and does, and the server how to use 
   await client.close()
 })
 
-test('it leaves neither its prefix, nor its tools, nor its budget', async () => {
+test("a model cannot leave the server's prefix, tools or budget", async () => {
   await served.double.berth.open('private', { template: 'base' })
   const client = await connected('--tools', 'exec,files', '--prefix', 'agent-', '--calls-max', '4', '--workspaces-max', '1')
   const { tools } = await client.listTools()
@@ -160,7 +160,7 @@ test('a refusal is a result with its code, for the model to read', async () => {
   await client.close()
 })
 
-test('over HTTP it serves whoever has the token, and no page of a browser', async () => {
+test('over HTTP it serves callers with the token, and no page of a browser', async () => {
   const token = 'a-token-of-this-test'
   const child = spawn(CLIENT_NODE, [MAIN, 'mcp', '--listen', '0'], {
     env: { ...env(), BERTH_MCP_TOKEN: token },
@@ -179,7 +179,7 @@ test('over HTTP it serves whoever has the token, and no page of a browser', asyn
   assert.deepEqual(await once(child, 'close'), [0, null])
 })
 
-test('the text of a terminal has no sequences, and of a line that was written over the last state', () => {
+test("a terminal's text has no escape sequences, and shows the last state of an overwritten line", () => {
   const table: [shows: string, reads: string][] = [
     ['\u001b[1;34mbin\u001b[0m  \u001b[01;32mrun\u001b[0m\r\n', 'bin  run\n'],
     ['\u001b]0;user@host: ~\u0007$ ls', '$ ls'],

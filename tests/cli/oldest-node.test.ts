@@ -1,4 +1,4 @@
-// The clients as they are shipped, on the oldest Node.js that their packages say they run on.
+// Tests the shipped clients on the oldest Node.js that their packages allow.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { patience } from '../support/patience.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const NODE = await programOf('Node.js 20')
 
-test('it is the version that both packages name, and it has no WebSocket', () => {
+test('the tested Node.js is the oldest version of both packages, and it has no WebSocket', () => {
   const said = ['sdk/typescript', 'cli'].map(
     (name) => (JSON.parse(readFileSync(path.join(ROOT, name, 'package.json'), 'utf8')) as { engines: { node: string } }).engines.node,
   )
@@ -34,11 +34,11 @@ for (const name of ['cli', 'mcp', 'sync'])
     assert.equal(status, 0, stdout)
   })
 
-test('the SDK runs a command and a terminal there', { timeout: patience(120_000) }, async () => {
+test('the SDK runs a command and a terminal on the oldest Node.js', { timeout: patience(120_000) }, async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-node-20-'))
   await using served = await serveToOthers()
   try {
-    symlinkSync(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules')) // as npm leaves it
+    symlinkSync(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules')) // as npm installs it
     await bundleSdk('main', path.join(folder, 'sdk.mjs'))
     const file = path.join(folder, 'program.mjs')
     writeFileSync(

@@ -18,13 +18,13 @@ export interface Ran {
   stderr: string
 }
 
-/** The double of the service behind a real server, and the command line as a process that speaks to it. */
+/** The double of the service behind a real server, and the command line as a process that calls it. */
 export interface Served extends AsyncDisposable {
   double: Double
   url: string
-  /** Of the profiles. */
+  /** Folder of the profiles. */
   folder: string
-  /** Sees each request, and holds it for as long as what it returns takes. */
+  /** Sees each request, and delays it until its promise resolves. */
   onRequest: ((url: string) => Promise<void> | void) | undefined
   /** Runs `berth …` to its end. */
   berth(words: readonly string[], options?: RunOptions): Promise<Ran>
@@ -34,7 +34,7 @@ export interface RunOptions {
   stdin?: string | Buffer
   env?: Record<string, string>
   during?: (pid: number) => void
-  /** A script that runs it as "$@", where mounts are its own. */
+  /** A script that runs it as "$@" in its own mount namespace. */
   within?: string
 }
 
@@ -79,7 +79,7 @@ export async function serveDouble(): Promise<Served> {
   return served
 }
 
-/** Runs the command line to its end, with only this of its surroundings. */
+/** Runs the command line to its end, with a minimal environment. */
 export async function runBerth(words: readonly string[], { stdin, env = {}, during, within }: RunOptions = {}): Promise<Ran> {
   const { PATH = '' } = process.env
   const command = [CLIENT_NODE, MAIN, ...words]

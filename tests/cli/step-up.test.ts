@@ -1,4 +1,4 @@
-// A person at a shell, with the service itself: sensitive actions want the password, and several projects want a choice.
+// A person at a shell with the real service: sensitive actions need the password, and several projects need a choice.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ after(async () => {
 const berth = (words: string, env: Record<string, string> = {}, stdin = ''): Promise<Ran> =>
   runBerth(words.split(' '), { stdin, env: { BERTH_URL: w.base, BERTH_CONFIG_DIR: folder, ...env } })
 
-test('a key is made after the password is given again, in a profile and in the environment', { timeout: 120_000 }, async () => {
+test('a key is made after a new password check, in a profile and in the environment', { timeout: 120_000 }, async () => {
   const BERTH_PROJECT = w.a.project_id
   const refused = await berth('keys create nightly', { BERTH_API_KEY: session, BERTH_PROJECT })
   assert.deepEqual([refused.code, refused.stderr.includes('Try: berth step-up')], [1, true], refused.stderr)
@@ -45,13 +45,13 @@ test('a key is made after the password is given again, in a profile and in the e
   assert.equal((await berth('keys create hourly', { BERTH_PROJECT })).code, 0)
 })
 
-test('without a terminal the password is read where it is said so, and nowhere else', { timeout: 60_000 }, async () => {
+test('without a terminal the password is read from standard input, and only with --password-stdin', { timeout: 60_000 }, async () => {
   const asked = await berth('step-up', { BERTH_API_KEY: session }, PASSWORD)
   assert.deepEqual([asked.code, asked.stderr.includes('--password-stdin')], [2, true], asked.stderr)
   assert.equal((await berth('step-up --password-stdin', { BERTH_API_KEY: session }, '')).code, 2)
 })
 
-test('a session of several projects is told to choose in words of a shell', { timeout: 60_000 }, async () => {
+test('a session with several projects is told how to choose one', { timeout: 60_000 }, async () => {
   const now = w.clock.now()
   const id = w.ids.next()
   await w.database.superuser

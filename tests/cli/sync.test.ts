@@ -20,7 +20,7 @@ const FOLDER: Entry = { type: 'directory', mode: 0o755, bytes: 0 }
 const SOCKET: Entry = { ...FOLDER, type: 'other' }
 const link = (target: string): Entry => ({ type: 'symlink', mode: 0o777, bytes: 0, target })
 
-test('what is different is carried, what is the same is not, and what only the target has stays or goes as it is asked', () => {
+test('changed files are copied, equal ones are not, and extra files of the target stay or go as requested', () => {
   const from = new Map([
     ['a', FOLDER],
     ['a/same', file(3, 'one')],
@@ -48,14 +48,14 @@ test('what is different is carried, what is the same is not, and what only the t
   assert.deepEqual(planOf(from, to, { is_deleting: true }), { ...plan, gone: ['old'] })
 })
 
-test('a folder in the way of a file goes only where deleting was asked for', () => {
+test('a folder in the way of a file is deleted only when deletion is requested', () => {
   const [from, to] = [new Map([['x', file(1)]]), new Map([['x', FOLDER], ['x/below', file(1)]])] // prettier-ignore
   assert.throws(() => planOf(from, to, { is_deleting: false }), /x is a folder in the target/)
   const { replaced, gone, made } = planOf(from, to, { is_deleting: true })
   assert.deepEqual([replaced, made, gone], [['x'], ['x'], []])
 })
 
-test('names and paths are left out on both sides, with all below them', () => {
+test('excluded names and paths are left out on both sides, with everything below them', () => {
   const listing = new Map([['node_modules', FOLDER], ['node_modules/x', FOLDER], ['a', FOLDER], ['a/node_modules', FOLDER], ['a/b', file(1)], ['b', file(1)]]) // prettier-ignore
   assert.deepEqual([...without(listing, ['node_modules/', 'a/b']).keys()], ['a', 'b'])
 })
@@ -67,7 +67,7 @@ for (const hostile of ['../evil', '/etc/passwd', 'a/../../evil', 'link/evil', 'n
     assert.throws(() => checkedListing([...honest, [hostile, file(1)]]), /lists a path that is none of the folder/)
   })
 
-test('what the workspace lists is read with every odd name, and nothing lies outside of the folder after a hostile listing', async () => {
+test("a workspace's listing may have odd names, and a hostile one writes nothing outside of the folder", async () => {
   const ws = await cli.double.berth.find('w')
   const odd = 'two\nlines'
   await ws?.files.write(`/srv/${odd}`, 'content')
@@ -82,7 +82,7 @@ test('what the workspace lists is read with every odd name, and nothing lies out
   assert.deepEqual([refused.code, readdirSync(cli.folder).includes('evil')], [1, false])
 })
 
-test('files here are compared by what they hold, not by when they were written', async () => {
+test('local files are compared by content, not by time', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-sync-'))
   mkdirSync(path.join(folder, 'below'))
   writeFileSync(path.join(folder, 'below/file'), 'abc')
@@ -95,12 +95,12 @@ test('files here are compared by what they hold, not by when they were written',
   rmSync(folder, { recursive: true })
 })
 
-test('one of both places is in a workspace, and a folder', async () => {
+test('exactly one side is in a workspace, and the local side is a folder', async () => {
   assert.match((await cli.berth(['sync', 'a', 'b'])).stderr, /One of both is in a workspace/)
   assert.match((await cli.berth(['sync', path.join(cli.folder, 'missing'), 'w:/srv'])).stderr, /missing is no folder/)
 })
 
-test('progress is a bar where the size is known, is never wider than the terminal, and cannot steer it', () => {
+test('progress is a bar if the size is known, fits the terminal, and contains no control characters', () => {
   const seen = { what: 'a\u001b[2Jb', done: 6 << 20, total: 12 << 20, seconds: 2, columns: 80 }
   assert.equal(lineOf(seen), '[############            ] 50 %  6.0 MiB  3.0 MiB/s  a\\x1b[2Jb')
   assert.equal(lineOf({ ...seen, total: null, seconds: 0 }), '6.0 MiB  a\\x1b[2Jb')

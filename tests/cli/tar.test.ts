@@ -29,6 +29,6 @@ for (const [says, expected] of [
     assert.deepEqual(await holesOf(), expected)
   })
 
-test('without a tar nothing is said of holes', async () => {
+test('without a tar no holes are sent or requested', async () => {
   assert.deepEqual(await holesOf(), { reads: false, writes: [] })
 })

@@ -43,7 +43,7 @@ after(() => server.close())
 
 const file = () => path.join(folder, 'version.json')
 
-/** `berth profiles` on a terminal. @returns what it shows */
+/** Runs `berth profiles` on a terminal. @returns its output */
 async function onTerminal(env: Record<string, string> = {}): Promise<string> {
   const command = `'${process.execPath}' --disable-warning=ExperimentalWarning '${MAIN}' profiles`
   const { PATH = '' } = process.env
@@ -55,7 +55,7 @@ async function onTerminal(env: Record<string, string> = {}): Promise<string> {
   return shown
 }
 
-/** What was found, as soon as it is written down. */
+/** Returns the stored result of the check once it exists. */
 async function found(): Promise<{ client: typeof CLIENT }> {
   const changes = watch(folder)
   try {
@@ -70,7 +70,7 @@ async function found(): Promise<{ client: typeof CLIENT }> {
 }
 
 test(
-  'on a terminal it is asked in the background once a day, without a credential, and told on the next day',
+  'on a terminal the version is checked in the background once a day, without a credential, and shown on the next day',
   { timeout: patience(120_000) },
   async () => {
     assert.doesNotMatch(await onTerminal(), /supports/)
@@ -83,18 +83,14 @@ test(
   },
 )
 
-test(
-  'nothing fails of it: a service that is not there, a file that is none, a folder that cannot be',
-  { timeout: patience(120_000) },
-  async () => {
-    writeFileSync(file(), 'no JSON')
-    await onTerminal({ BERTH_URL: 'http://127.0.0.1:1' })
-    await onTerminal({ BERTH_CONFIG_DIR: '/proc' })
-    rmSync(folder, { recursive: true, force: true })
-  },
-)
+test('a missing service, a broken file and an unwritable folder make no command fail', { timeout: patience(120_000) }, async () => {
+  writeFileSync(file(), 'no JSON')
+  await onTerminal({ BERTH_URL: 'http://127.0.0.1:1' })
+  await onTerminal({ BERTH_CONFIG_DIR: '/proc' })
+  rmSync(folder, { recursive: true, force: true })
+})
 
-test('whoever pipes, or does not want it, is not asked for', { timeout: patience(120_000) }, async () => {
+test('without a terminal, or when switched off, no version check is made', { timeout: patience(120_000) }, async () => {
   await onTerminal({ BERTH_NO_VERSION_CHECK: '1' })
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, 'profiles'], {
     env: { BERTH_URL: url, BERTH_CONFIG_DIR: folder },
