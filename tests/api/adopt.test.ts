@@ -21,7 +21,6 @@ const unknown = '01920000-0000-7000-8000-000000000000'
 const adopt = (of: World, id: string, fork_workspace_id: string, body: object = {}, options: CallOptions = {}) =>
   of.post(path(id, 'adopt'), { fork_workspace_id, ...body }, options)
 
-/** Makes a workspace and a fork of it, both running. */
 async function family(key: string): Promise<{ id: string; fork: string }> {
   const id = await still.running(key)
   return { id, fork: await forkOf(id, `${key}-fork`) }

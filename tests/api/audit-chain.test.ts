@@ -37,7 +37,6 @@ const record = (organization_id: string | null, n: number) =>
   mutate(w.database.api, by(), 'tests.record', async () => undefined, { kind: 'plan', id: `of-${n}`, organization_id, project_id: null })
 const whole = async (organization_id: string) => firstBroken(CHAIN_START, await eventsAfter(w.database.api, organization_id, 0, 10_000))
 
-/** `npm run admin -- audit verify`, as an operator has it. */
 const verify = (...args: string[]) => adminEnd({ database_url: w.database.url }, 'audit', 'verify', ...args)
 
 /** Tampers with rows as the database owner, checks, and restores them. */

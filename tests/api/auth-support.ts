@@ -6,7 +6,6 @@ export interface SignInWorld extends AsyncDisposable {
   w: World
   box: Mailbox
   auth(route: string, body?: unknown, as?: string | null): Promise<Answer>
-  /** Registers and verifies. */
   account(email: string, password?: string): Promise<void>
   /** @returns the session's token. */
   signIn(email: string, password?: string): Promise<string>

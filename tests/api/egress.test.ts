@@ -16,7 +16,6 @@ const ofWorkspace = (id: string) => `/v1/workspaces/${id}/egress-policy`
 const put = (path: string, body: unknown, headers: Record<string, string> = {}, as?: string) =>
   w.call('PUT', path, { body, headers, ...(as === undefined ? {} : { as }) })
 const seeds = () => seeder(w.database, w.clock, w.ids)
-/** Makes a project for a test that changes its policy. */
 const project = () => seeds().project(w.a.organization_id, `p-${w.ids.next()}`)
 
 /** Gives the newest version of the template a ceiling during `work`. */

@@ -25,7 +25,6 @@ const remove = (organization_id: string, confirm_slug: string, as: string) =>
 const members = (organization_id: string) =>
   db().selectFrom('memberships').select(['person_id', 'role']).where('organization_id', '=', organization_id).execute()
 
-/** Makes an organization with one of everything, and its owner. */
 async function organization(slug: string) {
   const owner_of_slug = { slug, ...(await seeds().tenant(slug, await seeds().plan(`plan-of-${slug}`))) }
   const owner = await seeds().person(owner_of_slug.organization_id, 'owner', { stepped_up: true })
@@ -141,7 +140,6 @@ test('an operation deletes an organization with its workspaces, volumes, secrets
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: owner.token })), [404, 'not_found'])
   assert.deepEqual((await w.get('/v1/me', { as: owner.token })).body.memberships, [])
   assert.equal((await w.get(`/v1/operations/${deleted.body.id}`, { as: owner.token })).body.state, 'succeeded')
-  // The slug belongs to no other organization.
   const again = await w.post('/v1/organizations', { name: 'Ending', slug: t.slug }, { as: owner.token })
   assert.deepEqual(refusal(again), [409, 'conflict/name_taken'])
   const said = await db()

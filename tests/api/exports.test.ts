@@ -66,7 +66,6 @@ test("an organization's export has all of its records, lists them in its manifes
   await linkEvents(w.database.api)
   const begun = await begin(of_organization(organization_id), owner.token)
   assert.deepEqual([begun.state, begun.organization_id, begun.requested_by, begun.failure], ['queued', organization_id, owner.id, null])
-  // A second request during the export gets the same export.
   assert.equal((await begin(of_organization(organization_id), owner.token)).id, begun.id)
   const path = `${of_organization(organization_id)}/${begun.id}`
   const early = await w.get(`${path}/content`, { as: owner.token })

@@ -71,7 +71,6 @@ for (const [killed_at, sent_before, sent_in_all] of [
   )
 }
 
-/** Makes an organization whose export has several parts. */
 async function largeOrganization(slug: string): Promise<{ path: string; token: string }> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { organization_id } = await seeds.tenant(slug, await seeds.plan(slug))

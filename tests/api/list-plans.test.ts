@@ -37,7 +37,6 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** Inserts workspaces without machines. */
 async function insert(count: number, prefix: string, change: object): Promise<void> {
   const { organization_id, project_id } = w.a
   const { id: template_version_id } = await w.database.superuser.selectFrom('template_versions').select('id').executeTakeFirstOrThrow()

@@ -22,7 +22,6 @@ const broken = () => {
   throw new HostFailure('internal', 'it broke', { retryable: false })
 }
 
-/** Deletes workspaces and waits, so that the next test has all the capacity. */
 async function clear(ids: string[]): Promise<void> {
   const operations = await Promise.all(ids.map((id) => w.call('DELETE', `/v1/workspaces/${id}`)))
   for (const { body } of operations) await w.ended(body.id)

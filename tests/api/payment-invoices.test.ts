@@ -60,7 +60,6 @@ const by = (shop: Shop, now = shop.w.clock.now()) => serviceOrigin('api', { ids:
 const failed = (shop: Shop) =>
   shop.w.database.superuser.selectFrom('payment_invoices').select(['tries', 'last_error', 'pushed_at']).execute()
 
-/** Runs `npm run admin -- invoice …` as an operator. */
 const operate = (shop: Shop, id: string, state: 'paid' | 'void') =>
   mutate(
     shop.w.database.superuser,
@@ -113,7 +112,6 @@ test('an invoice whose payment fails is past due with a grace, then unpaid, and 
   await judgePayments(w.database.api, by(shop, grace_until))
   assert.deepEqual(await start(), [402, 'unpaid', undefined])
   assert.equal((await shop.subscription()).state, 'unpaid')
-  // The failure event arrives once more, after the payment.
   const again = double.invoice(remoteOf(shop), 'open', 'invoice.payment_failed')
   await shop.tell(double.invoice(remoteOf(shop), 'paid', 'invoice.paid'))
   await shop.tell(again)

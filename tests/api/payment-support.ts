@@ -15,7 +15,6 @@ export interface Shop extends AsyncDisposable {
   buy(plan?: string, options?: CallOptions): Promise<Answer>
   portal(): Promise<Answer>
   subscription(): Promise<Answer['body']>
-  /** Delivers an event to the API. */
   tell(body: string, headers?: Record<string, string>, base?: string): Promise<Answer>
   /** Id of the newest checkout page. */
   page(): string

@@ -39,7 +39,6 @@ const path = (id: string, rest: string) => `/v1/workspaces/${id}/ports/3000${res
 const inUse = (id: string) => w.table.seen(id)?.holds.length ?? 0
 const stateOf = async (id: string): Promise<string> => (await w.get(`/v1/workspaces/${id}`)).body.observed_state
 
-/** Makes a running workspace with its port exposed, and a token for it. */
 async function exposed(key: string): Promise<{ id: string; token: string }> {
   const id = await w.ready(key)
   await w.call('PUT', path(id, ''))

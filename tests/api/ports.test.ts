@@ -227,7 +227,6 @@ test('a key without a tool exposes and closes ports but gets no credential; peop
   assert.equal((await w.post(path(id, '/3000/tokens'), {}, { as: member })).status, 201)
 })
 
-/** Every change of access to a port. */
 const CHANGES: [string, string][] = [
   ['PUT', '/3000'],
   ['DELETE', '/3000'],

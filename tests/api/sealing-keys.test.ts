@@ -48,7 +48,6 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const env = () => ({ ...process.env, BERTH_ADMIN: JSON.stringify({ database_url: w.database.url, secret_keys_dir: directory }) })
-/** Runs an admin command in this process. */
 const admin = async (...args: string[]): Promise<string> => {
   const lines: string[] = []
   const { superuser: db } = w.database

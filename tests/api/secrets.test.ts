@@ -28,7 +28,6 @@ const bound = async (id: string) => (await w.get(`/v1/workspaces/${id}/secrets`)
 const said = ({ status, body }: Answer) =>
   [status, body?.error?.code, body?.error?.details?.reason].filter((part) => part !== undefined).join(' ')
 
-/** Reads a secret's value as a cell does. */
 async function valueOf(secret_id: string): Promise<string | null> {
   const row = await w.database.cell
     .selectFrom('secrets as s')

@@ -17,7 +17,6 @@ const PRICES = { currency: 'EUR', price_minor: 5000, cpu_hours: 10, ram_gib_hour
 const path = (name: string) => `/v1/organizations/${w.a.organization_id}/${name}`
 const put = (body: object, headers: Record<string, string> = {}) => w.call('PUT', path('spend-policy'), { as: owner, body, headers })
 
-/** Changes the plan of all organizations of this world. */
 async function priced(change: Partial<typeof PRICES> & { is_listed?: boolean } = {}): Promise<void> {
   await w.database.superuser
     .updateTable('plans')

@@ -49,7 +49,6 @@ export interface World extends AsyncDisposable {
   a2: Tenant
   b: Tenant
   cell_id: string
-  /** Folder of the private keys. */
   keys_dir: string
   /** A cell's key, which opens secrets. */
   sealing_key: SealingKey
@@ -84,7 +83,6 @@ type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' |
 
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
-  /** Default: open. */
   registration?: 'invitation' | 'open' | string[]
   /** Default: limits that no test reaches by accident. */
   sign_in_limits?: SignInLimits

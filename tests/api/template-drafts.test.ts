@@ -21,7 +21,6 @@ const said = ({ status, body }: Answer) => (status < 400 ? status : [status, bod
 const template = (slug: string, settings = SETTINGS, layered = true) => seeds.template(w.a.organization_id, slug, settings, layered)
 const archive = (slug: string) =>
   w.database.superuser.updateTable('templates').set({ archived_at: w.clock.now() }).where('slug', '=', slug).execute()
-/** Makes a running draft of a new template. */
 async function drafted(form: Form, slug: string, body: object = {}): Promise<{ draft: Answer['body']; path: string }> {
   await template(slug)
   const path = at(form, slug)

@@ -34,7 +34,6 @@ async function saved(slug: string, files: Record<string, string>): Promise<numbe
   return build.version
 }
 
-/** Polls until the list has been made. */
 async function listed(path: string): Promise<Answer> {
   let answer = await w.get(path)
   await until('the list is there', 60_000, async () => {

@@ -34,7 +34,6 @@ async function uploaded(text: string): Promise<string> {
 }
 const versions = () => w.database.superuser.updateTable('template_versions')
 const CEILING = { mode: 'allowlist', rules: [{ host: 'ok.example', ports: [443], protocols: ['tcp'] }], cidrs: [] }
-/** Returns the spec of a template's latest build. */
 async function specOf(slug: string): Promise<Record<string, never>> {
   const { spec } = await w.database.superuser
     .selectFrom('template_builds as b')

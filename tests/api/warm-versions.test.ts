@@ -20,7 +20,6 @@ after(() => w[Symbol.asyncDispose]())
 const warmOf = async (slug: string) => (await w.get(`/v1/templates/${slug}/versions/1`)).body.warm
 const FAILED = { step: 'migrate', reason: 'startup_failed', exit_code: 1, output_tail: 'no such table' } as const
 
-/** Inserts one computer's capture of the version. */
 async function capture(state: 'wanted' | 'making' | 'ready' | 'failed'): Promise<void> {
   const { clock, ids, a } = w
   const cell_id = await seeds.cell(`one-${state}`)

@@ -28,20 +28,16 @@ export interface CellWorld extends World {
   table: LiveTable
   parking: Parking
   engine: Engine
-  /** Dependencies for answering port proxies. */
   ports_deps: PortsDeps
   /** Every guest's answer about its running commands. Several questions may run at once. */
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
-  /** What runs in the start-ups of its machines. */
   startup: StartupGuests
   /** One pass of the cell's clocks at this moment, with all activity written to the rows. */
   look(): Promise<void>
   advance(seconds: number): void
   /** Opens a key and waits. @returns the workspace's id */
   ready(key: string, body?: object, options?: CallOptions): Promise<string>
-  /** Waits for the end of the operation and returns it. */
   ended(operation_id: string, options?: CallOptions): Promise<Answer['body']>
-  /** Returns the operations of a workspace, newest first. */
   operations(workspace_id: string, query?: string): Promise<Answer['body'][]>
 }
 

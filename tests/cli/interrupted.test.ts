@@ -30,7 +30,6 @@ const made = (name: string) => {
 /** A workspace with only the methods that these tests call. */
 const workspace = (files: object, more: object = {}) => ({ files, ...more }) as unknown as Workspace
 const ended = { message: 'Ended by SIGINT', exit_code: 130 }
-/** Acts like the signal. */
 const interrupt = () => void process.emit('SIGINT', 'SIGINT')
 
 test('an interrupted download of a folder leaves nothing', async () => {

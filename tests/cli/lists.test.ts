@@ -74,7 +74,6 @@ for (const { list, make, shows, taken_by, stdin = '', is_persons = false } of LI
     for (const words of taken_by) await berth(words.replace('X', shown), options)
   })
 
-/** Lists whose values no command accepts. */
 const TAKEN_BY_NONE = ['egress denials', 'members', 'files list']
 /** Lists that need a machine: tests/acceptance/command-lists.test.ts. */
 const OF_MACHINES = ['commands', 'terminals', 'ps']

@@ -23,7 +23,6 @@ const env = () => ({
   BERTH_CONFIG_DIR: served.folder,
 })
 
-/** Connects the official client to a server of its own. */
 async function connected(...flags: string[]): Promise<Client> {
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(new StdioClientTransport({ command: CLIENT_NODE, args: [MAIN, 'mcp', ...flags], env: env() }))

@@ -22,11 +22,9 @@ export interface Ran {
 export interface Served extends AsyncDisposable {
   double: Double
   url: string
-  /** Folder of the profiles. */
   folder: string
   /** Sees each request, and delays it until its promise resolves. */
   onRequest: ((url: string) => Promise<void> | void) | undefined
-  /** Runs `berth …` to its end. */
   berth(words: readonly string[], options?: RunOptions): Promise<Ran>
 }
 

@@ -55,7 +55,6 @@ async function onTerminal(env: Record<string, string> = {}): Promise<string> {
   return shown
 }
 
-/** Returns the stored result of the check once it exists. */
 async function found(): Promise<{ client: typeof CLIENT }> {
   const changes = watch(folder)
   try {

@@ -10,7 +10,6 @@ export interface Played {
   exit_code: number | null
 }
 
-/** An agent as the cell sees it. */
 export interface AgentHarness {
   ask(method: string, path: string, body?: Buffer | object, key?: string): Promise<Response>
   /** Plays the command that was just started, where no real program runs. */
@@ -226,7 +225,6 @@ function requestOf(session_id: string, { stdout, stderr, exit_code }: Played) {
   return { session_id, fingerprint: `print ${session_id}`, argv, cwd: '/', user: 'root', env: {} }
 }
 
-/** Returns status, code, reason and details. */
 async function refusalOf(response: Response): Promise<[number, string, string | undefined, object | undefined]> {
   const { code, message, reason, details } = (await response.json()) as { code: string; message: string; reason?: string; details?: object }
   assert.ok(message.length > 0)

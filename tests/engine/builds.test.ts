@@ -65,7 +65,6 @@ async function build(plan: BuildPlan, signal = new AbortController().signal, onO
   }
 }
 
-/** Reads files in a machine on these layers. */
 async function onLayers(layers: string[], paths: string[]): Promise<(string | null)[]> {
   fence += 1
   const subject = { kind: 'workspace', id: randomUUID() } as const

@@ -12,7 +12,6 @@ import { trees } from './trees-conformance.ts'
 import { volumes } from './volumes-conformance.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
-/** The processes and files of a machine, as a test sees them. */
 export interface Guest {
   /** Returns a counter that a guest process increments in memory while it runs. */
   count(): Promise<number>
@@ -37,7 +36,6 @@ const PATIENCE_MS = 60_000
 const RESOURCES = { cpu_millis: 1000, memory_mib: 256, disk_gib: 1 }
 const NO_CHECKPOINT = '00000000-0000-7000-8000-000000000000'
 
-/** Behaviour of every machine host, real or fake. */
 export function conformance(name: string, open: () => Promise<Harness>): void {
   void suite(`machine host: ${name}`, () => {
     let harness: Harness
@@ -186,7 +184,6 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.deepEqual([await again.readFile('/home/kept'), await again.readMemory()], ['text', 'canary'])
       assert.ok((await again.count()) >= before_count)
       await host.stop(speak(id, 3))
-      // The checkpoint can be restored again.
       const twice = await harness.guest(await restore(id, 4, info.checkpoint_id))
       assert.equal(await twice.readMemory(), 'canary')
       await remove(id)

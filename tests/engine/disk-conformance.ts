@@ -8,7 +8,6 @@ import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
 const PATIENCE_MS = 60_000
 
-/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   guest(machine: Machine): Promise<Guest>

@@ -5,7 +5,6 @@ import type { HostEgress } from '../../service/cell/links/egress.ts'
 import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { workspaceSubject } from '../../service/cell/links/subject.ts'
 
-/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>
@@ -22,7 +21,6 @@ const POLICY: HostEgress = {
   cidrs: ['8.8.8.0/24'],
 }
 
-/** Egress policies of machines, and their refused connections. */
 export function egress({ host, start, speak, startRequest, remove, refused }: Suite): void {
   const inForce = async (id: string) => (await host().glance()).machines.find(({ subject }) => subject.id === id)?.egress
 

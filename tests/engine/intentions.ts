@@ -13,9 +13,7 @@ export interface Intentions {
   operate(workspace_id: string, kind: string, options?: { source?: string; input?: object; id?: string }): Promise<string>
   open(options?: NewWorkspace): Promise<Asked>
   fork(source: string, options?: NewWorkspace): Promise<Asked>
-  /** Writes requests of another organization. */
   another(): Promise<Pick<Intentions, 'open'>>
-  /** Resolves when the operation is over. */
   ended(operation_id: string): Promise<OperationRow>
   workspace(workspace_id: string): Promise<WorkspaceRow>
   operation(operation_id: string): Promise<OperationRow>
@@ -43,7 +41,6 @@ export type OperationRow = Awaited<ReturnType<typeof readOperation>>
 const readWorkspace = (db: Db, id: string) => db.selectFrom('workspaces').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const readOperation = (db: Db, id: string) => db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
-/** The API's answer to a request on a deleted workspace. */
 export class DeletedError extends Error {}
 
 interface Writer {

@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import type { CommandHeader, HostFailure, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { MACHINE_KINDS, workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 
-/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   speak(of: string | Subject, epoch: number): CommandHeader

@@ -6,7 +6,6 @@ import type { LayerList } from '../../service/cell/links/hostd-layers.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
-/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   guest(machine: Machine): Promise<Guest>
@@ -17,7 +16,6 @@ interface Suite {
 
 const BOUNDS = { bytes_max: 2 ** 30, entries_max: 100_000 }
 
-/** Layers of a machine's changes. */
 export function layers({ host, guest: guestOf, speak, startRequest, refused }: Suite): void {
   test('a layer of a checkpoint has its changes without the dropped paths, and a machine on it begins with them', async () => {
     const [source, build, target] = [randomUUID(), { kind: 'build', id: randomUUID() } as const, randomUUID()]

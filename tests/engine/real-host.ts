@@ -127,7 +127,6 @@ function commandLine(path: string): string {
 
 const COUNTER = 'i=0; while :; do i=$((i+1)); echo $i > /dev/shm/next; mv /dev/shm/next /dev/shm/count; sleep 0.02; done'
 
-/** Talks to the agent of a machine, as the cell does. */
 async function openGuest(machine: Machine): Promise<Guest> {
   const ask = async (method: string, path: string, body?: string | object): Promise<Response> =>
     fetch(`http://${machine.address}${path}`, {

@@ -6,7 +6,6 @@ import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } f
 import type { Subject } from '../../service/cell/links/subject.ts'
 import type { Guest } from './conformance.ts'
 
-/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   speak(of: string | Subject, epoch: number): CommandHeader
@@ -30,7 +29,6 @@ const staleOf = (digest: string) => (error: unknown) => {
 export function trees({ host, speak, startRequest, guest, refused }: Suite): void {
   const fresh = (): Subject => ({ kind: 'execution', id: randomUUID() })
 
-  /** Sends the host a tree of one file with this text. */
   const apply = (subject: Subject, from: string | null, to: string, end: 'whole' | 'cut' = 'whole') => {
     const { resources, layers, hostname: _hostname, ...fence } = startRequest(speak(subject, 1))
     const request = { ...fence, layers, disk_gib: resources.disk_gib, to: digestOf(to), ...(from === null ? {} : { from: digestOf(from) }) }

@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
 import { volumeSubject } from '../../service/cell/links/subject.ts'
 
-/** Helpers of the surrounding suite. */
 interface Suite {
   host(): MachineHost
   start(workspace_id: string): Promise<Machine>

@@ -49,7 +49,6 @@ export class TestClock implements Clock {
 }
 
 export interface Process {
-  /** The process's own connection. */
   db: Db
   engine: Engine
   table: LiveTable
@@ -64,7 +63,6 @@ export interface Process {
   trees: Trees
 }
 
-/** Reads the process's entry of the workspace again. */
 export async function entryOf(process: Process, workspace_id: string): Promise<WorkspaceEntry> {
   const entry = await process.table.fresh(workspace_id)
   assert.ok(entry)
@@ -92,7 +90,6 @@ export interface World extends Intentions, AsyncDisposable {
   database: TestDatabase
   db: Db
   host: FakeHost
-  /** Guests in the start-ups of its machines. */
   guests: StartupGuests
   clock: TestClock
   ids: Ids

@@ -21,7 +21,6 @@ after(() => bench[Symbol.asyncDispose]())
 
 const call = (method: string, path: string, json?: unknown) => bench.call(method, path, { token, ...(json === undefined ? {} : { json }) })
 
-/** Calls that agents of the first protocol do not know. */
 const LATER: [method: string, path: string, feature: string, json?: unknown][] = [
   ['POST', '/pty', 'pty', { session_id: 't' }],
   ['GET', '/exec', 'command_list'],

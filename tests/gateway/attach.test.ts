@@ -38,7 +38,6 @@ async function carried(of: Bench): Promise<Attached> {
   await attached.next()
   return attached
 }
-/** Returns the last event's code and reason, and the close code. */
 async function ending(attached: Attached): Promise<string> {
   const last = (await attached.rest()).at(-1) as AttachEvent
   const { code, reason } = await attached.closed

@@ -23,7 +23,6 @@ after(() => bench[Symbol.asyncDispose]())
 
 const revision = async () => Number((await stat(HOME)).headers.get('x-tree-revision'))
 
-/** Makes the process that takes over. */
 function successor(more: { overtime_ms?: number } = {}): Executions {
   const { agent, cell_id, database, clock, machine_host, room, trees } = bench
   const place = { address: agent.address, agent_key: 'agent-key', epoch: 3, agent_protocol: AGENT_PROTOCOLS.current }

@@ -188,7 +188,6 @@ function frames(random: () => number): Buffer {
   return Buffer.concat([...made, exit({})])
 }
 
-/** Changes no byte, or a few. */
 function mutate(bytes: Buffer, random: () => number): Buffer {
   for (let count = Math.floor(random() * 4); count > 0; count -= 1) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
   return bytes

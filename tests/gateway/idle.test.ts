@@ -28,7 +28,6 @@ const idle = async () => {
   assert.equal(answer.status, 200)
   return (await answer.json()) as Record<string, unknown>
 }
-/** Sets the guest's report about its commands. */
 const says = (activity: object) => {
   bench.agent.script = (request, response) => {
     assert.equal(request.url, '/activity')

@@ -31,7 +31,6 @@ const SOON_ENOUGH = { timeout: patience(6000) }
 
 type Asked = [method: string, path: string, init?: Parameters<Bench['call']>[2]]
 
-/** Calls whose answer the gateway reads whole. */
 const READS: Asked[] = [
   ['GET', '/exec/s'],
   ['GET', '/files/stat?path=/f'],

@@ -325,7 +325,6 @@ async function eventually(holds: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Makes a person who is a member of the workspace's organization. */
 async function member(email: string): Promise<{ id: string; created_at: Date }> {
   const db = bench.database.superuser
   const { organization_id } = await db

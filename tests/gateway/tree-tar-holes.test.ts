@@ -27,7 +27,6 @@ function writeWithHoles(at: string, content: Buffer): void {
 const { stat, makes } = treeCalls(() => bench)
 const put = (at: string, body: Buffer) => bench.call('PUT', `/files/tar?${q(at, { create_parents: true })}`, { body: new Uint8Array(body) })
 const bytesOf = async (at: string) => Buffer.from(await (await bench.call('GET', `/files?${q(at)}`)).arrayBuffer())
-/** Returns a file with holes in GNU tar's posix format. */
 const holed = (size: number, map: string, data: string) =>
   tarOf(
     sparseRecords({ 'GNU.sparse.major': '1', 'GNU.sparse.minor': '0', 'GNU.sparse.name': 'f', 'GNU.sparse.realsize': String(size) }),

@@ -257,7 +257,6 @@ test('a patch changes a file by edits or whole, and refuses impossible edits', a
     await refuses(() => patch(path, body), '422 validation_failed/patch_invalid')
 })
 
-/** Collects every page of a list or search. */
 async function pagesOf(page: (cursor: object) => Promise<Response>, field: string): Promise<{ all: { path: string }[]; pages: number }> {
   const all: { path: string }[] = []
   for (let cursor = {}, pages = 1; ; pages++) {

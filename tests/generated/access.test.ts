@@ -53,7 +53,6 @@ function refusalOf(access: Access, is: Kind): string | null {
 
 const forbidden = ({ refused_as }: PrincipalAccess) => `403 forbidden${refused_as === undefined ? '' : `/${refused_as}`}`
 
-/** Routes whose body must name a project when a person calls. */
 const bodyOf = (route: AppRoute) =>
   /^(workspaces\.open$|template-uploads\.create$|template-builds\.create|drafts\.create|test-instances\.)/.test(route.id)
     ? { body: { project_id: w.a.project_id } }

@@ -91,7 +91,6 @@ export async function upload(w: World): Promise<string> {
   return (await w.post('/v1/template-uploads', body)).body.id
 }
 
-/** Makes a second person, two invitations and two keys. */
 async function personIds(w: World, owner: string): Promise<Ids> {
   const { organization_id, project_id } = w.a
   const seeds = seeder(w.database, w.clock, w.ids)

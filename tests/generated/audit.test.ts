@@ -21,12 +21,12 @@ const recorded = () =>
     .orderBy('id')
     .execute()
 
-/** Who asks is nobody yet, and what is asked for changes nothing: a mail may be sent. */
+/** Routes without a known caller and without a change: they may send a mail. */
 const OF_NOBODY = new Set(['auth.resend_verification', 'auth.request_reset'])
 
 const OF_EVERYBODY = new Set(['workspaces.open', 'feedback.create', 'template-uploads.create', 'template-builds.create', 'drafts.create'])
 
-/** Who would want to know of one change must find exactly one record of it. */
+/** Each change has exactly one record, with its caller. */
 for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !OF_NOBODY.has(id) && !NOT_SOLD.has(id))) {
   test(`${route.id} leaves one record, of who called it, and none when it is refused`, async () => {
     const key = `audit-${route.id}`

@@ -58,7 +58,6 @@ export async function signInScene(w: World, route: AppRoute, role: Role = 'owner
   }
 }
 
-/** Returns the body that takes effect in the scene. */
 export function signInBody(route: AppRoute, { email = '', token = '', code = '' }: Ids): object {
   switch (route.id) {
     case 'auth.register':

@@ -25,7 +25,6 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 let forks = 0
-/** Sends each command over HTTP. */
 const SENT: Record<Command, () => Promise<Answer>> = {
   open: () => w.open('commands'),
   suspend: () => w.post(`/v1/workspaces/${id}/suspend`),
@@ -78,7 +77,6 @@ async function volume(): Promise<string> {
   return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)
 }
 
-/** Writes the rows for the command's facts. */
 async function arrange(seen: CommandFacts): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()

@@ -20,7 +20,6 @@ import { contentOfTables } from './tables.ts'
 const OTHER = '018f0000-0000-7000-8000-000000000001'
 const declaring = (code: string, reason: string | null = null) => CELL_ROUTES.filter((route) => declares(errorsOf(route), code, reason))
 
-/** Checks that every route answers the same under one circumstance. */
 async function expectOf(routes: readonly CellRoute[], expected: string, send: (route: CellRoute) => Promise<string>): Promise<void> {
   const said: [string, string][] = []
   for (const route of routes) said.push([route.id, await send(route)])

@@ -17,7 +17,6 @@ const exposed = async (w: World, key: string) => {
   await w.call('PUT', `/v1/workspaces/${id}/ports/3000`)
   return id
 }
-/** Makes a file-first workspace. */
 export async function treeOf(w: World, key: string): Promise<string> {
   const id = await w.running(key)
   await asTree(w, id)
@@ -185,7 +184,6 @@ async function templateOfItsOwn(w: World, key: string): Promise<Ids> {
   await seeder(w.database, w.clock, w.ids).template(w.a.organization_id, slug, SETTINGS)
   return { slug }
 }
-/** Makes a template with a running draft and a state of it. */
 async function drafted(w: World, key: string): Promise<Ids> {
   const ids = await templateOfItsOwn(w, key)
   const { body } = await w.post(`/v1/templates/${ids['slug']}/draft`)
@@ -197,7 +195,6 @@ async function unpublished(w: World): Promise<Ids> {
   return { slug: 'own', version: String(await unpublishedVersion(w, w.a.organization_id, 'own', SETTINGS)) }
 }
 const VOLUME = '01920000-0000-7000-8000-0000000d15c0'
-/** Makes a volume of tenant a, once per id. */
 async function volume(w: World, id = w.ids.next()): Promise<string> {
   const there = await w.database.superuser.selectFrom('volumes').select('id').where('id', '=', id).executeTakeFirst()
   return there?.id ?? seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id, { id })
@@ -233,7 +230,6 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'volumes.create': (key) => ({ name: key, quota_gib: 1 }),
   'attachments.create': () => ({ volume_id: VOLUME, mount_path: '/home/user/data' }),
 }
-/** Returns the body that takes effect in the scene. */
 export const bodyOf = (route: AppRoute, key: string, ids: Ids): object =>
   isSignIn(route) ? signInBody(route, ids) : (BODIES[route.id]?.(key, ids) ?? {})
 

@@ -29,7 +29,6 @@ const WITHIN: ReadonlySet<string> = new Set([
   'export_id',
   'version',
 ])
-/** Ids that belong to an organization as a whole. */
 const OF_ORGANIZATIONS: ReadonlySet<string> = new Set(['organization_id', 'slug', 'version'])
 
 for (const route of routesWithIds) {

@@ -3,10 +3,8 @@ export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
 /** Set when the whole suite runs: only then can the ledger be complete. */
 export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
 
-/** One answer as a client received it. */
 export interface Exchange {
   method: string
-  /** Path with its query. */
   path: string
   status: number
   content_type: string

@@ -79,7 +79,6 @@ test('the contract names only codes and reasons of the specification', () => {
   }
 })
 
-/** Returns the lines that an entry of a list matches. */
 function matching(entry: string, lines: Iterable<string>): string[] {
   if (!entry.startsWith('* ')) return [...lines].filter((line) => line === entry)
   const answer = entry.slice(1)

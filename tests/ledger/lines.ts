@@ -13,7 +13,6 @@ export function lineOf(route: Route, status: number, error?: { code: string; rea
   return `${name} ${status} ${error.code}${error.reason === null ? '' : `/${error.reason}`}`
 }
 
-/** Returns every line that the contract declares. */
 export function declaredLines(routes: readonly Route[] = ROUTES): string[] {
   return routes.flatMap((route) => [...Object.keys(route.answers).map((status) => lineOf(route, Number(status))), ...refusalLines(route)])
 }

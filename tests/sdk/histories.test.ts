@@ -13,7 +13,6 @@ import { patience } from '../support/patience.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const FIRST = testSeed()
-/** Histories of each language. */
 const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 6, long: 500 }))
 const AT_ONCE = 24
 /** On a busy computer a process takes ten seconds to start, and about every sixth command meets a restart. */

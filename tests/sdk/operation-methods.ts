@@ -13,7 +13,6 @@ const MONEY: Reached = { none: 'people decide about money in the console' }
 const EXPORT: Reached = { none: 'people take their records out by the console, or by the route itself: it is a large download' }
 const OTHER_TERMINAL: Reached = { none: 'the SDKs type and resize by the connection of a terminal' }
 
-/** Each operation of docs/openapi.json. */
 export const OPERATION_METHODS: Record<string, Reached> = {
   'client-versions.get': 'berth.clientVersions',
   'principals.me': 'berth.me',

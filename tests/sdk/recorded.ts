@@ -1,6 +1,5 @@
 import { Berth, BerthError, Command, Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 
-/** Method names, as in `berth.secrets.list`. */
 export interface Seen {
   /** Methods that the service answered. */
   called: Set<string>

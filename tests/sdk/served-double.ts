@@ -13,7 +13,6 @@ export interface ServedDouble extends AsyncDisposable {
   api_key: string
 }
 
-/** Plays the scripts of the suite. */
 const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
   const append = (path: string, text: string) =>
     void files.set(path, Buffer.concat([files.get(path) ?? Buffer.alloc(0), Buffer.from(text)]))
@@ -29,7 +28,6 @@ const count: Program = ({ argv: [, name = '', bytes = '0'], stdout, files }) => 
   return 0
 }
 
-/** The guide's samples run it. */
 const python3: Program = ({ argv, stdout, stderr }) => {
   const ran = spawnSync('python3', argv.slice(1), { encoding: 'utf8' })
   stdout(ran.stdout)

@@ -24,7 +24,6 @@ export interface ServiceWorld extends AsyncDisposable {
   cut: Berth
   cuts(): number
   calm: Berth
-  /** Plays a command of a workspace. */
   play: (session: FakeSession) => void
 }
 

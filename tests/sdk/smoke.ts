@@ -7,7 +7,6 @@ export interface Smoking extends BerthOptions {
   key: string
 }
 
-/** @returns the observations, as JSON */
 export async function smoke({ Berth, key, ...options }: Smoking): Promise<object> {
   const berth = new Berth(options)
   const ws = await berth.open(key, { template: 'base' })

@@ -20,16 +20,13 @@ export const SCRIPTS = {
   mark: 'echo x >> /home/user/marks; echo marked',
 } as const
 
-/** Output and files for a script that a test plays. */
 export interface Stage {
   stdout(text: string): void
   stderr(text: string): void
   append(path: string, text: string): void
-  /** Resolves when it is cancelled. */
   cancelled: Promise<unknown>
 }
 
-/** @returns the exit code */
 export async function play(script: string, { stdout, stderr, append, cancelled }: Stage): Promise<number> {
   switch (script) {
     case SCRIPTS.both:

@@ -26,7 +26,6 @@ type Either<A, B> = true extends IsAny<A> | IsAny<B> ? true : false
 /** True for the same properties of the same types. */
 type Same<A, B> = Either<A, B> extends true ? false : [Required<A>, Required<B>] extends [Required<B>, Required<A>] ? true : false
 type Holds<A, B> = Either<A, B> extends true ? false : A extends B ? true : false
-/** The type of a method's first parameter. */
 type First<Method extends (...taken: never[]) => unknown> = NonNullable<Parameters<Method>[0]>
 
 /** A wrong line is an error of the type check. */

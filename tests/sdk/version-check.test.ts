@@ -44,7 +44,6 @@ const CLIENTS: Client[] = [
 interface Outcome {
   code: number | null
   said: string
-  /** How often the program requested the versions. */
   asked: number
 }
 

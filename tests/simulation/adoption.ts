@@ -1,7 +1,6 @@
 import { DeletedError } from '../engine/intentions.ts'
 import type { World } from '../engine/world.ts'
 
-/** The parts of a history that an adoption reads and changes. */
 export interface Family {
   world: World
   workspaces: Set<string>

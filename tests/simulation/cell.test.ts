@@ -43,7 +43,6 @@ const VERBS: Verb[] = [
   'deleteSubject',
 ]
 
-/** Residency transitions of all histories together. */
 const moved = { freeze: 0, hibernate: 0, wake: 0 }
 /** Machines that fit in a crowded history: every other history has so little capacity that requests evict others. */
 const FEW = 3
@@ -142,7 +141,6 @@ class History {
     }
   }
 
-  /** Makes verbs fail, or loses their answers. */
   private makeTrouble(): void {
     const { host } = this.world
     for (const verb of VERBS) {
@@ -250,7 +248,6 @@ class History {
     if (came) moved[kind] += 1
   }
 
-  /** Wakes a machine as a call does. */
   private async wake(id: string): Promise<void> {
     const { process } = this
     if (process === null) return
@@ -259,7 +256,6 @@ class History {
     if (entry?.observed_state === 'running') await process.parking.wake(entry)
   }
 
-  /** Parks a machine and wakes it, with nothing in its way. */
   private async parkOnceMore(id: string): Promise<void> {
     const { process } = this
     const entry = await process?.table.fresh(id)
@@ -353,7 +349,6 @@ class History {
     await assertNothingIsLeft(this.world)
   }
 
-  /** Checks that every live workspace runs and has its mark. */
   private async checkFiles(): Promise<void> {
     for (const id of this.workspaces) {
       const row = await this.world.workspace(id)

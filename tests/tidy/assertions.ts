@@ -1,7 +1,6 @@
 import path from 'node:path'
 import ts from 'typescript'
 
-/** A test without an assertion. */
 export interface Toothless {
   file: string
   line: number
@@ -10,12 +9,10 @@ export interface Toothless {
 }
 
 export interface Source {
-  /** Path from the clone's root. */
   file: string
   text: string
 }
 
-/** The assertions and calls of one function. */
 interface Reach {
   file: string
   /** True when it names `assert`, or throws. */
@@ -26,7 +23,6 @@ interface Reach {
 interface Parsed {
   file: string
   tree: ts.SourceFile
-  /** Functions and methods by name. */
   functions: Map<string, Reach[]>
   /** Names imported from other sources: the file that exports them, and the name there. */
   imports: Map<string, { from: string; name: string }>

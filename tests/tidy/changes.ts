@@ -4,7 +4,6 @@ import ts from 'typescript'
 export interface Unrecorded {
   file: string
   line: number
-  /** The enclosing function. */
   within: string
 }
 
@@ -38,7 +37,6 @@ function isWrite(node: ts.Node): boolean {
   return false
 }
 
-/** Returns the enclosing functions, innermost first. */
 function around(node: ts.Node): ts.SignatureDeclaration[] {
   const functions: ts.SignatureDeclaration[] = []
   for (let at = node.parent; !ts.isSourceFile(at); at = at.parent) if (ts.isFunctionLike(at)) functions.push(at)

@@ -33,7 +33,6 @@ export interface Seen {
 
 /** The stored data of a release, apart from its rows (`rows.sql`). */
 export interface Fixture {
-  /** The release's last migration. */
   schema: string
   /** The time at which its answers were given. */
   taken_at: string

@@ -67,7 +67,6 @@ async function people(w: CellWorld): Promise<Callers> {
   }
 }
 
-/** Makes workspaces in settled states. @returns the ids of some that run */
 async function settled(w: CellWorld): Promise<string[]> {
   const running = await w.ready('running', { inputs: { CITY: 'Oslo' } })
   for (const agent_label of ['one', 'two']) accepted(await w.post(path(running, 'tool-tokens'), { agent_label }))

@@ -23,7 +23,6 @@ import { oldDatabase, readAll, readFixture, releases, serve } from './fixture.ts
 
 type Row = Record<string, unknown>
 
-/** Returns the primary key columns of each table. */
 async function keysOf({ superuser }: TestDatabase): Promise<{ table: string; key: string[] }[]> {
   const { rows } = await sql<{ table: string; key: string[] }>`
     select c.relname as "table", array_agg(a.attname::text order by a.attnum) as key

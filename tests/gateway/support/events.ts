@@ -15,7 +15,6 @@ export const eventsOf = (text: string): Event[] =>
 export const bytesOf = (events: Event[], stream: string) =>
   Buffer.concat(events.filter((event) => event.stream === stream).map((event) => Buffer.from(event.data ?? '', 'base64')))
 
-/** Yields events one by one, leaving the stream open. */
 export async function* following(response: Response): AsyncGenerator<Event> {
   let text = ''
   const decoder = new TextDecoder()

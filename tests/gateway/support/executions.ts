@@ -28,9 +28,7 @@ export function executionCalls(bench: () => Bench) {
   const fresh = () => `execution-${String((count += 1)).padStart(4, '0')}`
   const start = (json: object, init: RequestInit = {}) => bench().call('POST', '/exec', { json: { argv: ['true'], ...json }, ...init })
   const find = (id: string) => bench().call('GET', `/executions/${id}`)
-  /** Runs a command to its end. */
   const run = async (json: object = {}): Promise<Execution> => (await (await start({ execution_id: fresh(), ...json })).json()) as Execution
-  /** Replaces `play` until disposal. */
   const playing = (play: Play): Disposable => {
     const before = stage.play
     stage.play = play

@@ -23,7 +23,6 @@ export const TERMINAL = {
 /** A scripted terminal: it records its calls, and a test writes its output. */
 export class FakeTerminal {
   readonly asked: { method: string; url: string; body: unknown }[] = []
-  /** Raw frames that came in. */
   taken = Buffer.alloc(0)
   #connection = Promise.withResolvers<Duplex>()
   #more: (() => void) | null = null
@@ -65,7 +64,6 @@ export class FakeTerminal {
     }
     return this.send(frame(KIND.exit, 0, JSON.stringify(ended)))
   }
-  /** Resolves when so many bytes of frames have come in. */
   async took(bytes: number): Promise<Buffer> {
     while (this.taken.length < bytes) await new Promise<void>((resolve) => (this.#more = resolve))
     return this.taken

@@ -63,7 +63,6 @@ export interface Bench extends AsyncDisposable {
   /** Reports every machine as resident, until a test replaces it. */
   waking: Waking
   trees: Trees
-  /** Folder of the trees' blobs. */
   trees_folder: string
   /** Host of executions. The scripted agent runs their commands. */
   machine_host: FakeHost
@@ -76,7 +75,6 @@ export interface Bench extends AsyncDisposable {
   organization_id: string
   project_id: string
   api_key_id: string
-  /** Opens the cell's secrets. */
   sealing_key: SealingKey
   logged: string[]
   signer: Signer

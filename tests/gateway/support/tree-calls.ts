@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { type Bench, type BenchOptions, openBench, refusalOf } from './gateway.ts'
 
-/** Opens a gateway with one file-first workspace, whose tree is empty. */
 export async function openTreeBench(options: BenchOptions = {}): Promise<Bench> {
   const bench = await openBench(options)
   await asTree(bench)
@@ -23,7 +22,6 @@ export const q = (path: string, more: Record<string, string | number | boolean> 
 export const sha = (text: string) => createHash('sha256').update(text).digest('hex')
 export const revisionOf = (response: Response) => Number(response.headers.get('x-tree-revision'))
 
-/** The file calls, and checks that many tests share. */
 export function treeCalls(bench: () => Bench) {
   const write = (
     path: string,

@@ -38,7 +38,6 @@ export function createGuests(): Guests & AsyncDisposable {
   }
 }
 
-/** Plays the program of the commands, as it runs on a real machine. */
 async function play(agent: FakeAgent, session: FakeSession): Promise<void> {
   const command = readCommand(session.request['argv'] as string[])
   const path = `/home/user/runs-${command.name}`

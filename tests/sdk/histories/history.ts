@@ -3,7 +3,6 @@ import type { Berth, OutputChunk, Workspace } from '../../../sdk/typescript/src/
 import { generatorOf } from '../../support/seed.ts'
 import { argvOf, outputOf } from './commands.ts'
 
-/** The clients and the service of a history. */
 export interface Players {
   /** A client over a network that fails as the seed says. */
   berth: Berth

@@ -18,7 +18,6 @@ export interface Upstream {
  */
 export interface HostileProxy extends Disposable {
   of(seed: number | 'calm'): string
-  /** Count of each kind of fault. */
   faults: ReadonlyMap<string, number>
 }
 
@@ -30,7 +29,6 @@ interface Passing {
   body: Buffer
   path: string
   to: 'api' | 'cell'
-  /** The address of the gateway in answers. */
   cell_url: string
 }
 

@@ -18,7 +18,6 @@ export interface RestartingWorld extends AsyncDisposable {
   api_key: string
   /** Resolves when it serves again. Concurrent callers share one restart. */
   restart(name: (typeof SERVED)[number], how: (typeof ENDS)[number]): Promise<void>
-  /** Number of restarts, by process and kind. */
   restarts: ReadonlyMap<string, number>
 }
 

@@ -31,7 +31,6 @@ export function randomOf(seed: number): Random {
 
 export const TRACES_DAYS = 60
 
-/** Returns one trace of each kind, of the same length. */
 export function tracesOf(seed: number): Trace[] {
   return Object.entries(KINDS).map(([name, make], i) => ({ name, gaps: make(randomOf(seed * 1000 + i)) }))
 }
