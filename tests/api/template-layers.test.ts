@@ -208,12 +208,12 @@ test('the layer collector knows every column of the schema whose name mentions l
   const tables = await w.database.superuser.introspection.getTables()
   const columns = tables.flatMap(({ name, columns: of }) => of.map((column) => `${name}.${column.name}`))
   assert.deepEqual(columns.filter((name) => /layers?$/.test(name)).sort(), [
-    'layer_directories.layer', // facts about a layer, which need not exist
+    'layer_directories.layer', // keeps none: facts about a layer, which need not exist
     'layer_lists.layer',
-    'template_build_steps.layer', // a name
-    'template_draft_states.layers', // names
-    'template_versions.layers', // a name
+    'template_build_steps.layer', // keeps its layer
+    'template_draft_states.layers', // keeps its layers
+    'template_versions.layers', // keeps its layer
     'unnamed_layers.layer',
-    'workspaces.state_layers', // names
+    'workspaces.state_layers', // keeps its layers
   ])
 })

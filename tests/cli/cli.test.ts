@@ -175,7 +175,7 @@ test('a secret is read from standard input, and never printed', async () => {
   assert.match((await cli.berth(['secrets', 'list'])).stdout, /TOKEN/)
 })
 
-test('any route is reached', async () => {
+test('any route can be called', async () => {
   const { stdout } = await cli.berth(['api', 'get', '/v1/me', '--json'])
   assert.equal(JSON.parse(stdout).type, 'api_key')
 })

@@ -86,7 +86,7 @@ export async function runBerth(words: readonly string[], { stdin, env = {}, duri
     env: { PATH, ...env },
     stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   })
-  child.stdin?.on('error', () => undefined).end(stdin) // it need not read all of it
+  child.stdin?.on('error', () => undefined).end(stdin) // the process may exit without reading all of it
   const parts: Record<'stdout' | 'stderr', Buffer[]> = { stdout: [], stderr: [] }
   child.stdout?.on('data', (chunk: Buffer) => {
     parts.stdout.push(chunk)

@@ -148,7 +148,7 @@ test('offset, length, limit and mode are checked', async () => {
   }
 })
 
-test('mkdir, move, stat, list and remove', async () => {
+test('paths are made, moved, described, listed and removed', async () => {
   assert.equal((await bench.call('POST', '/files/mkdir', { json: { path: '/d', parents: true, mode: '0700' } })).status, 201)
   assert.equal((await bench.call('POST', '/files/move', { json: { from: '/a', to: '/b', overwrite: true } })).status, 200)
   assert.equal(await refusalOf(await bench.call('POST', '/files/mkdir', { json: { path: 'd' } })), '422 validation_failed/invalid_path')
