@@ -212,7 +212,7 @@ test('the layer collector knows every column of the schema whose name mentions l
     'layer_lists.layer',
     'template_build_steps.layer', // keeps its layer
     'template_draft_states.layers', // keeps its layers
-    'template_versions.layers', // keeps its layer
+    'template_versions.layers', // keeps its layers
     'unnamed_layers.layer',
     'workspaces.state_layers', // keeps its layers
   ])
