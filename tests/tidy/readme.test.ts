@@ -32,13 +32,13 @@ const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ],
   [
     'locks on files of a',
-    proves('acceptance/volumes.test.ts', 'a lock on a file of a volume holds within a workspace, and not between two'),
+    proves('acceptance/volumes.test.ts', 'a lock on a file of a volume works within a workspace, and not between workspaces'),
   ],
   ['go by address, not by the name in TLS', !/ClientHello/.test(sources('machine/internal/egress') + sources('machine/internal/network'))],
   ['Machines have IPv4 only', /func disableIPv6/.test(sources('machine/internal/network'))],
   [
     'has the address that its programs know',
-    proves('acceptance/address.test.ts', 'a program that serves at its own address serves there after a suspend and a resume'),
+    proves('acceptance/address.test.ts', 'a workspace keeps its address over suspend and resume'),
   ],
   ['into headers and queries: not into bodies', !/req\.Body\s*=\s*io\./.test(sources('machine/internal/secretproxy'))],
   ['counted nowhere', !/prometheus|counter/i.test(sources('machine/internal/secretproxy'))],
@@ -49,7 +49,7 @@ const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ['images are not fetched from registries', sources('contract/recipes').includes('images of registries are not fetched')],
   [
     'share what its start-up drew at random',
-    proves('acceptance/warm-templates.test.ts', 'an input that the start-up needs, and a capture'),
+    proves('acceptance/warm-templates.test.ts', 'an input of the start-up, a capture of another engine and a missing capture'),
   ],
   [
     'answered a few seconds later, and what lies in directories whose names are not UTF-8 is not listed',
