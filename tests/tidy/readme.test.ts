@@ -36,10 +36,7 @@ const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ],
   ['go by address, not by the name in TLS', !/ClientHello/.test(sources('machine/internal/egress') + sources('machine/internal/network'))],
   ['Machines have IPv4 only', /func disableIPv6/.test(sources('machine/internal/network'))],
-  [
-    'has the address that its programs know',
-    proves('acceptance/address.test.ts', 'a workspace keeps its address over suspend and resume'),
-  ],
+  ['has the address that its programs know', proves('acceptance/address.test.ts', 'a workspace keeps its address over suspend and resume')],
   ['into headers and queries: not into bodies', !/req\.Body\s*=\s*io\./.test(sources('machine/internal/secretproxy'))],
   ['counted nowhere', !/prometheus|counter/i.test(sources('machine/internal/secretproxy'))],
   ['so far only against a double of its API', existsSync(path.join(ROOT, 'tests/support/payment-double.ts'))],
