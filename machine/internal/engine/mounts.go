@@ -39,11 +39,25 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	if err := fill(dir); err != nil {
 		return err
 	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096"); err != nil {
+	if err := sealEmpty(dir, flags); err != nil {
 		return fmt.Errorf("seal %s: %w", dir, err)
 	}
 	return share(dir)
 }
+
+// sealEmpty makes the file system of a directory read-only. The kernel refuses that while a descriptor may write to it. A process that
+// another goroutine forked while the directory was filled has such a descriptor until its exec.
+func sealEmpty(dir string, flags uintptr) error {
+	for pause := time.Millisecond; ; pause *= 2 {
+		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096")
+		if !errors.Is(err, unix.EBUSY) || pause > sealPauseMax {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+const sealPauseMax = 512 * time.Millisecond
 
 // bindReadOnly bind-mounts a directory read-only. It sets read-only before attaching the mount, because copies in other namespaces keep
 // the permissions that it has then.
