@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import path from 'node:path'
 import { test } from 'node:test'
 import { toothlessTests } from './assertions.ts'
-
-const ROOT = path.resolve(import.meta.dirname, '../..')
+import { sourceFiles, textOf } from './sources.ts'
 
 /** Tests that may assert nothing, with the reason. */
 const ALLOWED: { file: string; title: string; because: string }[] = []
@@ -14,13 +10,8 @@ const found = (text: string, ...others: { file: string; text: string }[]) =>
   toothlessTests([{ file: 'tests/a.test.ts', text }, ...others]).map(({ title }) => title)
 
 test('every test asserts something', () => {
-  const files = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  })
-    .split('\n')
-    .filter((file) => /^tests\/.*\.ts$|\.test\.(ts|mjs)$|^tools\/checks\/.*\.mjs$/.test(file) && existsSync(path.join(ROOT, file)))
-  const sources = files.map((file) => ({ file, text: readFileSync(path.join(ROOT, file), 'utf8') }))
+  const files = sourceFiles().filter((file) => /^tests\/.*\.ts$|\.test\.(ts|mjs)$|^tools\/checks\/.*\.mjs$/.test(file))
+  const sources = files.map((file) => ({ file, text: textOf(file) }))
   const wrong = toothlessTests(sources)
     .filter(({ file, title }) => !ALLOWED.some((each) => each.file === file && each.title === title))
     .map(({ file, line, title }) => `${file}:${line}: ${title} reaches no assertion: say what must hold`)

@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { test } from 'node:test'
 import { unrecordedWrites } from './changes.ts'
+import { sourceFiles, textOf } from './sources.ts'
 
-const root = path.resolve(import.meta.dirname, '../..')
-const listed = ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard', 'service']
-const sources = execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
-  .split('\n')
+const sources = sourceFiles('service')
   .filter((file) => /^service\/(api|admin|core)\/.*\.ts$/.test(file) && !file.endsWith('.test.ts'))
-  .map((file) => ({ file, text: readFileSync(path.join(root, file), 'utf8') }))
+  .map((file) => ({ file, text: textOf(file) }))
 
 /** Writes that are no recorded change, by file and function, with the reason. */
 const NO_CHANGES: Record<string, string> = {

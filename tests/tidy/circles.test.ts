@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
+import { sourceFiles, textOf } from './sources.ts'
 
-const root = path.resolve(import.meta.dirname, '../..')
-const listed = ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.mjs']
-const files = execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
-  .split('\n')
-  .filter((file) => file !== '' && existsSync(path.join(root, file)))
+const files = sourceFiles('*.ts', '*.mjs')
 
 test('no files import each other in a circle, apart from types', () => {
-  const imports = new Map(files.map((file) => [file, importsOf(file, readFileSync(path.join(root, file), 'utf8'))]))
+  const imports = new Map(files.map((file) => [file, importsOf(file, textOf(file))]))
   assert.ok(imports.size > 500, `${imports.size} files were read`)
   assert.deepEqual(circle(imports), [])
 })

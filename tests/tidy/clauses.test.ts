@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { APP_CLAUSES } from '../../tools/reference/clauses/app.ts'
 import { CELL_CLAUSES } from '../../tools/reference/clauses/cell.ts'
+import { sourceFiles, textOf } from './sources.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const CLAUSES = { App: APP_CLAUSES, Cell: CELL_CLAUSES }
@@ -46,20 +46,7 @@ function named() {
 
 /** Sources with each wrapped comment joined into one line. */
 function sources() {
-  const listed = [
-    '-c',
-    'safe.directory=*',
-    'ls-files',
-    '--cached',
-    '--others',
-    '--exclude-standard',
-    'contract',
-    'service',
-    'machine',
-    'tests',
-  ]
-  return execFileSync('git', listed, { cwd: root, encoding: 'utf8' })
-    .split('\n')
-    .filter((file) => /\.(ts|go)$/.test(file) && !file.startsWith('tests/tidy/') && existsSync(path.join(root, file)))
-    .map((file) => ({ file, text: readFileSync(path.join(root, file), 'utf8').replaceAll(/\n\s*(?:\*|\/\/)\s/g, ' ') }))
+  return sourceFiles('contract', 'service', 'machine', 'tests')
+    .filter((file) => /\.(ts|go)$/.test(file) && !file.startsWith('tests/tidy/'))
+    .map((file) => ({ file, text: textOf(file).replaceAll(/\n\s*(?:\*|\/\/)\s/g, ' ') }))
 }

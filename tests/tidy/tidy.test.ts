@@ -1,18 +1,11 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
+import { sourceFiles, textOf } from './sources.ts'
 
-const root = path.resolve(import.meta.dirname, '../..')
-const tracked = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-  .split('\n')
-  .filter((file) => file !== '' && existsSync(path.join(root, file)))
+const tracked = sourceFiles()
 const code = tracked.filter((file) => /\.(ts|mjs|go)$/.test(file))
-const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
+const read = textOf
 
 const GENERATED_TYPES = 'sdk/typescript/src/schemas.ts'
 

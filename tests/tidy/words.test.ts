@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import path from 'node:path'
 import { test } from 'node:test'
+import { sourceFiles, textOf } from './sources.ts'
 import { bannedIn, commentsOf } from './words.ts'
 
-const ROOT = path.resolve(import.meta.dirname, '../..')
 /** Folders whose comments are checked. Changing a byte of machine/runsc would change the engine's digest. */
 const HELD = /^(service|contract|sdk|cli|tools|machine\/(?!runsc\/)|examples)/
 /** A generated file whose comments are the contract's descriptions. */
@@ -14,14 +11,9 @@ const GENERATED = 'sdk/typescript/src/schemas.ts'
 const USER_NOBODY = /0: nobody$|^\/\/ nobody is the uid/
 
 test('comments name their actors, and use the words of the field', () => {
-  const files = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  })
-    .split('\n')
-    .filter((file) => HELD.test(file) && file !== GENERATED && /\.(ts|mjs|go)$/.test(file) && existsSync(path.join(ROOT, file)))
+  const files = sourceFiles().filter((file) => HELD.test(file) && file !== GENERATED && /\.(ts|mjs|go)$/.test(file))
   const wrong = files.flatMap((file) =>
-    commentsOf(readFileSync(path.join(ROOT, file), 'utf8'))
+    commentsOf(textOf(file))
       .filter(({ text }) => !USER_NOBODY.test(text))
       .flatMap(({ line, text }) => bannedIn(text).map((why) => `${file}:${line}: ${why}`)),
   )
