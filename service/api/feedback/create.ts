@@ -6,6 +6,7 @@ import { redact } from '../../core/feedback/redact.ts'
 import { insertFeedback } from '../../core/feedback/store.ts'
 import type { Call, Principal, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
+import { secondsLeft } from '../../lib/window.ts'
 import type { ApiDeps } from '../deps.ts'
 import { changing } from '../idempotency/change.ts'
 import { findFirst, lockSenders, receivedAt } from './store.ts'
@@ -58,8 +59,7 @@ async function refuseBeyond(
 ): Promise<void> {
   const oldest = await receivedAt(tx, of, secondsBefore(now, seconds), count_max)
   if (oldest === null) return
-  // This request may have begun before the oldest of the others, and waited for their lock.
-  const retry_after_seconds = Math.min(seconds, Math.max(1, Math.ceil((oldest.getTime() + seconds * 1000 - now.getTime()) / 1000)))
+  const retry_after_seconds = secondsLeft(oldest, seconds, now)
   throw fail('rate_limited', null, 'You have sent as much feedback as is taken for a while: thank you', { retry_after_seconds })
 }
 
