@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { AuditTarget, AuditTargetKind } from '../core/changes/audit.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
-import { findOrganization, findProject } from '../core/organizations/store.ts'
+import { findOrganization, findProject } from '../core/people/organizations/store.ts'
 
 /** Sends data to stdout and messages for people to stderr. */
 export interface Output {

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../contract/limits.ts'
-import { reconcile, type Reconciled } from '../core/usage/reconcile.ts'
+import { reconcile, type Reconciled } from '../core/money/usage/reconcile.ts'
 import type { Db } from '../db/database.ts'
 import { readCounters, type CountersRow } from './doctor-usage-store.ts'
 import type { Finding } from './doctor-checks.ts'

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { listFeedback } from '../core/feedback/store.ts'
+import { listFeedback } from '../core/people/feedback/store.ts'
 import { type Command, type Context, wholeNumber } from './command.ts'
 
 const DAYS_DEFAULT = 30

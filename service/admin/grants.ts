@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { ALLOWANCE_NAMES, METER_UNITS } from '../../contract/schemas/spend.ts'
-import { insertGrant, listAllGrants, revokeGrant } from '../core/usage/grants-admin-store.ts'
+import { insertGrant, listAllGrants, revokeGrant } from '../core/money/usage/grants-admin-store.ts'
 import {
   AdminError,
   type Command,

@@ -10,9 +10,9 @@ import {
   listSigningKeys,
   retireKey,
   type SigningKeyRow,
-} from '../core/key-ring/key-ring-store.ts'
-import { activeOf, ANNOUNCED_MS, type Purpose, PURPOSES } from '../core/key-ring/purposes.ts'
-import { retireSigningKeys } from '../core/tool-tokens/store.ts'
+} from '../core/keys/ring/key-ring-store.ts'
+import { activeOf, ANNOUNCED_MS, type Purpose, PURPOSES } from '../core/keys/ring/purposes.ts'
+import { retireSigningKeys } from '../core/keys/tool-tokens/store.ts'
 import type { Db } from '../db/database.ts'
 import { AdminError, type Command, type Context, oneOf, required, show, subjectOf, UsageError, words } from './command.ts'
 

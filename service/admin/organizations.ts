@@ -1,7 +1,13 @@
 import { parseArgs } from 'node:util'
-import { recordTermsBefore } from '../core/billing/store.ts'
-import { insertOrganization, insertProject, listOrganizations, listProjects, updateOrganization } from '../core/organizations/store.ts'
-import { findPlan } from '../core/plans/store.ts'
+import { recordTermsBefore } from '../core/money/billing/store.ts'
+import {
+  insertOrganization,
+  insertProject,
+  listOrganizations,
+  listProjects,
+  updateOrganization,
+} from '../core/people/organizations/store.ts'
+import { findPlan } from '../core/money/plans/store.ts'
 import { AdminError, type Command, type Context, organizationOf, show, slugOf, subjectOf, unlessTaken, words } from './command.ts'
 import { ensureUnlimitedPlan } from './first-key.ts'
 

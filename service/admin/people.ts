@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import type { ChangeTx } from '../core/changes/mutate.ts'
-import { countOwners, lockOrganization, roleIn } from '../core/members/store.ts'
+import { countOwners, lockOrganization, roleIn } from '../core/people/members/store.ts'
 import { normalizeEmail } from '../core/people/email.ts'
 import { insertEmailToken } from '../core/people/email-tokens-store.ts'
 import { digestOf } from '../core/people/person-secrets.ts'

@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
 import type { EntitlementName } from '../../contract/schemas/plans.ts'
-import { recordTermsBefore } from '../core/billing/store.ts'
+import { recordTermsBefore } from '../core/money/billing/store.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
-import { LIMIT_NAMES } from '../core/admission/plan.ts'
-import { VOLUME_LIMIT_NAMES } from '../core/volumes/plan.ts'
-import { findPlan, insertPlan, listPlans, type PlanLimits, updatePlan } from '../core/plans/store.ts'
+import { LIMIT_NAMES } from '../core/money/admission/plan.ts'
+import { VOLUME_LIMIT_NAMES } from '../core/workspaces/volumes/plan.ts'
+import { findPlan, insertPlan, listPlans, type PlanLimits, updatePlan } from '../core/money/plans/store.ts'
 import {
   AdminError,
   type Command,

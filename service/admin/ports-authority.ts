@@ -1,7 +1,7 @@
 import { createPrivateKey } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { makeAuthority, makeServerCertificate, type Authority } from '../core/certificates/certificate.ts'
+import { makeAuthority, makeServerCertificate, type Authority } from '../core/secrets/certificates/certificate.ts'
 import { AdminError, type Output, words } from './command.ts'
 
 const AUTHORITY = { certificate: 'authority.pem', key: 'authority-key.pem' }

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
 import { APP_REASONS } from '../../contract/errors.ts'
 import type { Allowance } from '../../contract/schemas/spend.ts'
-import { ALLOWANCES, type AllowanceState } from '../core/admission/allowance.ts'
-import { type OrganizationChange, updateOrganization } from '../core/organizations/store.ts'
+import { ALLOWANCES, type AllowanceState } from '../core/money/admission/allowance.ts'
+import { type OrganizationChange, updateOrganization } from '../core/people/organizations/store.ts'
 import {
   type Command,
   type Context,

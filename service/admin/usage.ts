@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
-import { periodOf } from '../core/usage/period.ts'
-import { reconcile } from '../core/usage/reconcile.ts'
+import { periodOf } from '../core/money/usage/period.ts'
+import { reconcile } from '../core/money/usage/reconcile.ts'
 import { AdminError, type Command, type Context, momentOf, show } from './command.ts'
 
 export const USAGE_COMMANDS: Record<string, Command> = {

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { isUuid } from '../lib/ids.ts'
-import { revokeWorkspaceTokens } from '../core/tool-tokens/store.ts'
+import { revokeWorkspaceTokens } from '../core/keys/tool-tokens/store.ts'
 import { AdminError, type Command, type Context, subjectOf, UsageError, words } from './command.ts'
 
 export const WORKSPACE_COMMANDS: Record<string, Command> = {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import pino from 'pino'
-import { startResultExpiry } from './executions/forget.ts'
-import { startCollectingLayers } from './layers/collect.ts'
-import { startExpiry } from './machines/expiry.ts'
-import { startTreeCollector } from './trees/collect.ts'
+import { startResultExpiry } from './filetree/executions/forget.ts'
+import { startCollectingLayers } from './operations/layers/collect.ts'
+import { startExpiry } from './reconcile/expiry.ts'
+import { startTreeCollector } from './filetree/trees/collect.ts'
 
 const REMOVERS = { startExpiry, startForgetting: startResultExpiry, startCollectingLayers, startCollecting: startTreeCollector }
 

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { openSpareShare } from '../../service/cell/machines/spare-share.ts'
+import { openSpareShare } from '../../service/cell/reconcile/spare-share.ts'
 import { createClient, ndjson, refusalOf, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { HostFailure } from '../../service/cell/links/hostd.ts'
+import { HostFailure } from '../../service/cell/host/hostd.ts'
 import { seeder, world, type Tenant, type World } from './support.ts'
 import { worldWithCell } from './with-cell.ts'
 import { admin as adminOn } from '../support/admin.ts'

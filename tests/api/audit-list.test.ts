@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { listEvents } from '../../service/api/audit/store.ts'
+import { listEvents } from '../../service/api/records/audit/store.ts'
 import { readerOf } from '../../service/db/reader.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { closePeriods, finalThrough } from '../../service/core/billing/close.ts'
-import { judgePayment, judgePayments } from '../../service/core/billing/standing.ts'
-import { endInvoice, recordTermsBefore } from '../../service/core/billing/store.ts'
+import { closePeriods, finalThrough } from '../../service/core/money/billing/close.ts'
+import { judgePayment, judgePayments } from '../../service/core/money/billing/standing.ts'
+import { endInvoice, recordTermsBefore } from '../../service/core/money/billing/store.ts'
 import { serviceOrigin } from '../../service/core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../service/core/changes/mutate.ts'
-import { periodOf } from '../../service/core/usage/period.ts'
+import { periodOf } from '../../service/core/money/usage/period.ts'
 import { seeder, world, type World } from './support.ts'
 
 const DAY_MS = 24 * 3600_000

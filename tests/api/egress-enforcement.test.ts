@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { DEFAULT_REVISION } from '../../service/core/egress/effective.ts'
-import { acknowledge } from '../../service/cell/egress/store.ts'
-import { denialsCollector } from '../../service/cell/egress/denials.ts'
-import { HostFailure } from '../../service/cell/links/hostd.ts'
+import { DEFAULT_REVISION } from '../../service/core/workspaces/egress/effective.ts'
+import { acknowledge } from '../../service/cell/policies/egress/store.ts'
+import { denialsCollector } from '../../service/cell/policies/egress/denials.ts'
+import { HostFailure } from '../../service/cell/host/hostd.ts'
 import { until } from '../support/processes.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import type { endAll } from '../../service/api/organizations/ender.ts'
+import type { endAll } from '../../service/api/lifecycle/organizations/ender.ts'
 import { readerOf } from '../../service/db/reader.ts'
 import type { World } from './support.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
-import { endAll } from '../../service/api/organizations/ender.ts'
+import { endAll } from '../../service/api/lifecycle/organizations/ender.ts'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
 import { until } from '../support/processes.ts'

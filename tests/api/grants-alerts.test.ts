@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { mailAlerts } from '../../service/api/spend/alert-mail.ts'
-import { periodOf } from '../../service/core/usage/period.ts'
+import { mailAlerts } from '../../service/api/money/spend/alert-mail.ts'
+import { periodOf } from '../../service/core/money/usage/period.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { seeder, world, type World } from './support.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { invitationEnd } from '../../service/api/invitations/create.ts'
+import { invitationEnd } from '../../service/api/access/invitations/create.ts'
 import { CHAIN_START, firstBroken } from '../../service/core/changes/chain.ts'
 import { eventsAfter, linkEvents } from '../../service/core/changes/chain-store.ts'
 import { depth } from '../support/depth.ts'

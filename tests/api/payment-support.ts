@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import pino, { type Logger } from 'pino'
-import { collectAll } from '../../service/api/payment/collector.ts'
-import type { PaymentDeps } from '../../service/api/payment/effects.ts'
-import { openStripe } from '../../service/api/payment/stripe.ts'
+import { collectAll } from '../../service/api/money/payment/collector.ts'
+import type { PaymentDeps } from '../../service/api/money/payment/effects.ts'
+import { openStripe } from '../../service/api/money/payment/stripe.ts'
 import { openPaymentDouble, type PaymentDouble } from '../support/payment-double.ts'
 import { seeder, world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 

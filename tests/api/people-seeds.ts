@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { hashSync } from '@node-rs/argon2'
 import type { Role } from '../../contract/access.ts'
-import type { SignInLimits } from '../../service/api/auth/sign-in-bounds.ts'
+import type { SignInLimits } from '../../service/api/access/auth/sign-in-bounds.ts'
 import type { Db } from '../../service/db/database.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { hostIdOf } from '../../service/core/ports/host-id.ts'
+import { hostIdOf } from '../../service/core/workspaces/ports/host-id.ts'
 import { until } from '../support/processes.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 

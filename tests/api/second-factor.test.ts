@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Secret, TOTP } from 'otpauth'
-import { lockSeconds, stepOf } from '../../service/api/auth/totp.ts'
+import { lockSeconds, stepOf } from '../../service/api/access/auth/totp.ts'
 import { PASSPHRASE, refusal, signInWorld, type SignInWorld } from './auth-support.ts'
 
 let s: SignInWorld

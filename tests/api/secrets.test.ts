@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { openerOf } from '../../service/core/key-ring/sealed-values.ts'
+import { openerOf } from '../../service/core/keys/ring/sealed-values.ts'
 import { openSecret } from '../../service/core/secrets/envelope.ts'
 import { contentOfTables } from '../generated/tables.ts'
 import { seeder, world, type Answer, type CallOptions, type World } from './support.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql, type RawBuilder } from 'kysely'
-import { listInstances, listStates } from '../../service/api/template-drafts/store.ts'
+import { listInstances, listStates } from '../../service/api/templates/drafts/store.ts'
 import { draftState } from '../support/drafts.ts'
 import { counting } from '../support/plans.ts'
 import { seeder, SETTINGS, world, type World } from './support.ts'

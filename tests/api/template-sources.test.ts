@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { LIMITS } from '../../contract/limits.ts'
-import { sweepUploads } from '../../service/api/template-uploads/sweep.ts'
+import { sweepUploads } from '../../service/api/templates/uploads/sweep.ts'
 import { until } from '../support/processes.ts'
 import { type Answer, seeder, type World, world } from './support.ts'
 

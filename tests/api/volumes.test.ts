@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { HostFailure } from '../../service/cell/links/hostd.ts'
+import { HostFailure } from '../../service/cell/host/hostd.ts'
 import { seeder, type Answer, type Tenant } from './support.ts'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 

@@ -3,7 +3,7 @@
 import Fastify from 'fastify'
 import { generateKeyPair, SignJWT } from 'jose'
 import pg from 'pg'
-import { OPERATION_COLUMNS } from '../../service/api/operations/view.ts'
+import { OPERATION_COLUMNS } from '../../service/api/workspaces/operations/view.ts'
 import { WORKSPACE_TEXT } from '../../service/api/workspaces/store.ts'
 import { serveUntilTold } from './child.ts'
 

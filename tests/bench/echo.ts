@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { Socket } from 'node:net'
-import { inputFrame, readTerminalFrames } from '../../service/cell/links/terminal-frames.ts'
+import { inputFrame, readTerminalFrames } from '../../service/cell/host/terminal-frames.ts'
 import { attach } from '../support/attached.ts'
 import { createClient } from '../support/client.ts'
 import type { Service } from '../support/service.ts'

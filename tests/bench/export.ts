@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import pino from 'pino'
-import { makeAll } from '../../service/api/exports/maker.ts'
+import { makeAll } from '../../service/api/records/exports/maker.ts'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { seeder, world, type World } from '../api/support.ts'
 import { printSeconds, timed } from './harness.ts'

@@ -1,5 +1,5 @@
 import { verify, hash } from '@node-rs/argon2'
-import { ARGON2 } from '../../service/api/auth/passwords.ts'
+import { ARGON2 } from '../../service/api/access/auth/passwords.ts'
 import { call } from '../support/client.ts'
 import type { Service } from '../support/service.ts'
 import { measure, printSeconds, timed } from './harness.ts'

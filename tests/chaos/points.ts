@@ -59,10 +59,10 @@ export const VOLUME_POINTS = [
 export function everyPoint(hostd_names: string[]): Point[] {
   // These points have their own tests and are excluded here.
   // Changes: tests/api/audit.test.ts.
-  // Trees: service/cell/trees/trees.test.ts.
+  // Trees: service/cell/filetree/trees/trees.test.ts.
   // Start-ups: service/cell/operations/startup.test.ts.
   // Template builds: tests/api/template-builds.test.ts.
-  // Warm machines: service/cell/warm/warm.test.ts.
+  // Warm machines: service/cell/operations/warm/warm.test.ts.
   // Collected layers: tests/api/template-layers.test.ts.
   // States of drafts: service/cell/operations/failpoints.test.ts.
   // Exports: tests/api/exports.test.ts.

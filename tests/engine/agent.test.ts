@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { agentConformance } from './agent-conformance.ts'
 import { openRealHost } from './real-host.ts'
 import { terminalConformance } from './terminal-conformance.ts'
-import { workspaceSubject } from '../../service/cell/links/subject.ts'
+import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 agentConformance('in a real machine', async () => {
   const { machine, close } = await openMachine()

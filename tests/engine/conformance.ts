@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
-import { HostFailure, type CommandHeader, type HostEvent, type Machine, type MachineHost } from '../../service/cell/links/hostd.ts'
+import { HostFailure, type CommandHeader, type HostEvent, type Machine, type MachineHost } from '../../service/cell/host/hostd.ts'
 import { until } from '../support/processes.ts'
 import { disks } from './disk-conformance.ts'
 import { egress } from './egress-conformance.ts'
@@ -10,7 +10,7 @@ import { layers } from './layers-conformance.ts'
 import { keeping } from './keeping-conformance.ts'
 import { trees } from './trees-conformance.ts'
 import { volumes } from './volumes-conformance.ts'
-import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
+import { workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
 
 export interface Guest {
   /** Returns a counter that a guest process increments in memory while it runs. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { CheckpointInfo, CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
+import type { CheckpointInfo, CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
 import { until } from '../support/processes.ts'
 import type { Guest } from './conformance.ts'
-import { workspaceSubject } from '../../service/cell/links/subject.ts'
+import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 const PATIENCE_MS = 60_000
 

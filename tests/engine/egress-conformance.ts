@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { HostEgress } from '../../service/cell/links/egress.ts'
-import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
-import { workspaceSubject } from '../../service/cell/links/subject.ts'
+import type { HostEgress } from '../../service/cell/host/egress.ts'
+import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
+import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 interface Suite {
   host(): MachineHost

@@ -1,4 +1,4 @@
-import { createFakeHost } from '../../service/cell/links/fake/host.ts'
+import { createFakeHost } from '../../service/cell/host/fake/host.ts'
 import { conformance } from './conformance.ts'
 
 conformance('fake', async () => {

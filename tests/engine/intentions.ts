@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 import type { Resources } from '../../service/db/schema.ts'
-import { WAITS_FOR_CAPTURE } from '../../service/core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../service/core/workspaces/operations/store.ts'
 import type { StartupState } from '../../service/db/schema-templates.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { World } from './world.ts'
-import { subjectName } from '../../service/cell/links/subject.ts'
+import { subjectName } from '../../service/cell/host/subject.ts'
 
 /** Asserts that rows and host name the same machines, disks and checkpoints, and that no hold or operation is left. */
 export async function assertNothingIsLeft(world: World): Promise<void> {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { CommandHeader, HostFailure, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
-import { MACHINE_KINDS, workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
+import type { CommandHeader, HostFailure, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
+import { MACHINE_KINDS, workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
 
 interface Suite {
   host(): MachineHost

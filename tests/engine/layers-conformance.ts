@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { HostFailure, type CommandHeader, type Machine, type MachineHost, type StartRequest } from '../../service/cell/links/hostd.ts'
-import type { LayerList } from '../../service/cell/links/hostd-layers.ts'
-import { workspaceSubject, type Subject } from '../../service/cell/links/subject.ts'
+import { HostFailure, type CommandHeader, type Machine, type MachineHost, type StartRequest } from '../../service/cell/host/hostd.ts'
+import type { LayerList } from '../../service/cell/host/hostd-layers.ts'
+import { workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
 import type { Guest } from './conformance.ts'
 
 interface Suite {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { encodeEntry, EntryReader, type StreamEntry } from '../../service/cell/executions/entries.ts'
-import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
-import type { Subject } from '../../service/cell/links/subject.ts'
+import { encodeEntry, EntryReader, type StreamEntry } from '../../service/cell/filetree/executions/entries.ts'
+import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
+import type { Subject } from '../../service/cell/host/subject.ts'
 import type { Guest } from './conformance.ts'
 
 interface Suite {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/links/hostd.ts'
-import { volumeSubject } from '../../service/cell/links/subject.ts'
+import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
+import { volumeSubject } from '../../service/cell/host/subject.ts'
 
 interface Suite {
   host(): MachineHost

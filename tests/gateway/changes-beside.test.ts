@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import { after, before, beforeEach, test } from 'node:test'
-import { HostFailure } from '../../service/cell/links/hostd.ts'
+import { HostFailure } from '../../service/cell/host/hostd.ts'
 import { FakeAgent } from './support/fake-agent.ts'
 import { type Bench, openBench } from './support/gateway.ts'
 

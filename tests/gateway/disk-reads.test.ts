@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import type { DiskReadRequest } from '../../service/cell/links/hostd-disks.ts'
-import { HostFailure, type HostFailureCode } from '../../service/cell/links/hostd.ts'
+import type { DiskReadRequest } from '../../service/cell/host/hostd-disks.ts'
+import { HostFailure, type HostFailureCode } from '../../service/cell/host/hostd.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
 let bench: Bench

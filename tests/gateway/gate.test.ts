@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createCallPermits } from '../../service/cell/gateway/admission/call-permits.ts'
+import { createCallPermits } from '../../service/cell/admission/call-permits.ts'
 import type { Hold, WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { until } from '../support/processes.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import { after, before, beforeEach, test } from 'node:test'
-import { HostFailure, type HostFailureCode } from '../../service/cell/links/hostd.ts'
-import type { DiskReadRequest } from '../../service/cell/links/hostd-disks.ts'
+import { HostFailure, type HostFailureCode } from '../../service/cell/host/hostd.ts'
+import type { DiskReadRequest } from '../../service/cell/host/hostd-disks.ts'
 import { FakeAgent } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
-import { HostFailure } from '../../service/cell/links/hostd.ts'
+import { HostFailure } from '../../service/cell/host/hostd.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import { type Bench, openBench } from './support/gateway.ts'
 

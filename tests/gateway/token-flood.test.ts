@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { test } from 'node:test'
-import { createSignatures } from '../../service/cell/gateway/admission/signatures.ts'
+import { createSignatures } from '../../service/cell/admission/signatures.ts'
 import { until } from '../support/processes.ts'
 import { openBench } from './support/gateway.ts'
 

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Changes } from '../../contract/schemas/cell/change.ts'
 import type { TreeRevisions } from '../../contract/schemas/cell/tree.ts'
-import { collectTree } from '../../service/cell/trees/collect.ts'
+import { collectTree } from '../../service/cell/filetree/trees/collect.ts'
 import { type Bench, refusalOf } from './support/gateway.ts'
 import { HOME, openTreeBench, revisionOf, treeCalls } from './support/tree-calls.ts'
 

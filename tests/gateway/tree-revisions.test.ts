@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { findEntry } from '../../service/cell/trees/tree.ts'
+import { findEntry } from '../../service/cell/filetree/trees/tree.ts'
 import { type Bench, refusalOf } from './support/gateway.ts'
 import { HOME, q, sha, revisionOf, openTreeBench, treeCalls } from './support/tree-calls.ts'
 

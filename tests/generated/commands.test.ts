@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { decide, LOCKED_COMMANDS, type Command, type LockRole, type CommandFacts } from '../../contract/states/commands.ts'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
-import { WAITS_FOR_CAPTURE } from '../../service/core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../service/core/workspaces/operations/store.ts'
 import { seeder, world, type Answer, type World } from '../api/support.ts'
 import { said } from './app-world.ts'
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { World } from '../api/support.ts'
-import type { MailConfig } from '../../service/api/mail/transports.ts'
-import type { StripeConfig } from '../../service/api/payment/stripe.ts'
+import type { MailConfig } from '../../service/api/records/mail/transports.ts'
+import type { StripeConfig } from '../../service/api/money/payment/stripe.ts'
 import type { FailpointName } from '../../service/lib/failpoints.ts'
 import { startMainProcess, type MainProcess } from './main-process.ts'
 

@@ -1,4 +1,4 @@
-import { pathKey } from '../../service/core/layer-lists/path-key.ts'
+import { pathKey } from '../../service/core/templates/layer-lists/path-key.ts'
 import type { Db } from '../../service/db/database.ts'
 
 export async function layerList(db: Db, layer: string, names: string[]): Promise<void> {

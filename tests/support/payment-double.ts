@@ -1,4 +1,4 @@
-// A stateful double of Stripe's API over HTTP for the official client, with the calls of service/api/payment/stripe.ts. No package has
+// A stateful double of Stripe's API over HTTP for the official client, with the calls of service/api/money/payment/stripe.ts. No package has
 // state (stripe-mock answers with fixtures). It follows the API's documentation. A page is open until it is paid, ended or expired. An
 // invoice is a draft, then open, then paid or void; only a draft accepts lines. A repeated idempotency key returns the first response. It
 // takes no cards, makes no invoices of subscriptions, and does not check calls that this service never makes.

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import type { Ask, Refused } from '../../service/cell/ports/frames.ts'
-import { hostIdOf } from '../../service/core/ports/host-id.ts'
+import { hostIdOf } from '../../service/core/workspaces/ports/host-id.ts'
 import { until } from './processes.ts'
 
 export interface CellFrame {

@@ -1,6 +1,6 @@
 import type { NormalSecretHost } from '../../contract/schemas/secrets.ts'
 import { sealSecret } from '../../service/core/secrets/envelope.ts'
-import { sealerFor, type SealingKey } from '../../service/core/key-ring/sealed-values.ts'
+import { sealerFor, type SealingKey } from '../../service/core/keys/ring/sealed-values.ts'
 import type { Db } from '../../service/db/database.ts'
 import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { FakeHost } from '../../service/cell/links/fake/host.ts'
-import { HostFailure, type Inventory, type Machine } from '../../service/cell/links/hostd.ts'
-import type { Subject } from '../../service/cell/links/subject.ts'
+import type { FakeHost } from '../../service/cell/host/fake/host.ts'
+import { HostFailure, type Inventory, type Machine } from '../../service/cell/host/hostd.ts'
+import type { Subject } from '../../service/cell/host/subject.ts'
 
 export interface GuestPlace {
   address: string
@@ -42,7 +42,7 @@ export async function serveHost(host: FakeHost, guests: Guests, socket: string):
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Work = (body: any) => Promise<unknown>
 
-/** Verbs of service/cell/links/hostd-client.ts, without file-first trees. */
+/** Verbs of service/cell/host/hostd-client.ts, without file-first trees. */
 function verbsOf(host: FakeHost, guests: Guests): Record<string, Work> {
   const placed = async (machine: Machine): Promise<Machine> => ({ ...machine, ...(await guests.of(machine.subject)) })
   const seen = async (inventory: Inventory): Promise<Inventory> => ({

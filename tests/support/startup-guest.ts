@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ExecSession } from '../../contract/schemas/cell/session.ts'
-import type { AgentLink, AgentLinks } from '../../service/cell/links/agent.ts'
-import type { AgentExec } from '../../service/cell/links/agent-asked.ts'
-import { FRAME } from '../../service/cell/links/output-frames.ts'
-import type { Secrets } from '../../service/cell/secrets/resolve.ts'
+import type { AgentLink, AgentLinks } from '../../service/cell/host/agent.ts'
+import type { AgentExec } from '../../service/cell/host/agent-asked.ts'
+import { FRAME } from '../../service/cell/host/output-frames.ts'
+import type { Secrets } from '../../service/cell/policies/secrets/resolve.ts'
 import { fail } from '../../service/lib/fail.ts'
 
 /** Course of a fake guest's session: it ends with a code, or runs until `behave` changes. */

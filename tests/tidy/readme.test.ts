@@ -40,10 +40,10 @@ const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ['into headers and queries: not into bodies', !/req\.Body\s*=\s*io\./.test(sources('machine/internal/secretproxy'))],
   ['counted nowhere', !/prometheus|counter/i.test(sources('machine/internal/secretproxy'))],
   ['so far only against a double of its API', existsSync(path.join(ROOT, 'tests/support/payment-double.ts'))],
-  ['Taxes are not computed', !/\btax(es)?\b/i.test(sources('service/core/billing'))],
+  ['Taxes are not computed', !/\btax(es)?\b/i.test(sources('service/core/money/billing'))],
   ['share one `ports_url`', /^ {2}ports_url: \{/m.test(read('tools/setup/settings.mjs'))],
   ['File-first workspaces have', 'it says what there is'],
-  ['images are not fetched from registries', sources('contract/recipes').includes('images of registries are not fetched')],
+  ['images are not fetched from registries', sources('service/core/templates/recipes').includes('images of registries are not fetched')],
   [
     'share what its start-up drew at random',
     proves('acceptance/warm-templates.test.ts', 'an input of the start-up, a capture of another engine and a missing capture'),

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { administrators, readers } from '../../access.ts'
 import { NO_REASON } from '../../errors.ts'
-import { RECIPE_REASONS } from '../../recipes/check.ts'
+import { RECIPE_REASONS } from '../../recipes/reasons.ts'
 import { appRoute } from '../../route.ts'
 import { Uuid } from '../../schemas/common.ts'
 import { TemplateBuildRequest } from '../../schemas/recipes.ts'

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The Go side of service/cell/links/secret-proxy.ts, with the same field names.
+// The Go side of service/cell/host/secret-proxy.ts, with the same field names.
 
 type question struct {
 	ID          uint64 `json:"id"`

@@ -1,5 +1,5 @@
 // Package wire defines the messages that cell, hostd and agent exchange. It contains only shapes. The TypeScript counterpart is
-// service/cell/links/.
+// service/cell/host/.
 package wire
 
 // AgentPort is where the agent listens in the machine's own network. The guest shares that network, so every call carries the key of this
@@ -7,7 +7,7 @@ package wire
 const AgentPort = 65100
 
 // AgentProtocol is the version of the calls below. Every new or changed call raises it and is listed here. A machine restored from an old
-// checkpoint runs an old agent, so hostd and cell support every version from AgentProtocolMin on. service/cell/links/agent-protocol.ts
+// checkpoint runs an old agent, so hostd and cell support every version from AgentProtocolMin on. service/cell/host/agent-protocol.ts
 // says what the cell asks of which.
 //
 //	1: exec, files, activity

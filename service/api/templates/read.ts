@@ -9,10 +9,10 @@ import type {
   templateVersionsListOfOrganization,
 } from '../../../contract/routes/app/templates.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import { maySeeOrganization, notFound } from '../access/auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
-import { organizationIds } from '../organizations/view.ts'
-import { pageAnswer, pageOf } from '../pages.ts'
+import { organizationIds } from '../lifecycle/organizations/view.ts'
+import { pageAnswer, pageOf } from '../calls/pages.ts'
 import { findTemplate, findVersion } from './find.ts'
 import { listTemplates, listVersions } from './store.ts'
 import { templateView, versionView } from './view.ts'

@@ -5,7 +5,7 @@ import type { WarmVersion } from '../../../contract/schemas/templates.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
-import type { Page } from '../pages.ts'
+import type { Page } from '../calls/pages.ts'
 
 export interface TemplateRow {
   id: string

@@ -1,8 +1,8 @@
 import type { AuditTarget } from '../../core/changes/audit.ts'
 import type { Reader } from '../../db/reader.ts'
-import type { CommandResult } from '../idempotency/change.ts'
-import { readOperation } from '../operations/store.ts'
-import { operationView } from '../operations/view.ts'
+import type { CommandResult } from '../calls/idempotency/change.ts'
+import { readOperation } from './operations/store.ts'
+import { operationView } from './operations/view.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
 

@@ -7,15 +7,15 @@ import {
   insertFinishedDelete,
   releaseWorkspaceLock,
   readWaitingForks,
-} from '../../core/operations/store.ts'
+} from '../../core/workspaces/operations/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { ApiDeps } from '../deps.ts'
-import { answerKept, change, type Changed } from '../idempotency/change.ts'
-import { lastDelete } from '../operations/store.ts'
-import type { OperationRow } from '../operations/view.ts'
-import { endWithDraft } from '../template-drafts/end.ts'
+import { answerKept, change, type Changed } from '../calls/idempotency/change.ts'
+import { lastDelete } from './operations/store.ts'
+import type { OperationRow } from './operations/view.ts'
+import { endWithDraft } from '../templates/drafts/end.ts'
 import { operationBody, workspaceCommandResult, type WorkspaceCommandResult } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
 import { lockWithOperation } from './find.ts'

@@ -1,5 +1,5 @@
 import type { ChangeTx } from '../../core/changes/mutate.ts'
-import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
+import { aboutWorkspace, insertOperation } from '../../core/workspaces/operations/store.ts'
 import { markDeleted } from '../../core/workspaces/state-store.ts'
 import type { ApiDeps } from '../deps.ts'
 import { lockWorkspace } from './store.ts'

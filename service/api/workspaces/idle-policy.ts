@@ -2,7 +2,7 @@ import type { workspacesIdlePolicy } from '../../../contract/routes/app/workspac
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import type { ApiDeps } from '../deps.ts'
-import { changing } from '../idempotency/change.ts'
+import { changing } from '../calls/idempotency/change.ts'
 import { workspaceSubject } from './answer-operation.ts'
 import { findWorkspace, lockForChange } from './find.ts'
 import { checkIdlePolicy } from './open-rules.ts'

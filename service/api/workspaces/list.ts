@@ -1,8 +1,8 @@
 import type { workspacesList, workspacesListOfOrganization } from '../../../contract/routes/app/workspaces.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import { maySeeOrganization, notFound } from '../access/auth/scope.ts'
 import type { ApiDeps } from '../deps.ts'
-import { pageAnswer, pageOf } from '../pages.ts'
+import { pageAnswer, pageOf } from '../calls/pages.ts'
 import { findWorkspaces } from './list-store.ts'
 import { workspaceView } from './view.ts'
 

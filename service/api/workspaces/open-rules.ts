@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { IGNORABLE, type Ignorable, type OpenRequest } from '../../../contract/schemas/workspaces.ts'
-import { parseBase } from '../../../contract/recipes/check.ts'
+import { parseBase } from '../../core/templates/recipes/check.ts'
 import { isCut } from '../../core/workspaces/ceilings.ts'
 import { fixedSeconds } from '../../core/workspaces/idle.ts'
 import { fail } from '../../lib/fail.ts'

@@ -5,7 +5,7 @@ import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { IdleFacts } from '../../core/workspaces/idle.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
-import { OPERATION_COLUMNS, type OperationRow } from '../operations/view.ts'
+import { OPERATION_COLUMNS, type OperationRow } from './operations/view.ts'
 
 export interface WorkspaceRow extends IdleFacts {
   id: string

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { readerOf, type Reader, type Tx } from '../../db/reader.ts'
-import { OPERATION_COLUMNS } from '../operations/view.ts'
+import { OPERATION_COLUMNS } from './operations/view.ts'
 import type { WorkspaceRow } from './row.ts'
 
 const WORKSPACE_COLUMNS = [

@@ -1,6 +1,6 @@
 import type { SuspendRequest, Workspace } from '../../../contract/schemas/workspaces.ts'
 import { idleRule, nextIdleEnd, pendingSuspend, type PendingSuspend, type IdleRule } from '../../core/workspaces/idle.ts'
-import { operationView } from '../operations/view.ts'
+import { operationView } from './operations/view.ts'
 import { activeOperation, ceilings, isReady, type WorkspaceRow } from './row.ts'
 
 export function workspaceView(row: WorkspaceRow): Workspace {

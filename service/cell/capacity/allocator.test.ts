@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import { grantBuildMachine } from '../builds/machine-store.ts'
-import { buildSubject, workspaceSubject } from '../links/subject.ts'
+import { grantBuildMachine } from '../operations/builds/machine-store.ts'
+import { buildSubject, workspaceSubject } from '../host/subject.ts'
 import { createCapacityAllocator, type CapacityRequest } from './allocator.ts'
 
 const CAPACITY = { cpu_millis: 8000, memory_mib: 4096, disk_gib: 10, headroom_mib: 0, pool_bytes: 0, pool_free_bytes: 0, reserve_bytes: 0 }

@@ -1,4 +1,4 @@
-import type { Machine } from '../links/hostd.ts'
+import type { Machine } from '../host/hostd.ts'
 
 /** A machine that is about to release its capacity. */
 export interface Drain extends Disposable {

@@ -1,8 +1,8 @@
 import type { Call } from '../../http/call.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
-import type { CallBounds } from '../links/agent-answer.ts'
-import { AgentFailure, type AgentFailureKind } from '../links/agent-failure.ts'
-import type { CallLease } from './admission/call-lease.ts'
+import type { CallBounds } from '../host/agent-answer.ts'
+import { AgentFailure, type AgentFailureKind } from '../host/agent-failure.ts'
+import type { CallLease } from '../admission/call-lease.ts'
 
 /** `read` is repeatable. A `change` may have happened even if its answer is lost. */
 export type Asking = 'read' | 'change'

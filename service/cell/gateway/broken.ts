@@ -1,8 +1,8 @@
 import { fail, type Failure } from '../../lib/fail.ts'
-import type { AgentFailure } from '../links/agent-failure.ts'
+import type { AgentFailure } from '../host/agent-failure.ts'
 import type { GoneReason } from '../machines/table.ts'
 import { explain } from './ask.ts'
-import type { CallLease } from './admission/call-lease.ts'
+import type { CallLease } from '../admission/call-lease.ts'
 
 /** A killed machine breaks its connections shortly before its cell learns of the death. */
 const GONE_WAIT_MS = 1000

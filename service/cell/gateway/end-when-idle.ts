@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { AgentFailure } from '../links/agent-failure.ts'
-import type { CallLease } from './admission/call-lease.ts'
+import { AgentFailure } from '../host/agent-failure.ts'
+import type { CallLease } from '../admission/call-lease.ts'
 
 /** Destroys an agent's answer that stalls while its reader waits. Waits for a guest that is paused for a checkpoint. */
 export function endWhenIdle(sent: IncomingMessage, reader: ServerResponse, ticket: CallLease, idle_ms: number): void {

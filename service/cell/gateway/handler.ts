@@ -5,11 +5,11 @@ import type { Ids } from '../../lib/ids.ts'
 import type { Waking } from '../machines/parking.ts'
 import type { AskActivity } from '../machines/activity-query.ts'
 import type { ShowResidency } from '../machines/show-residency.ts'
-import type { Secrets } from '../secrets/resolve.ts'
+import type { Secrets } from '../policies/secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
-import type { Executions } from '../executions/executions.ts'
-import type { Trees } from '../trees/trees.ts'
-import type { TicketOf } from './admission/call-lease.ts'
+import type { Executions } from '../filetree/executions/executions.ts'
+import type { Trees } from '../filetree/trees/trees.ts'
+import type { TicketOf } from '../admission/call-lease.ts'
 
 export interface GatewayDeps {
   db: Db

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LIMITS } from '../../../contract/limits.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
-import { AgentFailure } from '../links/agent-failure.ts'
-import type { FrameReader } from '../links/output-frames.ts'
+import { AgentFailure } from '../host/agent-failure.ts'
+import type { FrameReader } from '../host/output-frames.ts'
 import { explainBreak, unexpected } from './broken.ts'
-import type { CallLease } from './admission/call-lease.ts'
+import type { CallLease } from '../admission/call-lease.ts'
 import type { EventEncoding } from './exec/event-encoding.ts'
 
 export interface EventRelay {

@@ -1,7 +1,7 @@
 import type { Call } from '../../http/call.ts'
-import type { ResolvedSecret, Secrets } from '../secrets/resolve.ts'
-import { TRUST_VARIABLES } from '../secrets/trust.ts'
-import type { MachineCallLease } from './admission/call-lease.ts'
+import type { ResolvedSecret, Secrets } from '../policies/secrets/resolve.ts'
+import { TRUST_VARIABLES } from '../policies/secrets/trust.ts'
+import type { MachineCallLease } from '../admission/call-lease.ts'
 
 export interface GivenVariables {
   /** The paths of trusted certificate authorities. Any other variable of the same name wins. */

@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { beginBySystem, readExhausted } from './idle-store.ts'
-import { oneAtATime, tickEvery } from './polling.ts'
+import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 
 export interface AllowanceContext {
   cell_id: string

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
-import type { FakeHost } from '../links/fake/host.ts'
+import type { FakeHost } from '../host/fake/host.ts'
 
 async function running(world: World, process: Process): Promise<string> {
   const { workspace_id: id, operation_id } = await world.open()

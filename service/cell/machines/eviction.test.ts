@@ -6,8 +6,8 @@ import type { Asked } from '../../../tests/engine/intentions.ts'
 import { AT_ONCE_MS, createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
 import { Failure } from '../../lib/fail.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
-import { HostFailure } from '../links/hostd.ts'
-import type { FakeOptions } from '../links/fake/host.ts'
+import { HostFailure } from '../host/hostd.ts'
+import type { FakeOptions } from '../host/fake/host.ts'
 import type { WorkspaceEntry } from './table.ts'
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }

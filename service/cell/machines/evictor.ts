@@ -1,5 +1,5 @@
-import { workspaceSubject } from '../links/subject.ts'
-import { MEASURES_MAX, type HostCapacity } from '../links/hostd.ts'
+import { workspaceSubject } from '../host/subject.ts'
+import { MEASURES_MAX, type HostCapacity } from '../host/hostd.ts'
 import type { CellMetrics } from '../metrics.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'
@@ -9,7 +9,7 @@ import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyCo
 import { wasBusy, type Counters } from './residency-rules.ts'
 import type { FailureKind } from './save-failures.ts'
 import type { WorkspaceEntry } from './table.ts'
-import { withTimeout, oneAtATime } from './polling.ts'
+import { withTimeout, oneAtATime } from '../../lib/poll.ts'
 
 export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   host: ResidencyContext['host'] & { glance(): Promise<{ capacity: HostCapacity }> }

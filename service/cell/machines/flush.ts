@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { LiveTable } from './live-table.ts'
 import { writeActivity } from './store.ts'
-import { oneAtATime, tickEvery } from './polling.ts'
+import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 
 const FLUSH_MS = 3000
 

@@ -1,11 +1,11 @@
 import type { Ids } from '../../lib/ids.ts'
-import { thawByFile } from '../links/freezer.ts'
-import { HostFailure, type CommandHeader } from '../links/hostd.ts'
+import { thawByFile } from '../host/freezer.ts'
+import { HostFailure, type CommandHeader } from '../host/hostd.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { takenOver, wakeFailed } from './parking-refusals.ts'
-import { drawFence } from './reconcile-store.ts'
+import { drawFence } from '../reconcile/reconcile-store.ts'
 import type { LiveMachine } from './table.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 /** Thaws by the host, where the machine has no freezer file or the file fails. */
 export type ThawByHost = (machine: LiveMachine) => Promise<void>

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { createWorld, entryOf, type Process, type StartOptions, type World } from '../../../tests/engine/world.ts'
-import { HostFailure } from '../links/hostd.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import { HostFailure } from '../host/hostd.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 // An operation waits for capacity while a call to the host or a guest fails or hangs, or while the cell knows less than the host.
 // No regular reconcile pass runs in these tests.

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { markSeen } from './cells-store.ts'
-import { oneAtATime, tickEvery } from './polling.ts'
+import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 
 export interface SeenContext {
   cell_id: string

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { Failure } from '../../lib/fail.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import type { WorkspaceEntry } from './table.ts'
 
 const CANARY = 'in memory'

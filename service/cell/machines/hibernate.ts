@@ -1,12 +1,12 @@
 import { setTimeout } from 'node:timers/promises'
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type CommandHeader } from '../links/hostd.ts'
+import { HostFailure, type CommandHeader } from '../host/hostd.ts'
 import type { LiveMachine } from './table.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { beginHibernation, commitHibernation, isHibernatedBy, type UnreferencedFiles, type Transition } from './parking-store.ts'
-import { drawFence } from './reconcile-store.ts'
+import { drawFence } from '../reconcile/reconcile-store.ts'
 import type { Drain } from '../capacity/draining.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000

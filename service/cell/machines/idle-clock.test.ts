@@ -4,7 +4,7 @@ import { createWorld, type Process, type World } from '../../../tests/engine/wor
 import pino from 'pino'
 import { idleRule } from '../../core/workspaces/idle.ts'
 import { learnedSeconds, noteGap, type IdleGaps } from '../../core/workspaces/idle-gaps.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import type { GuestActivity } from './activity-query.ts'
 import { flushActivity } from './flush.ts'
 import { idleClock, checkIdle, type IdleContext } from './idle-clock.ts'

@@ -7,7 +7,7 @@ import type { Logger } from 'pino'
 import type { AskActivity } from './activity-query.ts'
 import { beginBySystem, dropSuspendRequest, noteBusy, readIdle, type IdleRow, type SystemOperation } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
-import { tickEvery, gapAwarePoller } from './polling.ts'
+import { tickEvery, gapAwarePoller } from '../../lib/poll.ts'
 
 export interface IdleContext {
   cell_id: string

@@ -3,10 +3,10 @@ import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
 import { cellChannels, openListener } from '../../db/listen.ts'
-import type { Machine } from '../links/hostd.ts'
+import type { Machine } from '../host/hostd.ts'
 import { createEntryReader } from './entry-reader.ts'
 import { createMachineTable, type LiveTable } from './live-table.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 interface Alone extends AsyncDisposable {
   table: LiveTable

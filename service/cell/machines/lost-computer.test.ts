@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld } from '../../../tests/engine/world.ts'
-import { createFakeHost } from '../links/fake/host.ts'
+import { createFakeHost } from '../host/fake/host.ts'
 
 // Decision 312.
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/schema.ts'
-import { subjectName, type Subject } from '../links/subject.ts'
+import { subjectName, type Subject } from '../host/subject.ts'
 
 /** Grants of an organization on a cell: of its machines, and of reservations by running operations. */
 export interface Granted extends Resources {

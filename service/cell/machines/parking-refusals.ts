@@ -1,6 +1,6 @@
 import { fail, type Failure } from '../../lib/fail.ts'
-import { HostFailure } from '../links/hostd.ts'
-import { refusedMemory, WAY_OUT } from '../links/memory-refusal.ts'
+import { HostFailure } from '../host/hostd.ts'
+import { refusedMemory, WAY_OUT } from '../host/memory-refusal.ts'
 
 const RETRY_SECONDS = 1
 /** A refused memory stays refused until an operator acts. */

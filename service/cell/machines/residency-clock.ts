@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { MachineHost, MachineCounters } from '../links/hostd.ts'
+import type { MachineHost, MachineCounters } from '../host/hostd.ts'
 import type { AskActivity } from './activity-query.ts'
 import { noteBusy } from './idle-store.ts'
 import type { LiveTable } from './live-table.ts'
@@ -9,8 +9,8 @@ import type { Parking } from './parking.ts'
 import type { AgentCallCounts, AgentCallCounter } from './agent-calls.ts'
 import { parkAfterOf, residencyStep, wasBusy, type Counters, type ParkAfter, type ResidencyFacts } from './residency-rules.ts'
 import type { LiveMachine, WorkspaceEntry } from './table.ts'
-import { tickEvery, gapAwarePoller } from './polling.ts'
-import { isWorkspace } from '../links/subject.ts'
+import { tickEvery, gapAwarePoller } from '../../lib/poll.ts'
+import { isWorkspace } from '../host/subject.ts'
 
 export interface ResidencyContext {
   db: Db

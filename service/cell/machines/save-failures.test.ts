@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HostFailure, type HostFailureCode } from '../links/hostd.ts'
+import { HostFailure, type HostFailureCode } from '../host/hostd.ts'
 import { createSaveFailures } from './save-failures.ts'
 
 const failed = (code: HostFailureCode) =>

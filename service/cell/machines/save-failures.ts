@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 
 /** unused: no caller uses it. room: a request waits for its capacity. */
 export type WhyHibernate = 'unused' | 'room'

@@ -1,6 +1,6 @@
-import type { Reached } from '../../core/usage/alerts.ts'
-import type { Exhausted } from '../../core/usage/spend.ts'
-import { SPEND_COLUMNS, type SpendRow } from '../../core/usage/spend-store.ts'
+import type { Reached } from '../../core/money/usage/alerts.ts'
+import type { Exhausted } from '../../core/money/usage/spend.ts'
+import { SPEND_COLUMNS, type SpendRow } from '../../core/money/usage/spend-store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Reader } from '../../db/reader.ts'
 

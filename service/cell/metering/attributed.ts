@@ -1,6 +1,6 @@
 import type { Db } from '../../db/database.ts'
-import { subjectName } from '../links/subject.ts'
-import type { MachineCounters, MachineStats } from '../links/hostd.ts'
+import { subjectName } from '../host/subject.ts'
+import type { MachineCounters, MachineStats } from '../host/hostd.ts'
 import { findSubjects } from '../machines/machines-store.ts'
 import { readOnTrees } from './tree-store.ts'
 

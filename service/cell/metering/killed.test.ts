@@ -9,7 +9,7 @@ import { insertVolume } from '../../../tests/engine/volume-row.ts'
 import { createWorld } from '../../../tests/engine/world.ts'
 import { depth } from '../../../tests/support/depth.ts'
 import { generatorOf, testSeed } from '../../../tests/support/seed.ts'
-import { reconcile } from '../../core/usage/reconcile.ts'
+import { reconcile } from '../../core/money/usage/reconcile.ts'
 import { closeLedger } from './sampler.ts'
 
 const SCRIPT = path.join(import.meta.dirname, '../../../tests/support/metering-process.ts')

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { METERS } from '../../../contract/schemas/usage.ts'
-import { SAMPLES, type SubjectKind } from '../../core/usage/store.ts'
+import { SAMPLES, type SubjectKind } from '../../core/money/usage/store.ts'
 import type { Db } from '../../db/database.ts'
 
 const BATCH = 2000

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import pino from 'pino'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { LIMITS } from '../../../contract/limits.ts'
-import { HostFailure, type MachineStats } from '../links/hostd.ts'
+import { HostFailure, type MachineStats } from '../host/hostd.ts'
 import { closeLedger, collect, sample, sampleStorage } from './sampler.ts'
 import { addSamples, addStored, lastCounters } from './store.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import { readUsageTotals } from '../../core/usage/store.ts'
+import { readUsageTotals } from '../../core/money/usage/store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { closeLedger } from './sampler.ts'
 import { addPortBytes } from './port-store.ts'

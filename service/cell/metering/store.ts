@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import { deleteOld } from '../../db/delete-old.ts'
-import type { MachineStats } from '../links/hostd.ts'
+import type { MachineStats } from '../host/hostd.ts'
 import { withMeterLock } from './meter-lock-store.ts'
 
 /** Time by the monotonic clock of the process `run`. */

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationError, Resources } from '../../db/schema.ts'
-import type { MachineCapacity } from '../links/hostd.ts'
+import type { MachineCapacity } from '../host/hostd.ts'
 import type { ShortResource } from '../capacity/allocator.ts'
 import { operationError } from './errors.ts'
 

@@ -1,7 +1,7 @@
 import { machineState } from '../../../contract/states/machine.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
-import { aboutWorkspace, insertOperation } from '../../core/operations/store.ts'
+import { aboutWorkspace, insertOperation } from '../../core/workspaces/operations/store.ts'
 import { markDeleted } from '../../core/workspaces/state-store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Job } from './job.ts'

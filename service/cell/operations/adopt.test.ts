@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 import { armFailpoint } from '../../lib/failpoints.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import type { NewWorkspace } from '../../../tests/engine/intentions.ts'
 
 /** A running workspace with data in memory and on disk, and a fork of it that has changed since. */

@@ -1,5 +1,5 @@
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type CheckpointInfo } from '../links/hostd.ts'
+import { HostFailure, type CheckpointInfo } from '../host/hostd.ts'
 import { deleteAdopted, holds, releaseFork } from './adopt-store.ts'
 import { captureInto, refuseSmallerMemory } from './copying.ts'
 import { operationError, Refused } from './errors.ts'

@@ -1,5 +1,5 @@
 import type { OperationError, Resources } from '../../db/schema.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { begin, type Begun, type KnownKind } from './begin.ts'
 import { noRoom, waitsUntil } from './admission.ts'
 import { INTERRUPTED, operationError, Refused } from './errors.ts'

@@ -1,7 +1,7 @@
 import type { MachineEvent } from '../../../contract/states/machine.ts'
 import type { Resources } from '../../db/schema.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
-import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import { adopt } from './adopt.ts'
 import { remove } from './delete.ts'
 import { preCapture, fork } from './fork.ts'

@@ -3,7 +3,7 @@ import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import type { Asked } from '../../../tests/engine/intentions.ts'
 import { AT_ONCE_MS, createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { admit } from './admission.ts'
 import { nextPassMs } from './runner-state.ts'
 

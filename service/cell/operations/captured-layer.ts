@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { EXCLUDED_FROM_TEMPLATES } from '../../../contract/scrubbed.ts'
-import type { LayerRequest } from '../links/hostd-layers.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import type { LayerRequest } from '../host/hostd-layers.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 /** Turns a captured disk into a layer on top of the layers below it, or into one flat layer once the maximum is reached. */
 export interface CapturedLayer {

@@ -1,4 +1,4 @@
-import type { CheckpointInfo } from '../links/hostd.ts'
+import type { CheckpointInfo } from '../host/hostd.ts'
 import type { CellContext } from './job.ts'
 import type { OpenOperation, Tx } from './store.ts'
 

@@ -1,5 +1,5 @@
-import type { CheckpointInfo } from '../links/hostd.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import type { CheckpointInfo } from '../host/hostd.ts'
+import { workspaceSubject } from '../host/subject.ts'
 import { operationError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'
 import type { MachineRow } from './store.ts'

@@ -1,7 +1,7 @@
 import { OPERATION_ERRORS, type OperationErrorCode } from '../../../contract/errors.ts'
 import type { OperationError } from '../../db/schema.ts'
-import type { HostFailure, HostFailureCode } from '../links/hostd.ts'
-import { refusedMemory, WAY_OUT, type RefusedMemory } from '../links/memory-refusal.ts'
+import type { HostFailure, HostFailureCode } from '../host/hostd.ts'
+import { refusedMemory, WAY_OUT, type RefusedMemory } from '../host/memory-refusal.ts'
 
 export function operationError(code: OperationErrorCode, message: string, details?: Record<string, unknown>): OperationError {
   return { code, message, retryable: OPERATION_ERRORS[code].retryable, ...(details === undefined ? {} : { details }) }

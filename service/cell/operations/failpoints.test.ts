@@ -8,7 +8,7 @@ import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '..
 
 /**
  * Failpoints of operations on workspaces. Not here: hibernate and wake (service/cell/machines/hibernate-failpoints.test.ts), trees
- * (service/cell/trees/trees.test.ts), start-ups (startup.test.ts), executions and warm machines
+ * (service/cell/filetree/trees/trees.test.ts), start-ups (startup.test.ts), executions and warm machines
  * (tests/gateway/executions-killed.test.ts), builds (tests/api/template-builds.test.ts), layers that are collected
  * (tests/api/template-layers.test.ts), and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
  */

@@ -4,7 +4,7 @@ import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import type { Asked } from '../../../tests/engine/intentions.ts'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { armFailpoint, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 
 // Forks that share one capture: decision 256.
 

@@ -1,4 +1,4 @@
-import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import { MACHINE_COLUMNS, machineRow, type MachineRow, type Tx } from './store.ts'
 

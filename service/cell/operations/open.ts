@@ -1,5 +1,5 @@
 import { failpoint } from '../../lib/failpoints.ts'
-import { openWarm } from '../warm/open.ts'
+import { openWarm } from './warm/open.ts'
 import { onItsState } from './draft-state.ts'
 import { startError } from './errors.ts'
 import { callHost, claimedRow, takeOver, type Job, type OperationKind } from './job.ts'

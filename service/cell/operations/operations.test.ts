@@ -187,7 +187,7 @@ test('a checkpoint that cannot be written leaves the guest running', async () =>
   const { table } = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
   await world.ended(operation_id)
-  const { HostFailure } = await import('../links/hostd.ts')
+  const { HostFailure } = await import('../host/hostd.ts')
   using _ = world.host.intercept('checkpoint', 'before', () => {
     throw new HostFailure('no_space', 'full', { retryable: true })
   })
@@ -219,7 +219,7 @@ test('a damaged checkpoint fails the resume and the workspace stays suspended', 
 test('a first open that fails leaves the workspace failed, and a second open starts it', async () => {
   await using world = await createWorld()
   await world.startProcess()
-  const { HostFailure } = await import('../links/hostd.ts')
+  const { HostFailure } = await import('../host/hostd.ts')
   const broken = world.host.intercept('start', 'before', () => {
     throw new HostFailure('start_failed', 'no', { retryable: true })
   })
@@ -258,7 +258,7 @@ test('a fork that fails after its capture is failed, and an open restores the ca
   const source = await world.open()
   await world.ended(source.operation_id)
   world.host.guest(source.workspace_id).memory.set('canary', 'in memory')
-  const { HostFailure } = await import('../links/hostd.ts')
+  const { HostFailure } = await import('../host/hostd.ts')
   const broken = world.host.intercept('restore', 'before', () => {
     throw new HostFailure('restore_failed', 'no', { retryable: true })
   })

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { v7 } from 'uuid'
 import { LIMITS } from '../../../contract/limits.ts'
-import { WAITS_FOR_CAPTURE } from '../../core/operations/store.ts'
+import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
 import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation, type Tx } from './store.ts'

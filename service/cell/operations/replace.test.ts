@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import { expire } from '../machines/expiry.ts'
-import { HostFailure } from '../links/hostd.ts'
+import { expire } from '../reconcile/expiry.ts'
+import { HostFailure } from '../host/hostd.ts'
 import pino from 'pino'
 
 const DAY_SECONDS = 24 * 3600

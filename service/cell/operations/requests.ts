@@ -1,4 +1,4 @@
-import type { CommandHeader, RestoreRequest, StartRequest } from '../links/hostd.ts'
+import type { CommandHeader, RestoreRequest, StartRequest } from '../host/hostd.ts'
 import type { MachineRow } from './store.ts'
 
 /** The guest's hostname. Built from the id, because a key may hold any characters. */

@@ -1,12 +1,12 @@
 import { MEMORY_REFUSALS } from '../../../contract/errors.ts'
-import { because } from '../links/memory-refusal.ts'
+import { because } from '../host/memory-refusal.ts'
 import { memoryError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
 import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { LostRace, type MachineRow } from './store.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 /** Returns to a checkpoint of the workspace itself, in place. The checkpoint is only read. */
 export const restore = replacement({

@@ -1,11 +1,11 @@
 import { failpoint } from '../../lib/failpoints.ts'
-import type { CheckpointInfo } from '../links/hostd.ts'
+import type { CheckpointInfo } from '../host/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
 import { captureError, operationError, Refused } from './errors.ts'
 import { callHost, claimedRow, prepareCapture, type Job, type OperationKind } from './job.ts'
 import { endAttempt, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
-import { workspaceSubject } from '../links/subject.ts'
+import { workspaceSubject } from '../host/subject.ts'
 
 /** Captures a running workspace, which keeps running, or copies the checkpoint of a suspended or hibernated one. */
 export const snapshot = copying('snapshot', capture)

@@ -1,7 +1,7 @@
 import { secretInputs, type Service, type StartCommand } from '../../../contract/schemas/template-settings.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { DEFAULT_CWD, DEFAULT_USER, RESERVED_SESSION_PREFIX } from '../../../contract/schemas/cell/session.ts'
-import type { AgentExec } from '../links/agent-asked.ts'
+import type { AgentExec } from '../host/agent-asked.ts'
 import type { Startup } from './startup-store.ts'
 
 /** `needs`: secrets that must be available before anything starts. */

@@ -1,6 +1,6 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { forgetFailures, noteFailure } from '../machines/idle-store.ts'
-import type { CheckpointInfo } from '../links/hostd.ts'
+import type { CheckpointInfo } from '../host/hostd.ts'
 import { dropSuperseded, insertCheckpoint, keepForSuspend } from './checkpoint-store.ts'
 import { captureError } from './errors.ts'
 import { callHost, callHostUnless, claimedRow, findMachine, prepareCapture, takeOver, tidy, type Job, type OperationKind } from './job.ts'

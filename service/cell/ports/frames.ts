@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
-import { CREDENTIAL_KINDS, type CredentialKind } from '../../core/ports/credentials.ts'
+import { CREDENTIAL_KINDS, type CredentialKind } from '../../core/workspaces/ports/credentials.ts'
 
 export interface Ask {
   id: number

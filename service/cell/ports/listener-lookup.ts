@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import type { AgentLinks } from '../links/agent.ts'
-import { UNLIMITED_BUDGET } from '../links/buffer-budget.ts'
+import type { AgentLinks } from '../host/agent.ts'
+import { UNLIMITED_BUDGET } from '../host/buffer-budget.ts'
 import type { MachineTable } from '../machines/table.ts'
 import type { Lease } from './leases.ts'
 

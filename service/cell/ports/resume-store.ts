@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import { decide } from '../../../contract/states/commands.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
-import { admitStart } from '../../core/admission/store.ts'
+import { admitStart } from '../../core/money/admission/store.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
-import { beginOperation } from '../../core/operations/begin.ts'
+import { beginOperation } from '../../core/workspaces/operations/begin.ts'
 import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 

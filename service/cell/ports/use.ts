@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { oneAtATime, tickEvery } from '../machines/polling.ts'
+import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 import type { Count } from './frames.ts'
 import { addUse, type FoundCredential, type PortUse } from './store.ts'
 

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
-import { readOrCreate } from '../key-ring/key-files.ts'
+import { readOrCreate } from '../keys/ring/key-files.ts'
 
 const FILE = 'people.key'
 const KEY_BYTES = 32

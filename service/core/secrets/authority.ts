@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Opener, SealedSubject, Sealer } from '../key-ring/sealed-values.ts'
+import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
 /** The sealed private key of an authority (PKCS #8, DER). */
 export interface SealedAuthority {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { openerOf, openSealingKey, sealerFor, type Opener, type Sealer } from '../key-ring/sealed-values.ts'
+import { openerOf, openSealingKey, sealerFor, type Opener, type Sealer } from '../keys/ring/sealed-values.ts'
 import { openSecret, rewrap, sealSecret, type SealedSecret } from './envelope.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'berth-envelope-'))

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import type { Opener, SealedSubject, Sealer } from '../key-ring/sealed-values.ts'
+import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
 /** Identity of a secret's version. Its value opens under no other identity. */
 export interface ValueOf {

@@ -1,5 +1,5 @@
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
-import type { PlanStep } from '../../../contract/recipes/plan.ts'
+import type { PlanStep } from './recipes/plan.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Resources } from '../../db/schema.ts'
 

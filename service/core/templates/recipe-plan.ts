@@ -1,6 +1,6 @@
 import { intersection } from '../../../contract/egress/intersect.ts'
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
-import { planEgress, planSteps } from '../../../contract/recipes/plan.ts'
+import { planEgress, planSteps } from './recipes/plan.ts'
 import type { Recipe } from '../../../contract/schemas/recipes.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import { ceilingsOf, type CeilingSources } from '../workspaces/ceilings.ts'

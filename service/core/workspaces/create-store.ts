@@ -2,7 +2,7 @@ import { type Insertable, sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 import type { Database, Resources } from '../../db/schema.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
-import { holdRows, operationRow, throwUnlessLocked, type NewOperation } from '../operations/store.ts'
+import { holdRows, operationRow, throwUnlessLocked, type NewOperation } from './operations/store.ts'
 
 interface Owner {
   organization_id: string
@@ -129,7 +129,7 @@ export async function insertTreeWorkspace(
 
 /**
  * Inserts a file-first workspace whose tree starts as a kept revision of the source's; tree_revision null: the current one. They share
- * contents. The lock keeps the cell from collecting that revision (service/cell/trees/collect-store.ts).
+ * contents. The lock keeps the cell from collecting that revision (service/cell/filetree/trees/collect-store.ts).
  * @returns false: the revision is not kept. The workspace's row may be written, so the caller must roll back.
  */
 export async function insertTreeFork(

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { subjectName, type Subject } from '../../../service/cell/links/subject.ts'
+import { subjectName, type Subject } from '../../../service/cell/host/subject.ts'
 import type { Guests } from '../../support/served-host.ts'
 import { FakeAgent, type FakeSession } from '../../gateway/support/fake-agent.ts'
 import { outputOf, readCommand } from './commands.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { createFakeHost } from '../../../service/cell/links/fake/host.ts'
+import { createFakeHost } from '../../../service/cell/host/fake/host.ts'
 import { world } from '../../api/support.ts'
 import { startApiProcess } from '../../support/api-process.ts'
 import { startCellProcess } from '../../support/cell-process.ts'

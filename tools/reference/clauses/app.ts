@@ -127,7 +127,7 @@ export const APP_CLAUSES: readonly Clause[] = [
     name: 'Usage and spend',
     says: 'What is measured (`cpu_seconds`, `memory_gib_seconds`, `storage_gib_seconds`, `egress_bytes`, `ingress_bytes`, `volume_storage_gib_seconds`), what of it the plan includes, what more costs, and the cap on that with its state: `unavailable`, `off`, `paused`, `within_allowance`, `accruing`, `warning` from 80 percent on, `reached`.',
     routes: ['usage.summary', 'usage.series', 'spend.get', 'spend.policy_get', 'spend.policy_put'],
-    tests: ['tests/api/usage.test.ts', 'tests/api/spend.test.ts', 'service/core/usage/spend.test.ts'],
+    tests: ['tests/api/usage.test.ts', 'tests/api/spend.test.ts', 'service/core/money/usage/spend.test.ts'],
   },
   {
     name: 'Usage facts',

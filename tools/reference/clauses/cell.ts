@@ -25,12 +25,12 @@ export const CELL_CLAUSES: readonly Clause[] = [
     name: 'Port access records',
     says: 'The URL of a port is `https://PORT-HOST_ID.{port_host}`. A token begins with `sfp_` and lives 60 to 86,400 seconds, a link 7 days at most, and a callback’s URL is shown once.',
     routes: ['ports.expose', 'port-tokens.create', 'port-links.create', 'port-callbacks.create'],
-    tests: ['tests/api/ports.test.ts', 'service/core/ports/host-id.test.ts'],
+    tests: ['tests/api/ports.test.ts', 'service/core/workspaces/ports/host-id.test.ts'],
   },
   {
     name: 'Workspace as seen by tool calls',
     says: 'A running workspace serves; a parked one is woken first; a suspended one is 409 `workspace_not_running`, but for reads of its disk; one that an operation holds is 409 `workspace_busy` and says whether reads work; a token of an earlier epoch is 409 `stale_epoch`. What was refused was not done. The cell resumes nothing by itself.',
-    tests: ['tests/gateway/gate.test.ts', 'service/cell/gateway/admission/admit.test.ts', 'tests/gateway/disk-reads.test.ts'],
+    tests: ['tests/gateway/gate.test.ts', 'service/cell/admission/admit.test.ts', 'tests/gateway/disk-reads.test.ts'],
   },
   {
     name: 'Parking',

@@ -3,10 +3,10 @@ import type { RawData, WebSocket } from 'ws'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { WebSocketEnd } from '../../../http/websocket.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import { AgentFailure } from '../../links/agent-failure.ts'
-import type { FrameReader } from '../../links/output-frames.ts'
+import { AgentFailure } from '../../host/agent-failure.ts'
+import type { FrameReader } from '../../host/output-frames.ts'
 import { explainBreak, unexpected } from '../broken.ts'
-import type { CallLease } from '../admission/call-lease.ts'
+import type { CallLease } from '../../admission/call-lease.ts'
 
 export interface Events {
   say(message: string): void

@@ -1,7 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { AgentFailure } from '../../links/agent-failure.ts'
+import { AgentFailure } from '../../host/agent-failure.ts'
 
 /** Node.js enforces the announced length: a reader never mistakes a part for the whole. */
 export function promisedBytes(answer: IncomingMessage): number {

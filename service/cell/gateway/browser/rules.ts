@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { BrowserContent, BrowserScreenshot } from '../../../../contract/schemas/cell/browser.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentVisit } from '../../links/agent-asked.ts'
+import type { AgentVisit } from '../../host/agent-asked.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 
 const VIEWPORT = { width: 1280, height: 720 }

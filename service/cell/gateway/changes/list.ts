@@ -1,8 +1,8 @@
 import type { changesList } from '../../../../contract/routes/cell/changes.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ChangesFilter } from '../../links/agent-asked.ts'
-import { AgentFailure } from '../../links/agent-failure.ts'
+import type { ChangesFilter } from '../../host/agent-asked.ts'
+import { AgentFailure } from '../../host/agent-failure.ts'
 import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 

@@ -1,6 +1,6 @@
 import { refusal } from '../../../http/envelope.ts'
 import type { Failure } from '../../../lib/fail.ts'
-import type { Ending } from '../../links/output-frames.ts'
+import type { Ending } from '../../host/output-frames.ts'
 
 export interface EventEncoding {
   content_type: string

@@ -1,4 +1,4 @@
-import { createFrameReader } from '../../links/output-frames.ts'
+import { createFrameReader } from '../../host/output-frames.ts'
 import { relayEvents, type EventRelay } from '../relay-events.ts'
 
 export interface Following extends Omit<EventRelay, 'read' | 'follow'> {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { DEFAULT_CWD, DEFAULT_USER, type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentExec } from '../../links/agent-asked.ts'
+import type { AgentExec } from '../../host/agent-asked.ts'
 import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
 import type { GivenVariables } from '../secret-variables.ts'
 

@@ -3,7 +3,7 @@ import type { ExecStdin } from '../../../../contract/schemas/cell/session.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { readBody } from '../../../http/read-body.ts'
 import { callAgent } from '../ask.ts'
-import type { MachineCallLease } from '../admission/call-lease.ts'
+import type { MachineCallLease } from '../../admission/call-lease.ts'
 import type { GatewayHandler } from '../handler.ts'
 
 export const sendStdin: GatewayHandler<typeof execStdin> = async (call, _deps, ticket) => {

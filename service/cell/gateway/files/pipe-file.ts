@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { startRawRead } from '../../links/raw-read.ts'
+import { startRawRead } from '../../host/raw-read.ts'
 
 /** Below this size, a reusable connection is worth more than a raw read. */
 const TAPPED_BYTES_MIN = 512 << 10

@@ -1,7 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { filesRead } from '../../../../contract/routes/cell/files.ts'
-import { AgentFailure } from '../../links/agent-failure.ts'
+import { AgentFailure } from '../../host/agent-failure.ts'
 import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { endWhenIdle } from '../end-when-idle.ts'

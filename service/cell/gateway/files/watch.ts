@@ -1,5 +1,5 @@
 import type { filesWatch } from '../../../../contract/routes/cell/watch.ts'
-import { createWatchReader } from '../../links/watch-lines.ts'
+import { createWatchReader } from '../../host/watch-lines.ts'
 import { callAgent } from '../ask.ts'
 import { relayEvents } from '../relay-events.ts'
 import { encodingFor } from '../exec/event-encoding.ts'

@@ -1,8 +1,8 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentClone, AgentCommit } from '../../links/agent-asked.ts'
-import type { ResolvedSecret } from '../../secrets/resolve.ts'
+import type { AgentClone, AgentCommit } from '../../host/agent-asked.ts'
+import type { ResolvedSecret } from '../../policies/secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { ptyAttach } from '../../../../contract/routes/cell/pty.ts'
 import { TERMINAL_MESSAGES } from '../../../../contract/schemas/cell/terminal.ts'
-import { inputFrame, readTerminalFrames, resizeFrame } from '../../links/terminal-frames.ts'
+import { inputFrame, readTerminalFrames, resizeFrame } from '../../host/terminal-frames.ts'
 import { callAgent } from '../ask.ts'
 import { relay } from '../attach/relay.ts'
 import { messageReader } from '../attach/messages.ts'

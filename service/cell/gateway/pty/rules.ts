@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { TerminalStart } from '../../../../contract/schemas/cell/terminal.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { AgentTerminal } from '../../links/agent-asked.ts'
+import type { AgentTerminal } from '../../host/agent-asked.ts'
 import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
 /** Placeholder for the user's login shell, which only the guest knows. A command needs a program. */

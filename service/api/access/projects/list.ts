@@ -1,0 +1,16 @@
+import type { projectsList } from '../../../../contract/routes/app/principals.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import { maySeeOrganization, notFound } from '../auth/scope.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { pageAnswer, pageOf } from '../../calls/pages.ts'
+import { listProjects } from './store.ts'
+import { projectView } from './view.ts'
+
+/** An API key sees only its own project. */
+export async function listProjectsOfOrganization(call: Call<typeof projectsList>, deps: ApiDeps): Promise<Reply> {
+  const { organization_id } = call.params
+  if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
+  const page = pageOf(deps.cursor_keys, call)
+  const rows = await listProjects(deps.reads, organization_id, call.who.type === 'api_key' ? call.who.project_id : null, page)
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, projectView) }
+}

@@ -1,0 +1,48 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Arrival, Principal } from '../../http/call.ts'
+import { waitSeconds } from '../../http/headers.ts'
+import { fail } from '../../lib/fail.ts'
+
+/** Permit that a call keeps until its answer ends. */
+export type WaitPermit = Disposable | undefined
+
+/** Limits concurrent `Prefer: wait` calls: each holds a connection and memory. */
+export interface WaitPermits {
+  /** Takes a permit for a waiting call, or rejects it before any work. Disposing releases it. */
+  acquire(arrival: Arrival, who: Principal): WaitPermit
+}
+
+export interface WaitPermitLimits {
+  all: number
+  per_principal: number
+}
+
+const LIMITS_OF_A_PROCESS: WaitPermitLimits = { all: LIMITS.wait.held_calls_max, per_principal: LIMITS.wait.held_calls_per_principal_max }
+const RETRY_SECONDS = 1
+
+export function createWaitPermits(limits = LIMITS_OF_A_PROCESS): WaitPermits {
+  const taken = new Map<string, number>()
+  let all = 0
+  return {
+    acquire({ route, headers }, { id }) {
+      if (!route.waits || waitSeconds(headers) === 0) return undefined
+      const own = taken.get(id) ?? 0
+      if (own >= limits.per_principal) {
+        throw fail('rate_limited', null, 'Too many of your calls are held at once', { retry_after_seconds: RETRY_SECONDS })
+      }
+      if (all >= limits.all) {
+        throw fail('dependency_unavailable', null, 'Too many calls are held at once', { retry_after_seconds: RETRY_SECONDS })
+      }
+      taken.set(id, own + 1)
+      all += 1
+      return {
+        [Symbol.dispose]() {
+          all -= 1
+          const left = (taken.get(id) ?? 1) - 1
+          if (left === 0) taken.delete(id)
+          else taken.set(id, left)
+        },
+      }
+    },
+  }
+}

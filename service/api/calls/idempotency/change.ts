@@ -1,0 +1,81 @@
+import type { AuditTarget } from '../../../core/changes/audit.ts'
+import { mutate, type ChangeTx } from '../../../core/changes/mutate.ts'
+import { readerOf, type Reader } from '../../../db/reader.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import { byCaller, type Changing } from '../by-caller.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
+
+/** Result of a change's work. */
+export interface CommandResult extends Omit<Outcome, 'body'> {
+  /** null: the state already matched, and nothing was written. */
+  changed: Pick<AuditTarget, 'kind' | 'id' | 'details'> | null
+}
+
+export type Work<W extends CommandResult = CommandResult> = (tx: ChangeTx) => Promise<W>
+
+/** Builds the body of an answer without a token, from the stored state. */
+export type Render<W extends CommandResult = CommandResult> = (reads: Reader, worked: W) => Promise<unknown>
+
+export interface Changed extends Outcome {
+  /** Whether this call changed something and wrote an audit record. */
+  recorded: boolean
+  /** The outcome is of an earlier call with the same Idempotency-Key. */
+  replayed: boolean
+}
+
+/**
+ * Runs a caller's change with its audit record in one transaction, under the tenant limit. The record's action is the route id.
+ * @param subject of the result; null if nothing changed.
+ */
+export function changing<Result>(
+  deps: ApiDeps,
+  call: Changing & Pick<Call, 'signal' | 'route'>,
+  work: (tx: ChangeTx) => Promise<Result>,
+  subject: (result: Result) => AuditTarget | null,
+): Promise<Result> {
+  deps.change_rate(call)
+  return deps.turns.run(call, () => mutate(deps.db, byCaller(deps, call), call.route.id, work, subject))
+}
+
+/**
+ * Makes a change and stores its outcome for the Idempotency-Key in one transaction, with the body if `render` makes one. Repeats get that
+ * answer even if this process dies first.
+ */
+export async function change<W extends CommandResult>(deps: ApiDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
+  const { outcome, worked } = await changing(
+    deps,
+    call,
+    async (tx) => {
+      const earlier = hasKey(call) ? await takeKey(tx, call) : null
+      if (earlier) return { outcome: earlier, worked: null }
+      const worked = await work(tx)
+      const body = render ? { body: JSON.stringify(await render(readerOf(tx), worked)) } : {}
+      const { status, scope, workspace_id, operation_id, ignored } = worked
+      const outcome: Outcome = { status, scope, workspace_id, operation_id, ...(ignored === undefined ? {} : { ignored }), ...body }
+      if (hasKey(call)) await keepOutcome(tx, call, outcome)
+      return { outcome, worked }
+    },
+    ({ worked }) => (worked?.changed ? { ...worked.scope, ...worked.changed } : null),
+  )
+  return { ...outcome, recorded: worked !== null && worked.changed !== null, replayed: worked === null }
+}
+
+/** Answers with the stored body: the first call and every repeat get the same bytes (App, "Limits": responses are stored). */
+export function answerKept({ status, body, replayed }: Outcome & { replayed: boolean }): Reply {
+  if (body === undefined) throw new Error('an answer was not kept, and nobody says how to make it again')
+  return { status, json: body, headers: repeatHeaders(replayed) }
+}
+
+export async function changeAndAnswer<W extends CommandResult>(
+  deps: ApiDeps,
+  call: Call,
+  work: Work<W>,
+  render: Render<W>,
+): Promise<Reply> {
+  return answerKept(await change(deps, call, work, render))
+}
+
+export function repeatHeaders(replayed: boolean): Record<string, string> {
+  return replayed ? { 'idempotent-replayed': 'true' } : {}
+}

@@ -1,0 +1,41 @@
+import type { Buckets } from '../../../http/buckets.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import type { Fingerprints } from '../../../http/headers.ts'
+import type { Idempotency } from '../../../http/pipeline.ts'
+import { fail } from '../../../lib/fail.ts'
+import { maySeeScope, notFound } from '../../access/auth/scope.ts'
+import type { ApiDeps } from '../../deps.ts'
+import type { WaitPermit } from '../held-places.ts'
+import { answerKept, type Changed } from './change.ts'
+import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
+
+type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Changed) => Promise<Reply>>>
+
+/**
+ * Connects the pipeline with the stored outcomes of Idempotency-Keys.
+ * @param answers of routes whose answers hold a token: these are rebuilt, all others are stored.
+ * @param refusals limits stored refusals per caller: they are free for the caller, and each is a row for a day.
+ */
+export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, WaitPermit> {
+  return {
+    keys,
+    async replay(call: Call, deps) {
+      const outcome = hasKey(call) ? await findOutcome(deps.db, call) : null
+      return outcome === null ? null : answerAgain(call, deps, outcome)
+    },
+    async keepRefusal(call, failure, deps) {
+      const retry_after_seconds = refusals.take(call.who.id)
+      if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many of your calls are refused', { retry_after_seconds })
+      const outcome = hasKey(call) ? await keepRefusal(deps.db, call, failure) : null
+      return outcome === null ? null : answerAgain(call, deps, outcome)
+    },
+  }
+
+  async function answerAgain(call: Call, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+    // An API key never leaves its project, but a person may have left the organization.
+    if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
+    const again = { ...outcome, recorded: false, replayed: true }
+    const answer = answers[call.route.id]
+    return answer ? answer(call as never, deps, again) : answerKept(again)
+  }
+}

@@ -1,0 +1,43 @@
+import type { invoicesGet, invoicesList } from '../../../../contract/routes/app/billing.ts'
+import type { Invoice } from '../../../../contract/schemas/billing.ts'
+import type { InvoiceRow } from '../../../core/money/billing/store.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { pageAnswer, pageOf } from '../../calls/pages.ts'
+import { listInvoices, readInvoice } from './store.ts'
+
+/** GET /v1/organizations/{organization_id}/invoices */
+export async function listInvoicesOfOrganization(call: Call<typeof invoicesList>, deps: ApiDeps): Promise<Reply> {
+  const { organization_id } = call.params
+  if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
+  const rows = await listInvoices(deps.reads, organization_id, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, invoiceView) }
+}
+
+/** GET /v1/organizations/{organization_id}/invoices/{invoice_id} */
+export async function getInvoice({ who, params }: Call<typeof invoicesGet>, { reads }: ApiDeps): Promise<Reply> {
+  const { organization_id, invoice_id } = params
+  if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
+  const row = await readInvoice(reads, organization_id, invoice_id)
+  if (row === undefined) throw notFound('invoice')
+  return { status: 200, body: invoiceView(row) }
+}
+
+function invoiceView(row: InvoiceRow): Invoice {
+  const { id, organization_id, number, state, currency, lines, total_minor } = row
+  return {
+    id,
+    organization_id,
+    number,
+    state,
+    period: { starts_at: row.period_starts_at.toISOString(), ends_at: row.period_ends_at.toISOString() },
+    currency,
+    lines,
+    total_minor,
+    issued_at: row.issued_at.toISOString(),
+    due_at: row.due_at.toISOString(),
+    paid_at: row.paid_at?.toISOString() ?? null,
+    voided_at: row.voided_at?.toISOString() ?? null,
+  }
+}

@@ -1,0 +1,14 @@
+import type { Logger } from 'pino'
+import { fail } from '../../../lib/fail.ts'
+import { PaymentError } from './service.ts'
+
+/** Turns an outage of the payment service into an error for the waiting person, and logs the cause. */
+export async function reportOutage<T>(logger: Logger, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof PaymentError)) throw error
+    logger.warn({ err: error }, 'the payment service was asked in vain')
+    throw fail('dependency_unavailable', null, 'The payment service does not answer at the moment', { cause: error })
+  }
+}

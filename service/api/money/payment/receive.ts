@@ -1,0 +1,21 @@
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { paymentEvents } from '../../../../contract/routes/app/billing.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import { readBody } from '../../../http/read-body.ts'
+import { fail } from '../../../lib/fail.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { keepEvent } from './store.ts'
+
+/** POST /v1/payment-events/stripe: stores the event and answers; a worker applies it. */
+export async function receivePaymentEvent(call: Call<typeof paymentEvents>, { payment, payments, db }: ApiDeps): Promise<Reply> {
+  if (payment === null) throw fail('not_found', null, 'No payment service is connected')
+  const signature = call.named_headers['Stripe-Signature']
+  if (signature === undefined) throw unsigned()
+  const body = await readBody(call.body_stream, LIMITS.payment.event_bytes_max)
+  const event = body === null ? 'unsigned' : payment.readEvent(body, signature, call.now)
+  if (event === 'unsigned') throw unsigned()
+  if (event !== null && (await keepEvent(db, event, call.now))) payments.poke()
+  return { status: 200, body: { received: true } }
+}
+
+const unsigned = () => fail('bad_request', null, 'This is not signed by the payment service, or was signed too long ago')

@@ -1,0 +1,18 @@
+import type { ChangeTx } from '../../../core/changes/mutate.ts'
+import { cancelOperation, lockOperation } from '../../../core/workspaces/operations/store.ts'
+import { readerOf } from '../../../db/reader.ts'
+import { listLiveInstances, listOpenBuilds, markDiscarded } from './store.ts'
+
+/**
+ * Ends a draft whose workspace the transaction has locked, and cancels its builds in the same commit.
+ * @returns test instances that the caller must end, too.
+ */
+export async function endWithDraft(tx: ChangeTx, workspace_id: string, now: Date): Promise<string[]> {
+  const draft = await markDiscarded(tx, workspace_id, now)
+  if (draft === undefined) return []
+  for (const { operation_id } of await listOpenBuilds(readerOf(tx), workspace_id)) {
+    await lockOperation(tx, operation_id)
+    await cancelOperation(tx, operation_id, now, 'The draft was discarded')
+  }
+  return listLiveInstances(readerOf(tx), draft.id)
+}

@@ -1,0 +1,40 @@
+import type {
+  draftsGet,
+  draftsGetOfOrganization,
+  draftStatesList,
+  draftStatesListOfOrganization,
+  draftTestInstancesList,
+  draftTestInstancesListOfOrganization,
+} from '../../../../contract/routes/app/template-drafts.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { pageAnswer, pageOf } from '../../calls/pages.ts'
+import { workspaceView } from '../../workspaces/view.ts'
+import { findDraft } from './find.ts'
+import { listInstances, listStates } from './store.ts'
+import { draftView, stateView } from './view.ts'
+
+/** GET …/templates/{slug}/draft */
+export async function getDraft(call: Call<typeof draftsGet> | Call<typeof draftsGetOfOrganization>, deps: ApiDeps): Promise<Reply> {
+  return { status: 200, body: draftView(await findDraft(deps.reads, call)) }
+}
+
+/** GET …/draft/states */
+export async function listDraftStates(
+  call: Call<typeof draftStatesList> | Call<typeof draftStatesListOfOrganization>,
+  deps: ApiDeps,
+): Promise<Reply> {
+  const { id } = await findDraft(deps.reads, call)
+  const rows = await listStates(deps.reads, id, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, stateView) }
+}
+
+/** GET …/draft/test-instances: all belong to the draft's project, so a key that sees the draft sees them. */
+export async function listDraftTestInstances(
+  call: Call<typeof draftTestInstancesList> | Call<typeof draftTestInstancesListOfOrganization>,
+  deps: ApiDeps,
+): Promise<Reply> {
+  const { id } = await findDraft(deps.reads, call)
+  const rows = await listInstances(deps.reads, id, call.query.include_ended ?? false, pageOf(deps.cursor_keys, call))
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, workspaceView) }
+}

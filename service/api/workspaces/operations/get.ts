@@ -1,0 +1,18 @@
+import type { operationsGet } from '../../../../contract/routes/app/operations.ts'
+import { isTerminal } from '../../../../contract/states/operation.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import { maySeeScope, notFound, watchesEnd } from '../../access/auth/scope.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { readOperation } from './store.ts'
+import { operationView, type OperationRow } from './view.ts'
+
+/** GET /v1/operations/{operation_id}: waits until state or state_reason changes, at most as long as the caller asked. */
+export async function getOperation(call: Call<typeof operationsGet>, deps: ApiDeps): Promise<Reply> {
+  const row = await readOperation(deps.reads, call.params.operation_id)
+  if (row === null || !(maySeeScope(call.who, row) || watchesEnd(call.who, row))) throw notFound('operation')
+  if (call.wait_seconds === 0 || isTerminal(row.state)) return { status: 200, body: operationView(row) }
+  const has_changed = (later: OperationRow) => later.state !== row.state || later.state_reason !== row.state_reason
+  const held = await deps.waits.until(row.id, has_changed, call.wait_seconds, call.signal)
+  const headers: Record<string, string> = held.waited ? { 'preference-applied': `wait=${call.wait_seconds}` } : {}
+  return { status: 200, body: operationView(held.row ?? row), headers }
+}

@@ -1,0 +1,14 @@
+import type { operationsList } from '../../../../contract/routes/app/operations.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { pageAnswer, pageOf } from '../../calls/pages.ts'
+import { findWorkspace } from '../find.ts'
+import { listOperations } from './store.ts'
+import { operationView } from './view.ts'
+
+export async function listOperationsOfWorkspace(call: Call<typeof operationsList>, deps: ApiDeps): Promise<Reply> {
+  const workspace = await findWorkspace(deps, call)
+  const page = pageOf(deps.cursor_keys, call)
+  const rows = await listOperations(deps.reads, workspace.id, call.query, page)
+  return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, operationView) }
+}

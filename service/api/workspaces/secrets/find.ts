@@ -1,0 +1,42 @@
+import type { ChangeTx } from '../../../core/changes/mutate.ts'
+import type { AuditTarget } from '../../../core/changes/audit.ts'
+import type { Principal } from '../../../http/call.ts'
+import { fail } from '../../../lib/fail.ts'
+import { maySee, maySeeOrganization, notFound } from '../../access/auth/scope.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { lockSecret, readSecret, type SecretRow } from './store.ts'
+
+interface SecretCall {
+  who: Principal
+  params: { secret_id: string }
+}
+
+export async function findSecret(deps: Pick<ApiDeps, 'reads'>, call: SecretCall): Promise<SecretRow> {
+  return visible(call.who, await readSecret(deps.reads, call.params.secret_id))
+}
+
+export async function lockSecretForChange(tx: ChangeTx, call: SecretCall): Promise<SecretRow> {
+  return visible(call.who, await lockSecret(tx, call.params.secret_id))
+}
+
+export function refuseDeletedSecret({ deleted_at }: SecretRow): void {
+  if (deleted_at !== null) throw fail('conflict', 'secret_deleted', 'The secret is deleted')
+}
+
+/** Audit target of a secret. Never holds its value. */
+export function secretSubject(
+  { id, organization_id, project_id, name }: Pick<SecretRow, 'id' | 'organization_id' | 'project_id' | 'name'>,
+  details: NonNullable<AuditTarget['details']> = {},
+): AuditTarget {
+  return { kind: 'secret', id, organization_id, project_id, details: { name, ...details } }
+}
+
+/** Hides an organization's secrets from project keys; only people see them. */
+function visible(who: Principal, row: SecretRow | null): SecretRow {
+  if (row === null) throw notFound('secret')
+  const { organization_id, project_id } = row
+  const is_theirs =
+    project_id === null ? who.type === 'user' && maySeeOrganization(who, organization_id) : maySee(who, { organization_id, project_id })
+  if (!is_theirs) throw notFound('secret')
+  return row
+}

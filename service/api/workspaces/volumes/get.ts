@@ -1,0 +1,10 @@
+import type { volumesGet } from '../../../../contract/routes/app/volumes.ts'
+import type { Call, Reply } from '../../../http/call.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { findVolume } from './find.ts'
+import { volumeView } from './view.ts'
+
+/** GET /v1/projects/{project_id}/volumes/{volume_id} */
+export async function getVolume(call: Call<typeof volumesGet>, deps: ApiDeps): Promise<Reply> {
+  return { status: 200, body: volumeView(call.who, await findVolume(deps, call)) }
+}

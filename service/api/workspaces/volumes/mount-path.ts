@@ -1,0 +1,50 @@
+import { LIMITS } from '../../../../contract/limits.ts'
+import { fail } from '../../../lib/fail.ts'
+
+/** Mounts at or below these are refused: they are the machine's own, or its memory. */
+const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
+/** Mounts exactly at these are refused, because a machine needs them. Mounts below them are allowed. */
+const NEEDED = [
+  '/',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib32',
+  '/lib64',
+  '/usr',
+  '/usr/bin',
+  '/usr/sbin',
+  '/usr/lib',
+  '/etc',
+  '/var',
+  '/home',
+  '/root',
+]
+
+/** Rejects invalid mount paths (docs/decisions/0143). The guest's kernel resolves the path without following links. */
+export function checkMountPath(path: string): void {
+  const why = wrongWith(path)
+  if (why === null) return
+  throw fail('validation_failed', 'invalid_path', `A volume cannot be mounted there: ${why}`, { details: { field: 'mount_path' } })
+}
+
+function wrongWith(path: string): string | null {
+  if (!path.startsWith('/')) return 'the path is not absolute'
+  if (Buffer.byteLength(path) > LIMITS.volume.mount_path_bytes_max) return 'the path is too long'
+  const names = path.split('/').slice(1)
+  if (path !== '/' && names.some((name) => name === '' || name === '.' || name === '..')) return 'the path has empty names, . or ..'
+  if (RESERVED.some((reserved) => isAtOrBelow(path, reserved))) return 'the machine needs the place for itself'
+  if (NEEDED.includes(path)) return 'the machine needs what is there'
+  if (names.some((name) => Buffer.byteLength(name) > NAME_BYTES_MAX)) return 'a name is too long'
+  return null
+}
+
+const NAME_BYTES_MAX = 255
+
+export function conflicts(a: string, b: string): boolean {
+  return isAtOrBelow(a, b) || isAtOrBelow(b, a)
+}
+
+function isAtOrBelow(path: string, other: string): boolean {
+  return path === other || path.startsWith(`${other}/`)
+}

@@ -1,0 +1,103 @@
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { fail, Failure } from '../../lib/fail.ts'
+import { wakeFailed } from '../machines/parking-refusals.ts'
+import type { Waking } from '../machines/parking.ts'
+import type { LiveMachine, MachineTable, WorkspaceEntry } from '../machines/table.ts'
+import { diskOf, diskUnavailable, type DiskSource } from './disk/source.ts'
+import { decideSituation, refusalOf, type Situation, unreachable, type Wanted } from './situation.ts'
+
+/** `machine`: wakes a parked one. `files`: a disk without its machine can answer, too. `nothing`: the workspace as it is. */
+export type Needs = 'machine' | 'files' | 'nothing'
+
+/** A request to use a workspace: a tool call, or any other way to a machine through this cell. */
+export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
+  workspace_id: string
+  needs: Needs
+  /** Whether a file-first workspace can serve it without a machine. */
+  tree?: boolean
+  /** Keeps the workspace in use until disposed, and may refuse. Called before a wake; the workspace is looked up again after it. */
+  hold(entry: WorkspaceEntry): Promise<Held> | Held
+}
+
+/** The caller disposes of `held` at the end of the use. */
+export type Admitted<Held extends Disposable> = { entry: WorkspaceEntry; held: Held } & Served
+
+type Served = { by: 'machine'; machine: LiveMachine } | { by: 'disk'; source: DiskSource } | { by: 'nothing' }
+
+export interface Admitting {
+  table: MachineTable
+  waking: Waking
+  clock: Clock
+  cell_id: string
+}
+
+type Asked = Pick<Admission<Disposable>, 'workspace_id' | 'needs' | 'tree' | 'read_only' | 'refusedBy'>
+
+interface Found {
+  entry: WorkspaceEntry
+  situation: Situation
+}
+
+/**
+ * Admits a request to a workspace of this cell. Wakes a parked workspace; refuses one that is suspended or held by an operation.
+ * @throws refusals for the workspace's address, mode, operation, state or host, and those of `hold`.
+ */
+export async function admitTo<Held extends Disposable>(deps: Admitting, admission: Admission<Held>): Promise<Admitted<Held>> {
+  const { hold, ...asked } = admission
+  const { entry, situation } = await look(deps, asked)
+  const failure = refusalTo(asked, entry, situation)
+  if (failure !== null) throw failure
+  const held = await hold(entry)
+  try {
+    return { ...(await serve(deps, asked, entry)), held }
+  } catch (error) {
+    held[Symbol.dispose]()
+    throw error
+  }
+}
+
+/** The refusal that the same request would get now; null: none. Without the database it judges by the last known row. */
+export async function refusedNow({ table, cell_id }: Admitting, { workspace_id, ...wanted }: Asked): Promise<Failure | null> {
+  const seen = await table.fresh(workspace_id).catch(() => table.get(workspace_id))
+  if (seen === undefined || seen.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
+  return refusalOf(decideSituation(seen, { ...wanted, cell_id }))
+}
+
+/** Runs after `hold`: decides the source of the answer, and wakes the machine if needed. */
+async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Promise<{ entry: WorkspaceEntry } & Served> {
+  // No hold protects a suspended workspace's disk from changing; the disk reader checks for it.
+  const asleep = asked.needs === 'files' && found.observed_state === 'suspended' ? diskOf(found) : null
+  if (asleep !== null) return { entry: found, by: 'disk', source: asleep }
+  const until_ms = deps.clock.monotonic_ms() + LIMITS.idle.wake_seconds_max * 1000
+  for (;;) {
+    const { entry, situation } = await look(deps, asked)
+    const failure = refusalTo(asked, entry, situation)
+    if (failure !== null) throw failure
+    if (asked.needs === 'nothing' || situation.kind === 'machineless') return { entry, by: 'nothing' }
+    const source = asked.needs === 'files' && situation.kind !== 'resident' ? diskOf(entry) : null
+    if (source !== null) return { entry, by: 'disk', source }
+    const machine = deps.waking.ready(entry)
+    if (machine !== null) return { entry, by: 'machine', machine }
+    if (deps.clock.monotonic_ms() > until_ms) throw wakeFailed()
+    await deps.waking.wake(entry)
+  }
+}
+
+/** Looks in memory, then reads the row before a refusal: the caller may already know of a change whose notification is still on its way. */
+async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: Asked): Promise<Found> {
+  const wanted = { ...asked, cell_id }
+  const seen = table.get(workspace_id)
+  const situation = seen === undefined ? undefined : decideSituation(seen, wanted)
+  if (seen !== undefined && situation !== undefined && refusalOf(situation) === null) return { entry: seen, situation }
+  const entry = await table.fresh(workspace_id)
+  if (entry === undefined) throw fail('not_found', null, 'There is no such workspace')
+  return { entry, situation: decideSituation(entry, wanted) }
+}
+
+/** Suspended workspaces still serve files from their disk, and only some requests need no machine. */
+function refusalTo({ needs, tree }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
+  if (situation.kind === 'machineless') return needs === 'nothing' || tree === true ? null : unreachable()
+  if (needs !== 'files' || situation.kind !== 'suspended') return refusalOf(situation)
+  return diskOf(entry) === null ? diskUnavailable() : null
+}

@@ -1,0 +1,163 @@
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../../lib/clock.ts'
+import { fail, Failure } from '../../../lib/fail.ts'
+import { type AgentLink, type LiveDiskReads, openLink, type FileReads, type OpenLink } from '../../host/agent.ts'
+import { AGENT_PROTOCOLS } from '../../host/agent-protocol.ts'
+import type { AgentDeadlines } from '../../host/agent-http.ts'
+import { AgentFailure } from '../../host/agent-failure.ts'
+import { HostFailure, type MachineHost } from '../../host/hostd.ts'
+import type { MachineTable, WorkspaceEntry } from '../../machines/table.ts'
+import { createDiskBudget } from './budget.ts'
+import { isUnchanged, type DiskSource } from './source.ts'
+
+export type DiskHost = Pick<MachineHost, 'readDisk'>
+
+export interface DiskReads {
+  /** For a suspended or hibernated workspace. */
+  of(entry: WorkspaceEntry, source: DiskSource): FileReads
+  /** For a running workspace, next to its machine. Errors are not explained: the caller asks the machine instead. */
+  beside(entry: WorkspaceEntry, machine_epoch: number): LiveDiskReads
+  close(): void
+}
+
+export interface DiskReadsDeps {
+  host: DiskHost
+  table: MachineTable
+  clock: Clock
+  deadlines?: AgentDeadlines
+}
+
+/** More than the host has readers: the readers of older links have been stopped. */
+const LINKS_MAX = 64
+
+export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps): DiskReads {
+  const budget = createDiskBudget(clock)
+  const besides = createDiskBudget(clock)
+  const links = new Map<string, OpenLink & { address: string }>()
+
+  const linkOf = async (source: DiskSource, doubted_address: string | undefined) => {
+    const access = await host.readDisk(doubted_address === undefined ? source : { ...source, doubted_address })
+    const known = links.get(source.workspace_id)
+    if (known?.address === access.address) return known
+    const opened = { ...openLink({ ...access, agent_protocol: AGENT_PROTOCOLS.current }, deadlines), address: access.address }
+    known?.close()
+    links.delete(source.workspace_id)
+    links.set(source.workspace_id, opened)
+    const [oldest] = links.keys()
+    if (links.size > LINKS_MAX && oldest !== undefined) {
+      links.get(oldest)?.close()
+      links.delete(oldest)
+    }
+    return opened
+  }
+  const attempt = async <T>(source: DiskSource, read: (link: AgentLink) => Promise<T>): Promise<T> => {
+    const first = await linkOf(source, undefined)
+    try {
+      return await read(first.link)
+    } catch (error) {
+      if (!(error instanceof AgentFailure) || !REPEATED.has(error.kind)) throw error
+      return read((await linkOf(source, first.address)).link)
+    }
+  }
+  const ask = async <T>(entry: WorkspaceEntry, source: DiskSource, read: (link: FileReads) => Promise<T>): Promise<T> => {
+    budget.admit(entry.id)
+    const began_ms = clock.monotonic_ms()
+    try {
+      return await attempt(source, read)
+    } catch (error) {
+      throw await refusalOf(table, entry, error)
+    } finally {
+      budget.spend(entry.id, { ms: clock.monotonic_ms() - began_ms })
+    }
+  }
+  /** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
+  const whole = async <T>(entry: WorkspaceEntry, answer: Promise<T>): Promise<T> => {
+    const read = await answer
+    if (isUnchanged(entry, table.get(entry.id))) return read
+    throw changed()
+  }
+  return {
+    beside({ id, organization_id: tenant }, machine_epoch) {
+      const read = async <T>(ask: (link: LiveDiskReads) => Promise<T>): Promise<T> => {
+        besides.admit(id)
+        const began_ms = clock.monotonic_ms()
+        try {
+          return await attempt({ workspace_id: id, tenant, machine_epoch, checkpoint_id: null, layers: [] }, ask)
+        } finally {
+          besides.spend(id, { ms: clock.monotonic_ms() - began_ms })
+        }
+      }
+      return {
+        searchFiles: (...asked) => read((link) => link.searchFiles(...asked)),
+        readFacts: (...asked) => read((link) => link.readFacts(...asked)),
+      }
+    },
+    of: (entry, source) => ({
+      statFile: (...asked) =>
+        whole(
+          entry,
+          ask(entry, source, (link) => link.statFile(...asked)),
+        ),
+      listFiles: (...asked) =>
+        whole(
+          entry,
+          ask(entry, source, (link) => link.listFiles(...asked)),
+        ),
+      searchFiles: (...asked) =>
+        whole(
+          entry,
+          ask(entry, source, (link) => link.searchFiles(...asked)),
+        ),
+      async openFile(...asked) {
+        const file = await ask(entry, source, (link) => link.openFile(...asked))
+        if (!isUnchanged(entry, table.get(entry.id))) {
+          file.destroy()
+          throw changed()
+        }
+        charge(entry, file)
+        return file
+      },
+    }),
+    close: () => links.forEach(({ close }) => close()),
+  }
+
+  function charge({ id }: WorkspaceEntry, file: IncomingMessage): void {
+    budget.spend(id, { bytes: Number(file.headers['content-length'] ?? 0) || 0 })
+    const began_ms = clock.monotonic_ms()
+    file.once('close', () => budget.spend(id, { ms: clock.monotonic_ms() - began_ms }))
+  }
+}
+
+/** A reader may exit during a call, when idle or killed. The call is repeated once. */
+const REPEATED: ReadonlySet<string> = new Set(['unreachable', 'cut'])
+const UNREAD: ReadonlySet<string> = new Set([...REPEATED, 'silent'])
+
+/** Explains a failed read in the caller's terms. A change of the workspace is the better reason. */
+async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
+  const in_memory = isInMemory(error)
+  const unread = in_memory || error instanceof HostFailure || (error instanceof AgentFailure && UNREAD.has(error.kind))
+  if (!unread) return error
+  const now = await table.fresh(entry.id).catch(() => table.get(entry.id))
+  if (now === undefined || now.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
+  if (!isUnchanged(entry, now)) return changed(error)
+  if (error instanceof HostFailure && error.code === 'no_capacity') {
+    return fail('workspace_not_running', 'offline_budget', 'The host reads too many suspended workspaces at the moment', {
+      retry_after_seconds: 5,
+      cause: error,
+    })
+  }
+  const message = in_memory
+    ? 'The path lies in the memory of the suspended workspace, not on its disk: resume it to read there'
+    : 'The disk of the suspended workspace cannot be read at the moment'
+  return fail('workspace_not_running', 'offline_unavailable', message, { cause: error })
+}
+
+/** Decision 13: only a reader can follow links, so it tells which paths lead off the disk. */
+function isInMemory(error: unknown): boolean {
+  return error instanceof Failure && error.code === 'conflict' && error.options.details?.['in_memory'] === true
+}
+
+function changed(cause?: unknown): Failure {
+  const message = 'The workspace stopped sleeping while its disk was read: ask again'
+  return fail('dependency_unavailable', 'offline_changed', message, { retry_after_seconds: 1, cause })
+}

@@ -1,0 +1,146 @@
+import { toolOf } from '../../../contract/access.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { isReadOnly } from '../../../contract/route.ts'
+import type { Arrival, ToolCaller, Who } from '../../http/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
+import type { AgentLinks } from '../host/agent.ts'
+import { createBufferBudgets, type BufferBudget, type BufferBudgets } from '../host/buffer-budget.ts'
+import type { Waking } from '../machines/parking.ts'
+import type { WorkspaceEntry } from '../machines/table.ts'
+import { crowded } from '../gateway/ask.ts'
+import { withDiskReader } from './disk/live-disk-reads.ts'
+import type { DiskReads } from './disk/reads.ts'
+import { hibernatedReads } from './disk/hibernated-reads.ts'
+import { type Admission, type Admitted, admitTo, refusedNow } from './admit.ts'
+import { createCallPermits, type CallPermits } from './call-permits.ts'
+import { cellRouteOf, isToolCall, modeRefusal, needsOf, placeOf } from './route-facts.ts'
+import type { FilesCallLease, MachineCallLease, CallLease } from './call-lease.ts'
+import { epochRefusal, toolTokens, type ToolTokenDeps } from './tool-tokens.ts'
+import type { ToolUsage } from './tool-usage.ts'
+
+export interface AdmissionControl {
+  /** Rejects with 401, 403, or 429 if too many tokens wait for verification. */
+  authenticate(arrival: Arrival): Promise<ToolCaller>
+  /** Rejects with every refusal that precedes those of the request itself. @returns the call lease for the route's handler. */
+  admit(arrival: Arrival, who: Who): Promise<CallLease | MachineCallLease | FilesCallLease>
+  drain(): void
+  readonly draining: AbortSignal
+}
+
+export interface GateDeps extends ToolTokenDeps {
+  agents: AgentLinks
+  disks: DiskReads
+  waking: Waking
+  /** Clears a suspend request that a tool call has voided. */
+  cancelSuspend(asked: WorkspaceEntry, tool_call_at: Date): Promise<void>
+  clock: Clock
+  cell_id: string
+  uses: Pick<ToolUsage, 'note'>
+  places?: CallPermits
+  rooms?: BufferBudgets
+}
+
+interface Taken extends Disposable {
+  room: BufferBudget
+}
+
+export function createAdmissionControl(deps: GateDeps): AdmissionControl {
+  const places = deps.places ?? createCallPermits()
+  const rooms = deps.rooms ?? createBufferBudgets()
+  const draining = new AbortController()
+  const { table, clock } = deps
+
+  const take = (arrival: Arrival, entry: WorkspaceEntry): { taken: DisposableStack; room: BufferBudget } => {
+    using taken = new DisposableStack()
+    taken.use(places.take(entry, entry.observed_state === 'suspended' ? 'call' : placeOf(cellRouteOf(arrival.route))))
+    const room = taken.use(rooms.open(entry, heldBytes(arrival)))
+    if (room === null) throw crowded()
+    return { taken: taken.move(), room }
+  }
+  /** Also keeps the machine of a tool call from being parked. Reading a suspended workspace's disk is no activity. */
+  const hold = async (arrival: Arrival, entry: WorkspaceEntry): Promise<Taken> => {
+    const { params } = arrival
+    const route = cellRouteOf(arrival.route)
+    const { taken: own, room } = take(arrival, entry)
+    using taken = own
+    if (isToolCall(route) && entry.observed_state !== 'suspended') {
+      table.touch(entry.id, 'tool_call')
+      taken.use(table.holdAwake(entry.id, placeOf(route), { route: route.id, session_id: params['session_id'] ?? null }))
+      if (entry.suspend_requested_at !== null) await deps.cancelSuspend(entry, clock.now()) // never fails
+    }
+    const until_the_end = taken.move()
+    return { room, [Symbol.dispose]: () => until_the_end.dispose() }
+  }
+  const admissionOf = (arrival: Arrival, caller: ToolCaller): Admission<Taken> => {
+    const route = cellRouteOf(arrival.route)
+    return {
+      workspace_id: caller.workspace_id,
+      needs: needsOf(route),
+      tree: route.tree === true,
+      read_only: isReadOnly(route),
+      refusedBy: (entry) => epochRefusal(caller, entry) ?? modeRefusal(route, entry),
+      hold: (entry) => hold(arrival, entry),
+    }
+  }
+  const ticketOf = (admission: Admission<Taken>, admitted: Admitted<Taken>): CallLease | MachineCallLease | FilesCallLease => {
+    const { entry, held } = admitted
+    const ticket: CallLease = {
+      entry,
+      refusedBy: () => refusedNow(deps, admission),
+      held: () => (table.get(entry.id)?.hold ?? null) !== null,
+      room: held.room,
+      draining: draining.signal,
+      [Symbol.dispose]: () => held[Symbol.dispose](),
+    }
+    if (admitted.by === 'nothing') return ticket
+    if (admitted.by === 'disk') return diskTicketOf(ticket, admission, admitted)
+    const disk = deps.disks.beside(entry, admitted.machine.epoch)
+    const agent = withDiskReader(deps.agents.of(entry.id, admitted.machine, entry.gone), disk, entry.gone)
+    return admission.needs === 'files' ? { ...ticket, files: agent, read_headers: {} } : { ...ticket, agent }
+  }
+  const diskTicketOf = (ticket: CallLease, admission: Admission<Taken>, admitted: Admitted<Taken> & { by: 'disk' }): FilesCallLease => {
+    const { entry, source } = admitted
+    const read_headers = { 'x-served-from': 'disk' }
+    const files = deps.disks.of(entry, source)
+    // The files of a suspended workspace explain refusals themselves.
+    if (entry.observed_state === 'suspended') return { ...ticket, files, read_headers, refusedBy: async () => null, held: () => false }
+    const machine = async () => {
+      const woken = await admitTo(deps, { ...admission, needs: 'machine', hold: () => HELD_ALREADY })
+      if (woken.by !== 'machine') throw new Error('A machine was asked for, and another thing admitted')
+      return deps.agents.of(woken.entry.id, woken.machine, woken.entry.gone)
+    }
+    return { ...ticket, files: hibernatedReads(files, read_headers, machine), read_headers }
+  }
+
+  return {
+    draining: draining.signal,
+    drain: () => draining.abort(),
+    authenticate: toolTokens(deps),
+    async admit(arrival, who) {
+      const caller = who as ToolCaller // authenticate() above returns no other
+      if (draining.signal.aborted) throw fail('service_unavailable', 'draining', 'The gateway is shutting down', { retry_after_seconds: 1 })
+      if (table.databaseLostMs() >= LIMITS.credential.revocation_seconds_max * 1000) throw blind()
+      const admission = admissionOf(arrival, caller)
+      const admitted = await admitTo(deps, admission)
+      const tool = toolOf(arrival.route)
+      if (tool !== null && tool !== 'any') deps.uses.note(caller, tool, admitted.entry, arrival.address)
+      return ticketOf(admission, admitted)
+    },
+  }
+}
+
+const HELD_ALREADY: Disposable = { [Symbol.dispose]: () => undefined }
+
+/** Request bytes that are buffered before validation; the route's maximum if the request does not announce its length. */
+function heldBytes({ route, headers }: Arrival): number {
+  if (route.method === 'GET' || route.body === 'bytes') return 0
+  const bytes_max = route.body_bytes_max ?? LIMITS.json.body_bytes_max
+  const length = Number(headers['content-length'] ?? (headers['transfer-encoding'] === undefined ? 0 : bytes_max))
+  return Math.min(length, bytes_max)
+}
+
+/** Without the database revocations do not arrive, so a possibly revoked token must not be served. */
+function blind(): Failure {
+  return fail('service_unavailable', null, 'The gateway has lost its database', { retry_after_seconds: 1 })
+}

@@ -1,0 +1,192 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import path from 'node:path'
+import type { Clock } from '../../../lib/clock.ts'
+import { syncFolder } from '../../../lib/sync-folder.ts'
+import { type Blobs, BlobError, type Digest, partOfBlob } from './blobs.ts'
+
+/** Maximum parallel writes or syncs of one call. */
+const AT_ONCE = 16
+const DIGEST = /^[0-9a-f]{64}$/
+
+export interface BlobFiles extends Blobs {
+  /** Blobs last used before `before` and after `after` (milliseconds), folder by folder. */
+  unusedSince(before: Date, after?: number): AsyncIterable<Digest>
+  /** @returns true if the blob is gone, false if a writer used it since `before` */
+  deleteUnused(digest: Digest, before: Date): Promise<boolean>
+  /** Restores blobs that an interrupted sweep left in the trash. Deletes temporary files of writers from before `before`. */
+  dropLeftovers(before: Date): Promise<void>
+}
+
+/**
+ * Blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it. The mtime of a file is the blob's
+ * last use by a writer.
+ */
+export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
+  const placeOf = (digest: Digest) => path.join(folder, digest.slice(0, 2), digest)
+  const temporary = path.join(folder, 'tmp')
+  const trash = path.join(folder, 'trash')
+
+  const use = async (digest: Digest): Promise<boolean> => {
+    const now = clock.now()
+    try {
+      await utimes(placeOf(digest), now, now)
+      return true
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    }
+  }
+  const write = async (digest: Digest, content: Buffer): Promise<void> => {
+    const now = clock.now()
+    const beside = path.join(temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
+    const file = await open(beside, 'wx', 0o600)
+    try {
+      await file.writeFile(content)
+      await file.utimes(now, now)
+      await file.sync()
+    } catch (error) {
+      await rm(beside, { force: true })
+      throw error
+    } finally {
+      await file.close()
+    }
+    await rename(beside, placeOf(digest))
+  }
+  const store = async (digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> => {
+    // A damaged blob is written again, since the caller relies on it.
+    if ((await use(digest)) && (await holds(placeOf(digest), content))) return
+    await write(digest, content)
+    stored(content)
+  }
+  return {
+    async put(contents, stored = () => undefined) {
+      const digests = contents.map(digestOf)
+      const each = new Map(digests.map((digest, i) => [digest, contents[i] as Buffer]))
+      const folders = new Set(digests.map((digest) => path.dirname(placeOf(digest))))
+      await mkdir(temporary, { recursive: true, mode: 0o700 })
+      const made = await mapInBatches([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
+      await mapInBatches([...each], ([digest, content]) => store(digest, content, stored))
+      // Also syncs folders of blobs that existed: another writer's rename may not be on the disk yet.
+      await mapInBatches([...folders], syncFolder)
+      if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
+      return digests
+    },
+    async get(digest, part) {
+      const content = await read(placeOf(digest))
+        .catch(async (error: unknown) => {
+          // A sweep may have moved the blob to the trash; it moves it back if a writer used it.
+          if (isMissing(error)) return read(path.join(trash, digest)).catch(() => read(placeOf(digest)))
+          throw error
+        })
+        .catch((error: unknown) => {
+          throw isMissing(error) ? new BlobError('missing', digest) : error
+        })
+      if (digestOf(content) !== digest) throw new BlobError('corrupt', digest)
+      return partOfBlob(content, part)
+    },
+    async has(digest) {
+      try {
+        await stat(placeOf(digest))
+        return true
+      } catch (error) {
+        if (isMissing(error)) return false
+        throw error
+      }
+    },
+    delete: (digest) => rm(placeOf(digest), { force: true }),
+    async *unusedSince(before, after = -Infinity) {
+      for (const name of await namesOf(folder)) {
+        if (name.length !== 2) continue
+        for (const digest of await namesOf(path.join(folder, name))) {
+          if (!DIGEST.test(digest)) continue
+          const used_ms = await usedAt(placeOf(digest))
+          if (used_ms !== null && used_ms < before.getTime() && used_ms > after) yield digest
+        }
+      }
+    },
+    async deleteUnused(digest, before) {
+      const away = path.join(trash, digest)
+      await mkdir(trash, { recursive: true, mode: 0o700 })
+      try {
+        await rename(placeOf(digest), away)
+      } catch (error) {
+        if (isMissing(error)) return true
+        throw error
+      }
+      // From here on a writer finds the blob missing and writes it again. A writer that found it earlier has changed its mtime.
+      if (await wasUsedBefore(away, before)) {
+        await rm(away, { force: true })
+        return true
+      }
+      await rename(away, placeOf(digest))
+      return false
+    },
+    async dropLeftovers(before) {
+      for (const name of await namesOf(trash)) {
+        // An interrupted sweep left this blob in the trash. It goes back, and the next sweep judges it.
+        if (DIGEST.test(name)) await rename(path.join(trash, name), placeOf(name)).catch(() => undefined)
+      }
+      for (const name of await namesOf(temporary)) {
+        if (Number.parseInt(name, 10) < before.getTime()) await rm(path.join(temporary, name), { force: true })
+      }
+    },
+  }
+}
+
+export function digestOf(content: Buffer): Digest {
+  return createHash('sha256').update(content).digest('hex')
+}
+
+async function holds(file: string, content: Buffer): Promise<boolean> {
+  try {
+    if ((await stat(file)).size !== content.length) return false
+    return (await read(file)).equals(content)
+  } catch (error) {
+    // A sweep has moved the blob to the trash, or the disk cannot read it.
+    if (isMissing(error) || isUnreadable(error)) return false
+    throw error
+  }
+}
+
+function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EIO'
+}
+
+async function read(file: string): Promise<Buffer> {
+  return readFile(file, { flag: constants.O_RDONLY | constants.O_NOFOLLOW })
+}
+
+async function wasUsedBefore(file: string, before: Date): Promise<boolean> {
+  const used_ms = await usedAt(file)
+  return used_ms !== null && used_ms < before.getTime()
+}
+
+async function usedAt(file: string): Promise<number | null> {
+  try {
+    return (await stat(file)).mtimeMs
+  } catch (error) {
+    if (isMissing(error)) return null
+    throw error
+  }
+}
+
+async function namesOf(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
+}
+
+export async function mapInBatches<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  for (let i = 0; i < all.length; i += AT_ONCE) results.push(...(await Promise.all(all.slice(i, i + AT_ONCE).map(work))))
+  return results
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}

@@ -1,0 +1,96 @@
+import { LIMITS } from '../../../../contract/limits.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import type { DiskReserve } from '../../../lib/disk-reserve.ts'
+import { TreeFull } from './full.ts'
+
+/**
+ * Bounds the bytes that a workspace writes per hour. The size limit covers the current revision alone. Earlier revisions stay for an hour,
+ * so a caller that rewrites one file over and over would fill the disk.
+ */
+export interface Growth {
+  /**
+   * Reserves bytes before they are stored.
+   * @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk is nearly full
+   */
+  take(workspace_id: string, bytes: number, disk_bytes: number): Promise<WriteReservation>
+  readonly reserve: DiskReserve
+}
+
+export interface WriteReservation extends Disposable {
+  /** Corrects the count to the bytes really stored: existing blobs need no space. */
+  stored(bytes: number): void
+}
+
+/** Unreferenced blobs are collected after the grace time, within the collector's next passes. */
+const WINDOW_MS = (LIMITS.tree.blob_grace_seconds + 600) * 1000
+const MINUTE_MS = 60_000
+const NAMES_MAX = 20_000
+/** File systems allocate whole blocks. */
+const BLOCK_BYTES = 4096
+
+/** Minimum for a workspace whose disk was made smaller than its files, so that it can still delete files. */
+const DISK_BYTES_MIN = 64 << 20
+
+type Minutes = Map<number, number>
+
+export function createGrowth(clock: Clock, reserve: DiskReserve): Growth {
+  const workspaces = new Map<string, Minutes>() // least recently used first
+  const minutesOf = (workspace_id: string): Minutes => {
+    const minutes = workspaces.get(workspace_id) ?? new Map<number, number>()
+    const oldest = (clock.monotonic_ms() - WINDOW_MS) / MINUTE_MS
+    for (const minute of minutes.keys()) if (minute < oldest) minutes.delete(minute)
+    workspaces.delete(workspace_id)
+    workspaces.set(workspace_id, minutes)
+    if (workspaces.size > NAMES_MAX) workspaces.delete(workspaces.keys().next().value ?? '')
+    return minutes
+  }
+  return {
+    reserve,
+    async take(workspace_id, bytes, disk_bytes) {
+      const minutes = minutesOf(workspace_id)
+      const written = [...minutes.values()].reduce((sum, each) => sum + each, 0)
+      const most = LIMITS.tree.written_disks_per_hour_max * Math.max(disk_bytes, DISK_BYTES_MIN)
+      if (written + bytes > most) throw new TreeFull('written')
+      const held = await reserve.take(bytes)
+      const minute = Math.floor(clock.monotonic_ms() / MINUTE_MS)
+      const add = (more: number) => minutes.set(minute, (minutes.get(minute) ?? 0) + more)
+      add(bytes)
+      return {
+        stored: (stored) => void add(stored - bytes),
+        [Symbol.dispose]: () => held[Symbol.dispose](),
+      }
+    },
+  }
+}
+
+export function sizeOnDisk(contents: readonly Buffer[]): number {
+  return contents.reduce((sum, { length }) => sum + Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES, 0)
+}
+
+/** Stores in which refused changes may have left contents. */
+export interface Leftovers {
+  note(store_id: string): void
+  due(): string[]
+  /** Blobs unused since `before` were removed. */
+  collected(store_id: string, before: Date): void
+}
+
+export function createLeftovers(clock: Clock): Leftovers {
+  const stores = new Map<string, { first_ms: number; last_ms: number }>()
+  return {
+    note(store_id) {
+      const now_ms = clock.now().getTime()
+      stores.set(store_id, { first_ms: stores.get(store_id)?.first_ms ?? now_ms, last_ms: now_ms })
+    },
+    due() {
+      const before_ms = clock.now().getTime() - LIMITS.tree.blob_grace_seconds * 1000
+      return [...stores].filter(([, { first_ms }]) => first_ms < before_ms).map(([store_id]) => store_id)
+    },
+    collected(store_id, before) {
+      const known = stores.get(store_id)
+      if (known === undefined) return
+      if (known.last_ms < before.getTime()) stores.delete(store_id)
+      else stores.set(store_id, { ...known, first_ms: clock.now().getTime() }) // later leftovers need another collection
+    },
+  }
+}

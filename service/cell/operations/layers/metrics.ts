@@ -1,0 +1,27 @@
+import { Gauge, type Registry } from 'prom-client'
+import type { Db } from '../../../db/database.ts'
+import type { MachineHost } from '../../host/hostd.ts'
+import { countUnnamed } from './store.ts'
+
+/** Sizes of template layers on the host have no value while the host is silent. */
+export function layerGauges(
+  registry: Registry,
+  { db, cell_id, host }: { db: Db; cell_id: string; host: Pick<MachineHost, 'layers'> },
+): void {
+  new Gauge({
+    name: 'berth_layer_bytes',
+    help: 'Images of template layers on the host, and those of them that nothing names any more',
+    labelNames: ['which'],
+    registers: [registry],
+    async collect() {
+      this.reset()
+      const here = await host.layers().catch(() => null) // berth_host_up reports it
+      if (here === null) return
+      this.set(
+        { which: 'all' },
+        here.layers.reduce((sum, { size_bytes }) => sum + size_bytes, 0),
+      )
+      this.set({ which: 'unnamed' }, (await countUnnamed(db, cell_id)).bytes)
+    },
+  })
+}

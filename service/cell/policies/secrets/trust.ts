@@ -1,0 +1,75 @@
+import { Readable } from 'node:stream'
+import type { Logger } from 'pino'
+import type { AgentLink } from '../../host/agent.ts'
+import { type CallBounds, readBytes } from '../../host/agent-answer.ts'
+import type { LiveMachine } from '../../machines/table.ts'
+import type { KnownAuthority } from './authorities.ts'
+
+/** Debian's file for an authority added by an administrator, and its bundle of all. */
+const OWN_FILE = '/usr/local/share/ca-certificates/berth-authority.crt'
+const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
+/** Far more than all public authorities take. */
+const BUNDLE_BYTES_MAX = 4 << 20
+const MACHINES_MAX = 10_000
+
+/** Variables for programs that ship their own authorities. */
+export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
+  SSL_CERT_FILE: BUNDLE,
+  CURL_CA_BUNDLE: BUNDLE,
+  REQUESTS_CA_BUNDLE: BUNDLE,
+  GIT_SSL_CAINFO: BUNDLE,
+  AWS_CA_BUNDLE: BUNDLE,
+  NODE_EXTRA_CA_CERTS: OWN_FILE,
+}
+
+export interface Trust {
+  /** Installs the authority in the guest, once per machine. @returns false after a failure; commands start nevertheless */
+  bring(
+    agent: AgentLink,
+    workspace_id: string,
+    machine: Pick<LiveMachine, 'epoch' | 'fence'>,
+    authority: KnownAuthority,
+    bounds: CallBounds,
+  ): Promise<boolean>
+}
+
+export function createTrust(log: Logger): Trust {
+  const brought = new Map<string, string>()
+  return {
+    async bring(agent, workspace_id, machine, authority, bounds) {
+      const name = `${machine.epoch} ${machine.fence} ${authority.id}`
+      if (brought.get(workspace_id) === name) return true
+      try {
+        await write(agent, authority.certificate, bounds)
+      } catch (error) {
+        bounds.signal.throwIfAborted()
+        log.info({ workspace_id, err: error }, 'a guest was not brought to trust its authority')
+        return false
+      }
+      brought.delete(workspace_id)
+      brought.set(workspace_id, name)
+      for (const id of brought.keys()) if (brought.size > MACHINES_MAX) brought.delete(id)
+      return true
+    },
+  }
+}
+
+/** Writes both files, so that a bundle rebuilt by the guest's tools has the authority as well. */
+async function write(agent: AgentLink, certificate: string, bounds: CallBounds): Promise<void> {
+  await put(agent, OWN_FILE, Buffer.from(certificate), bounds)
+  const before = await bundleOf(agent, bounds)
+  if (before.includes(certificate)) return
+  await put(agent, BUNDLE, Buffer.concat([before, Buffer.from(certificate)]), bounds)
+}
+
+async function put(agent: AgentLink, path: string, content: Buffer, bounds: CallBounds): Promise<void> {
+  const sent = { content_length: content.length, key: null }
+  await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
+}
+
+/** Empty for a template without public authorities. */
+async function bundleOf(agent: AgentLink, bounds: CallBounds): Promise<Buffer> {
+  const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
+  if (size === 0) return Buffer.alloc(0)
+  return readBytes(await agent.openFile(BUNDLE, {}, bounds), BUNDLE_BYTES_MAX, bounds)
+}

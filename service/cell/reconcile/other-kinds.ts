@@ -1,0 +1,66 @@
+import { buildSubject, isWorkspace, type Subject, subjectName } from '../host/subject.ts'
+import { LIMITS } from '../../../contract/limits.ts'
+import { dropEndedMachine, listEndedMachines } from '../operations/builds/machine-store.ts'
+import { expireEndedCaptures } from '../operations/builds/store.ts'
+import { readRunOn } from '../filetree/executions/store.ts'
+import type { Inventory } from '../host/hostd.ts'
+import { findSubjects } from '../machines/machines-store.ts'
+import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
+
+/** Deletes machines of builds that are over, on the host first: until then their capacity is in use. */
+export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
+  for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
+    await guarded(sweep, id, async () => {
+      const { operation_id, fence } = sweep
+      await sweep.host.deleteSubject({ subject: buildSubject(id), operation_id, step: 'sweep-ended', epoch: 0, fence })
+      if (!(await dropEndedMachine(sweep.db, id, fence))) return
+      sweep.room?.released()
+      report(sweep, 'subject_deleted', `build ${id}: it is over, and its machine ended`)
+    })
+  }
+  const captures = await expireEndedCaptures(sweep.db, sweep.cell_id, sweep.clock.now())
+  if (captures > 0) report(sweep, 'captures_let_go', `let go of ${captures} captured disks of builds that are over`)
+}
+
+/**
+ * Deletes host data of executions, builds and test instances that no row of `machines` names. A row exists from before its machine until
+ * the machine is gone, and rows are read after the inventory: without a row it is an orphan. Nothing goes to quarantine: results are in the
+ * database or the layers, or can be made again. The host's copy of an execution's tree stays for some hours after its last use.
+ */
+export async function sweepOtherKinds(sweep: ReconcilePass, { machines, files }: Inventory): Promise<void> {
+  const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)
+  const unique = [...new Map(found.map((subject) => [subjectName(subject), subject])).values()]
+  const known = await findSubjects(sweep.db, unique)
+  const copies = await keptCopies(sweep, unique)
+  for (const subject of unique) {
+    const name = subjectName(subject)
+    if (known.has(name)) continue
+    if (copies.has(name) && !machines.some((one) => subjectName(one.subject) === name)) {
+      await guarded(sweep, name, () => dropAttempts(sweep, subject, files))
+      continue
+    }
+    if (!mayRemove(sweep)) return
+    await guarded(sweep, name, async () => {
+      const { operation_id, fence } = sweep
+      await sweep.host.deleteSubject({ subject, operation_id, step: 'sweep-delete', epoch: 0, fence })
+      report(sweep, 'subject_deleted', `${name}: deleted what was left of it`)
+    })
+  }
+}
+
+async function keptCopies({ db, clock }: ReconcilePass, subjects: readonly Subject[]): Promise<Set<string>> {
+  const since = new Date(clock.now().getTime() - LIMITS.execution.copy_kept_hours * 3600_000)
+  const executions = subjects.filter(({ kind }) => kind === 'execution')
+  const run_on = await readRunOn(db, executions.map(({ id }) => id), since) // prettier-ignore
+  return new Set(executions.filter(({ id }) => run_on.has(id)).map(subjectName))
+}
+
+const ATTEMPT = /^e\d+\.\d+$/
+
+/** Deletes disks of ended executions, but not the copy. */
+async function dropAttempts(sweep: ReconcilePass, subject: Subject, files: Inventory['files']): Promise<void> {
+  const names = files.find((one) => subjectName(one.subject) === subjectName(subject))?.disks.filter((name) => ATTEMPT.test(name)) ?? []
+  if (names.length === 0) return
+  const { operation_id, fence } = sweep
+  await sweep.host.deleteDisks({ subject, operation_id, step: 'sweep-disks', epoch: 1, fence, names })
+}

@@ -1,0 +1,73 @@
+import type { Logger } from 'pino'
+import { LIMITS } from '../../../contract/limits.ts'
+import type { Db } from '../../db/database.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Ids } from '../../lib/ids.ts'
+import type { GuestLinks } from '../host/guest-links.ts'
+import type { CommandHeader, MachineHost } from '../host/hostd.ts'
+import type { CellMetrics, Recovery } from '../metrics.ts'
+import type { LiveTable } from '../machines/live-table.ts'
+import type { Parking } from '../machines/parking.ts'
+import type { CapacityAllocator } from '../capacity/allocator.ts'
+import { workspaceSubject } from '../host/subject.ts'
+import { withTimeout } from '../../lib/poll.ts'
+
+export interface ReconcileContext {
+  cell_id: string
+  db: Db
+  clock: Clock
+  ids: Ids
+  host: MachineHost
+  table: LiveTable
+  log: Logger
+  quarantine_days: number
+  metrics?: Pick<CellMetrics, 'recovered' | 'died'>
+  room?: Pick<CapacityAllocator, 'released' | 'ended'>
+  /** For tests: time limit of one workspace. */
+  one_ms?: number
+  /** Receives the result of each pass: whether all that it found is repaired. Absent in tests. */
+  compared?: (is_whole: boolean) => void
+  parking?: Pick<Parking, 'inTransition'>
+  /** Links to machines of other kinds: they end with their machines. */
+  guests?: Pick<GuestLinks, 'died' | 'comparing'>
+}
+
+/** One reconcile pass. */
+export interface ReconcilePass extends ReconcileContext {
+  operation_id: string
+  fence: number
+  did: string[]
+  failed: number
+  removed: number
+  /** Workspaces in transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
+  moving: ReadonlySet<string>
+  /** Workspaces whose rows are older than the host and could not be changed yet. */
+  unsettled: Set<string>
+}
+
+export function report(sweep: ReconcilePass, what: Recovery, text: string): void {
+  sweep.did.push(text)
+  sweep.metrics?.recovered(what)
+}
+
+/** Removing files may take the host minutes. It goes on, and the next pass finds the rest. */
+const ONE_MS = 10_000
+
+/** Keeps a workspace that cannot be repaired, or takes long, from blocking the others. */
+export async function guarded(sweep: ReconcilePass, workspace_id: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await withTimeout(sweep.one_ms ?? ONE_MS, 'putting one right', work())
+  } catch (error) {
+    sweep.failed += 1
+    sweep.log.warn({ workspace_id, err: error }, 'could not be reconciled')
+  }
+}
+
+export function passHeader(sweep: ReconcilePass, workspace_id: string, epoch: number, step: string): CommandHeader {
+  return { subject: workspaceSubject(workspace_id), operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
+}
+
+/** Limits removals, so that a mass delete or a restored pool does not delay deaths and orphans. */
+export function mayRemove(sweep: ReconcilePass): boolean {
+  return (sweep.removed += 1) <= LIMITS.workspace.removals_per_sweep_max
+}

@@ -1,0 +1,30 @@
+import { idOf } from '../../../core/revocations/messages.ts'
+import type { Engine } from '../../engine.ts'
+import type { LiveTable } from '../../machines/live-table.ts'
+import type { Ports } from '../../ports/ports.ts'
+import type { Enforcer } from './confirm.ts'
+
+/**
+ * Every part of a cell that caches rights, and so must confirm revocations. The caches of principals need no entry: the notice itself
+ * drops them, before this process answers.
+ */
+export function revocationEnforcers(parts: {
+  table: Pick<LiveTable, 'settled'>
+  engine: Pick<Engine, 'settled'>
+  ports: Pick<Ports, 'settled'>
+}): Enforcer[] {
+  const { table, engine, ports } = parts
+  return [
+    // Ends of workspaces end leases of ports: ports are asked after the table has stored them.
+    async () => {
+      await table.settled()
+      await ports.settled()
+    },
+    async (scope) => {
+      const workspace_id = idOf(scope, 'workspace')
+      const project_id = idOf(scope, 'project')
+      if (workspace_id !== null) await engine.settled({ workspace_id })
+      if (project_id !== null) await engine.settled({ project_id })
+    },
+  ]
+}

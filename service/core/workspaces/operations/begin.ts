@@ -1,0 +1,36 @@
+import type { Decision } from '../../../../contract/states/commands.ts'
+import type { ChangeTx } from '../../changes/mutate.ts'
+import type { Ids } from '../../../lib/ids.ts'
+import { writeDesiredState } from '../state-store.ts'
+import { aboutWorkspace, insertOperation } from './store.ts'
+
+export type Operate = Extract<Decision, { kind: 'operate' }>
+
+/** The row of a workspace that the transaction has locked. */
+export interface LockedWorkspace {
+  id: string
+  organization_id: string
+  project_id: string
+  cell_id: string | null
+}
+
+/**
+ * Records an operation on a workspace that no other operation locks. The caller has checked the command table and, for a start, admission
+ * (`core/admission`). Throws Again where another operation locks the workspace.
+ * @returns the operation's id.
+ */
+export async function beginOperation(
+  { ids }: { ids: Ids },
+  tx: ChangeTx,
+  row: LockedWorkspace,
+  { operation: kind, desired_state }: Operate,
+  options: { cell_id: string | null; input?: Record<string, unknown>; now: Date },
+): Promise<string> {
+  const { cell_id, input = {}, now } = options
+  const id = ids.next()
+  // Cell, "Workspace as seen by tool calls": reads still work while a snapshot is captured.
+  const gate = kind === 'snapshot' || kind === 'layer_snapshot' ? 'read_only' : 'closed'
+  await insertOperation(tx, { ...aboutWorkspace(row), id, kind, cell_id, input, now }, { workspace_ids: [row.id], gate })
+  await writeDesiredState(tx, row.id, desired_state, row.cell_id === null ? { cell_id } : {}, now)
+  return id
+}

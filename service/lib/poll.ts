@@ -1,0 +1,134 @@
+import type { Clock } from './clock.ts'
+
+/** A longer time between two ticks counts as a gap. A busy computer may be late, but not by this much. */
+const UNSEEN_MS = 20_000
+
+export interface Tick {
+  now: Date
+  /** Everything counts as used then: earlier use was not observed. */
+  since: Date
+}
+
+/**
+ * Finds gaps in our own clock. After a jump forward, or a standstill of process or computer, everything counts as used from then on.
+ * Otherwise all that was quiet would seem idle and end at once.
+ */
+function watchTime(clock: Clock, started_at: Date): () => Tick {
+  let since = started_at
+  let last = clock.now()
+  return () => {
+    const now = clock.now()
+    if (now.getTime() - last.getTime() > UNSEEN_MS) since = now
+    last = now
+    return { now, since }
+  }
+}
+
+/** @returns a tick function. It does nothing while an earlier tick is under way. */
+export function gapAwarePoller(clock: Clock, started_at: Date, look: (tick: Tick) => Promise<void>): () => Promise<void> {
+  const time = watchTime(clock, started_at)
+  const lookOnce = oneAtATime(look)
+  return () => lookOnce(time())
+}
+
+/** @returns the same work. A call does nothing while an earlier one is under way. */
+export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
+  let working = false
+  return async (...given) => {
+    if (working) return
+    working = true
+    try {
+      await work(...given)
+    } finally {
+      working = false
+    }
+  }
+}
+
+/** @returns a semaphore: runs this much work at once, and the rest in order. */
+export function createSemaphore(at_once_max: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = []
+  let working = 0
+  return async (work) => {
+    if (working < at_once_max) working += 1
+    else await new Promise<void>((resolve) => waiting.push(resolve)) // the work that ends hands over its permit
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) working -= 1
+      else next()
+    }
+  }
+}
+
+/** The work took longer than its caller waits. It goes on, and its result is dropped. */
+export class TimedOut extends Error {}
+
+/**
+ * Limits a wait, so that a missing answer does not block the caller for ever.
+ * @param late the error, or a description of the work.
+ */
+export async function withTimeout<T>(ms: number, late: string | (() => Error), work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const error = () => (typeof late === 'string' ? new TimedOut(`${late}: no end within ${ms} ms`) : late())
+  const timer = setTimeout(() => reject(error()), ms)
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+export type Timed<F> = F & { isDue(): boolean }
+
+/** @returns a trigger. The work runs once, this long after the first call, and not after the signal. */
+export function debounced(ms: number, work: () => void, signal: AbortSignal): Timed<() => void> {
+  let timer: NodeJS.Timeout | undefined
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  const ask = () => {
+    if (signal.aborted) return
+    timer ??= setTimeout(() => {
+      timer = undefined
+      work()
+    }, ms).unref()
+  }
+  return Object.assign(ask, { isDue: () => timer !== undefined })
+}
+
+/**
+ * Repeats work that failed, later each time, until it succeeds.
+ * @returns a function that takes each result.
+ */
+export function retrying(
+  { first_ms, most_ms }: { first_ms: number; most_ms: number },
+  work: () => void,
+  signal: AbortSignal,
+): Timed<(done: boolean) => void> {
+  let next_ms = first_ms
+  let timer: NodeJS.Timeout | undefined
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  const tell = (done: boolean) => {
+    if (done) {
+      next_ms = first_ms
+      clearTimeout(timer)
+      timer = undefined
+      return
+    }
+    if (signal.aborted || timer !== undefined) return
+    timer = setTimeout(() => {
+      timer = undefined
+      work()
+    }, next_ms).unref()
+    next_ms = Math.min(next_ms * 2, most_ms)
+  }
+  return Object.assign(tell, { isDue: () => timer !== undefined })
+}
+
+export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error: unknown) => void, signal: AbortSignal): void {
+  const timer = setInterval(() => {
+    tick().catch(failed)
+  }, ms)
+  timer.unref()
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
