@@ -27,7 +27,7 @@ export type RouteErrors<C extends string> = Partial<Record<C, readonly (string |
 
 interface RouteOf<S extends Surface, C extends string> {
   surface: S
-  id: string // '<noun>.<verb>': the file service/<surface>/<noun>/<verb>.ts handles it
+  id: string // '<noun>.<verb>': a room's handlers.ts names its handler
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string // OpenAPI style: /v1/workspaces/{workspace_id}
   /**
@@ -121,4 +121,18 @@ export function appRoute<const R extends Omit<AppRoute, 'surface'>>(route: R): R
 
 export function cellRoute<const R extends Omit<CellRoute, 'surface'>>(route: R): R & { surface: 'cell' } {
   return { surface: 'cell', ...route }
+}
+
+/** Routes of a surface among the exports of modules, by their id. */
+export type RoutesById<Exports, S extends Surface> = {
+  [R in Extract<Exports[keyof Exports], { surface: S; id: string }> as R['id']]: R
+}
+
+export function routesIn<S extends Surface>(
+  exports: Readonly<Record<string, unknown>>,
+  surface: S,
+): readonly Extract<Route, { surface: S }>[] {
+  const isRoute = (value: unknown): value is Extract<Route, { surface: S }> =>
+    typeof value === 'object' && value !== null && 'id' in value && 'surface' in value && value.surface === surface
+  return Object.values(exports).filter(isRoute)
 }

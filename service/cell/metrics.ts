@@ -1,48 +1,16 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
-import { PORT_REFUSALS, type PortRefusal } from '../../contract/port-refusals.ts'
+import { PORT_REFUSALS } from '../../contract/port-refusals.ts'
 import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './host/hostd.ts'
 import { layerGauges } from './operations/layers/metrics.ts'
 import type { LiveTable } from './machines/live-table.ts'
-import type { Count, Tally } from './ports/frames.ts'
 import type { CapacityAllocator } from './capacity/allocator.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
-
-export const RECOVERIES = [
-  'unpaused',
-  'connected',
-  'settled',
-  'fork_ended',
-  'machine_stopped',
-  'files_deleted',
-  'workspace_deleted',
-  'subject_deleted',
-  'volume_deleted',
-  'holds_dropped',
-  'captures_let_go',
-  'attachments_settled',
-  'followed',
-  'quarantined',
-] as const
-export type Recovery = (typeof RECOVERIES)[number]
-
-export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
-export type ParkingMove = (typeof PARKING_MOVES)[number]
-
-/** Results of an eviction: made, undone (it was used again or commands ran), failed. */
-export const EVICTIONS = ['made', 'undone', 'failed'] as const
-export type Eviction = (typeof EVICTIONS)[number]
-
-export interface PortMetrics {
-  /** @param over fires when the lease ends. */
-  granted(over: AbortSignal): void
-  refused(reason: PortRefusal): void
-  used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
-  /** A proxy's own counters, and the change in its open connections. */
-  tallied(tally: Tally, more_connections: number): void
-}
+import { RECOVERIES, type Recovery } from './reconcile/recoveries.ts'
+import { EVICTIONS, PARKING_MOVES, type Eviction, type ParkingMove } from './machines/parking-moves.ts'
+import type { PortMetrics } from './ports/port-metrics.ts'
 
 export interface CellMetrics {
   ports: PortMetrics

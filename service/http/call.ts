@@ -105,3 +105,20 @@ export interface Bound<Deps, Ticket = unknown> {
 export function bind<R extends Route, Deps, Ticket = unknown>(route: R, handler: Handler<R, Deps, Ticket>): Bound<Deps, Ticket> {
   return { route, handler: handler as unknown as Handler<Route, Deps, Ticket> }
 }
+
+/** A handler for each route, by the id of the route. */
+export type HandlersOf<Routes, Deps, Ticket = unknown> = {
+  readonly [Id in keyof Routes]: Routes[Id] extends Route ? Handler<Routes[Id], Deps, Ticket> : never
+}
+
+/** Binds each route to the handler of its id. The type of the handlers names a route without a handler, and a wrong one. */
+export function bindAll<Routes, Deps, Ticket>(routes: readonly Route[], handlers: HandlersOf<Routes, Deps, Ticket>): Bound<Deps, Ticket>[] {
+  const by_id = new Map(Object.entries<unknown>(handlers))
+  const bound = routes.map((route) => {
+    const handler = by_id.get(route.id)
+    if (typeof handler !== 'function') throw new Error(`Route ${route.id} has no handler`)
+    return { route, handler: handler as Handler<Route, Deps, Ticket> }
+  })
+  if (bound.length !== by_id.size) throw new Error('A handler has no route')
+  return bound
+}

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { CompiledQuery } from 'kysely'
 import { linkEvents } from '../../service/core/changes/chain-store.ts'
 import { armFailpoint, type FailpointName } from '../../service/lib/failpoints.ts'
-import { AUDIT_DAYS, deleteExpired } from '../../service/api/calls/forget.ts'
+import { AUDIT_DAYS, deleteExpired } from '../../service/api/forget.ts'
 import { seeder, world, type World } from './support.ts'
 
 let w: World

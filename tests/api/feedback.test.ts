@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
-import { deleteExpired } from '../../service/api/calls/forget.ts'
+import { deleteExpired } from '../../service/api/forget.ts'
 import { refusal } from './auth-support.ts'
 import { seeder, world, type World } from './support.ts'
 import { admin } from '../support/admin.ts'

@@ -1,217 +1,63 @@
-import type { AppRoute } from '../../route.ts'
-import { auditExport, auditList } from './audit.ts'
-import { ENDING_ROUTES } from './deletions.ts'
-import { EXPORT_ROUTES } from './exports.ts'
-import { feedbackCreate } from './feedback.ts'
-import { BILLING_ROUTES } from './billing.ts'
-import { AUTH_ROUTES } from './auth.ts'
-import {
-  checkpointsDelete,
-  checkpointsList,
-  workspacesAdopt,
-  workspacesReset,
-  workspacesRestore,
-  workspacesSnapshot,
-} from './checkpoints.ts'
-import {
-  projectEgressGet,
-  projectEgressPut,
-  projectEgressVersions,
-  workspaceEgressDelete,
-  workspaceEgressDenials,
-  workspaceEgressGet,
-  workspaceEgressPut,
-  workspaceEgressVersions,
-} from './egress.ts'
-import {
-  workspacesCancelSuspendWhenIdle,
-  workspacesClose,
-  workspacesFork,
-  workspacesForkTree,
-  workspacesResume,
-  workspacesSuspend,
-  workspacesSuspendWhenIdle,
-} from './lifecycle.ts'
-import { MONEY_ROUTES } from './money.ts'
-import { MEMBER_ROUTES } from './members.ts'
-import { openapiGet } from './openapi.ts'
-import { operationsGet, operationsList } from './operations.ts'
-import { clientVersions, me, organizationsGet, organizationsList, projectsGet, projectsList } from './principals.ts'
-import {
-  portCallbacksCreate,
-  portCallbacksDelete,
-  portLinksCreate,
-  portsClose,
-  portsExpose,
-  portsGet,
-  portsList,
-  portTokensCreate,
-} from './ports.ts'
-import {
-  secretsCreate,
-  secretsCreateOfOrganization,
-  secretsDelete,
-  secretsGet,
-  secretsList,
-  secretsListOfOrganization,
-  secretsUpdate,
-  secretVersionsCreate,
-  secretVersionsList,
-  workspacesSecrets,
-  workspacesSetSecrets,
-} from './secrets.ts'
-import {
-  templatesList,
-  templatesListOfOrganization,
-  templatesGet,
-  templatesGetOfOrganization,
-  templateVersionsList,
-  templateVersionsListOfOrganization,
-  templateVersionsGet,
-  templateVersionsGetOfOrganization,
-  templateVersionsPublish,
-  templateVersionsPublishOfOrganization,
-  templateVersionsArchive,
-  templateVersionsArchiveOfOrganization,
-  templatesArchive,
-  templatesArchiveOfOrganization,
-} from './templates.ts'
-import { templateFilesDiff, templateFilesDiffOfOrganization, templateFilesList, templateFilesListOfOrganization } from './template-files.ts'
-import { templateLanguagesList, templatePackagesList } from './template-packages.ts'
-import { templateUploadsCreate, templateUploadsDelete, templateUploadsGet, templateUploadsPart } from './template-uploads.ts'
-import { DRAFT_ROUTES } from './template-drafts.ts'
-import { testInstancesCreate, testInstancesCreateOfOrganization } from './test-instances.ts'
-import { agentSessionsList, toolTokenKeys, toolTokensCreate } from './tool-tokens.ts'
-import {
-  templateBuildsCancel,
-  templateBuildsCreate,
-  templateBuildsCreateOfOrganization,
-  templateBuildsGet,
-  templateBuildsLog,
-  workspacesSaveAsTemplate,
-} from './template-builds.ts'
-import { attachmentsCreate, attachmentsDelete, attachmentsList, volumesCreate, volumesDelete, volumesGet, volumesList } from './volumes.ts'
-import { usageOfWorkspace, usageSeries, usageSummary } from './usage.ts'
-import {
-  workspacesDelete,
-  workspacesGet,
-  workspacesIdlePolicy,
-  workspacesInputs,
-  workspacesList,
-  workspacesListOfOrganization,
-  workspacesOpen,
-} from './workspaces.ts'
+import { routesIn, type RoutesById } from '../../route.ts'
+import * as audit from './audit.ts'
+import * as auth from './auth.ts'
+import * as billing from './billing.ts'
+import * as checkpoints from './checkpoints.ts'
+import * as deletions from './deletions.ts'
+import * as egress from './egress.ts'
+import * as exports from './exports.ts'
+import * as feedback from './feedback.ts'
+import * as lifecycle from './lifecycle.ts'
+import * as members from './members.ts'
+import * as money from './money.ts'
+import * as openapi from './openapi.ts'
+import * as operations from './operations.ts'
+import * as ports from './ports.ts'
+import * as principals from './principals.ts'
+import * as secrets from './secrets.ts'
+import * as template_builds from './template-builds.ts'
+import * as template_drafts from './template-drafts.ts'
+import * as template_files from './template-files.ts'
+import * as template_packages from './template-packages.ts'
+import * as template_uploads from './template-uploads.ts'
+import * as templates from './templates.ts'
+import * as test_instances from './test-instances.ts'
+import * as tool_tokens from './tool-tokens.ts'
+import * as usage from './usage.ts'
+import * as volumes from './volumes.ts'
+import * as workspaces from './workspaces.ts'
 
-export const APP_ROUTES: readonly AppRoute[] = [
-  clientVersions,
-  me,
-  organizationsList,
-  organizationsGet,
-  projectsList,
-  projectsGet,
-  workspacesOpen,
-  workspacesList,
-  workspacesListOfOrganization,
-  workspacesGet,
-  workspacesDelete,
-  workspacesInputs,
-  workspacesIdlePolicy,
-  workspacesSuspend,
-  workspacesResume,
-  workspacesFork,
-  workspacesForkTree,
-  workspacesClose,
-  workspacesSuspendWhenIdle,
-  workspacesCancelSuspendWhenIdle,
-  workspacesSnapshot,
-  checkpointsList,
-  checkpointsDelete,
-  workspacesRestore,
-  workspacesAdopt,
-  workspacesReset,
-  workspacesSecrets,
-  workspacesSetSecrets,
-  secretsList,
-  secretsCreate,
-  secretsListOfOrganization,
-  secretsCreateOfOrganization,
-  secretsGet,
-  secretsUpdate,
-  secretsDelete,
-  secretVersionsList,
-  secretVersionsCreate,
-  operationsGet,
-  operationsList,
-  toolTokensCreate,
-  agentSessionsList,
-  projectEgressGet,
-  projectEgressPut,
-  projectEgressVersions,
-  workspaceEgressGet,
-  workspaceEgressPut,
-  workspaceEgressDelete,
-  workspaceEgressVersions,
-  workspaceEgressDenials,
-  toolTokenKeys,
-  volumesList,
-  volumesCreate,
-  volumesGet,
-  volumesDelete,
-  attachmentsList,
-  attachmentsCreate,
-  attachmentsDelete,
-  portsList,
-  portsGet,
-  portsExpose,
-  portsClose,
-  portTokensCreate,
-  portLinksCreate,
-  portCallbacksCreate,
-  portCallbacksDelete,
-  usageSummary,
-  usageSeries,
-  usageOfWorkspace,
-  ...MONEY_ROUTES,
-  ...BILLING_ROUTES,
-  ...AUTH_ROUTES,
-  ...MEMBER_ROUTES,
-  auditList,
-  auditExport,
-  ...ENDING_ROUTES,
-  ...EXPORT_ROUTES,
-  feedbackCreate,
-  templatesList,
-  templatesListOfOrganization,
-  templatesGet,
-  templatesGetOfOrganization,
-  templateVersionsList,
-  templateVersionsListOfOrganization,
-  templateVersionsGet,
-  templateVersionsGetOfOrganization,
-  templateVersionsPublish,
-  templateVersionsPublishOfOrganization,
-  templateVersionsArchive,
-  templateVersionsArchiveOfOrganization,
-  templatesArchive,
-  templatesArchiveOfOrganization,
-  templateFilesList,
-  templateFilesListOfOrganization,
-  templateFilesDiff,
-  templateFilesDiffOfOrganization,
-  workspacesSaveAsTemplate,
-  templateBuildsCreate,
-  templateBuildsCreateOfOrganization,
-  templateBuildsGet,
-  templateBuildsLog,
-  templateBuildsCancel,
-  testInstancesCreate,
-  testInstancesCreateOfOrganization,
-  ...DRAFT_ROUTES,
-  templateUploadsCreate,
-  templateUploadsGet,
-  templateUploadsPart,
-  templateUploadsDelete,
-  templatePackagesList,
-  templateLanguagesList,
-  openapiGet,
-]
+const MODULES = {
+  ...audit,
+  ...auth,
+  ...billing,
+  ...checkpoints,
+  ...deletions,
+  ...egress,
+  ...exports,
+  ...feedback,
+  ...lifecycle,
+  ...members,
+  ...money,
+  ...openapi,
+  ...operations,
+  ...ports,
+  ...principals,
+  ...secrets,
+  ...template_builds,
+  ...template_drafts,
+  ...template_files,
+  ...template_packages,
+  ...template_uploads,
+  ...templates,
+  ...test_instances,
+  ...tool_tokens,
+  ...usage,
+  ...volumes,
+  ...workspaces,
+}
+
+/** Each route of this surface by its id. */
+export type AppRoutes = RoutesById<typeof MODULES, 'app'>
+
+export const APP_ROUTES = routesIn(MODULES, 'app')

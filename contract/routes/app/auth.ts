@@ -270,27 +270,3 @@ export const authRecoveryCodesIssue = appRoute({
   answers: { 200: { schema: RecoveryCodes, description: 'Shown this once' } },
   errors: { conflict: NO_REASON },
 })
-
-export const AUTH_ROUTES = [
-  authRegister,
-  authVerifyEmail,
-  authResend,
-  authLogin,
-  authChallenge,
-  authSession,
-  authLogout,
-  authLogoutAll,
-  authSessions,
-  authSessionsDelete,
-  authStepUp,
-  authPasswordChange,
-  authResetRequest,
-  authResetConfirm,
-  authEmailChange,
-  authEmailChangeConfirm,
-  authTotpStart,
-  authTotpConfirm,
-  authTotpDisable,
-  authRecoveryCodes,
-  authRecoveryCodesIssue,
-] as const

@@ -79,5 +79,3 @@ export const paymentEvents = appRoute({
   answers: { 200: { schema: PaymentEventReceived, description: 'It is kept, or of no interest: a repeat changes nothing' } },
   errors: { bad_request: NO_REASON, not_found: NO_REASON, dependency_unavailable: NO_REASON },
 })
-
-export const BILLING_ROUTES = [invoicesList, invoicesGet, checkoutCreate, billingPortal, paymentEvents]

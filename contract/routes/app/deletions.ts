@@ -32,5 +32,3 @@ export const organizationsDelete = appRoute({
   },
   errors: { not_found: NO_REASON, conflict: ['subscription_active', 'checkout_pending'] },
 })
-
-export const ENDING_ROUTES = [accountDelete, organizationsDelete] as const

@@ -112,14 +112,3 @@ export const exportsContentOfOrganization = appRoute({
   answers: CONTENT,
   errors: NO_CONTENT,
 })
-
-export const EXPORT_ROUTES = [
-  exportsCreate,
-  exportsList,
-  exportsGet,
-  exportsContent,
-  exportsCreateOfOrganization,
-  exportsListOfOrganization,
-  exportsGetOfOrganization,
-  exportsContentOfOrganization,
-] as const

@@ -228,23 +228,3 @@ export const apiKeysDelete = appRoute({
   answers: { 204: { description: 'It is good no more, and its tool tokens within 30 seconds' } },
   errors: { not_found: NO_REASON },
 })
-
-export const MEMBER_ROUTES = [
-  organizationsCreate,
-  organizationsUpdate,
-  projectsCreate,
-  projectsUpdate,
-  membersList,
-  membersUpdate,
-  membersDelete,
-  invitationsList,
-  invitationsCreate,
-  invitationsResend,
-  invitationsDelete,
-  invitationsAccept,
-  apiKeysList,
-  apiKeysCreate,
-  apiKeysGet,
-  apiKeysUpdate,
-  apiKeysDelete,
-] as const

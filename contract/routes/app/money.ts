@@ -142,16 +142,3 @@ export const spendAlertsPut = appRoute({
   answers: { 200: { schema: SpendAlerts, description: 'As it is from then on' } },
   errors: { not_found: NO_REASON },
 })
-
-export const MONEY_ROUTES = [
-  usageEstimate,
-  usageGrants,
-  plansList,
-  subscriptionGet,
-  entitlementsGet,
-  spendGet,
-  spendPolicyGet,
-  spendPolicyPut,
-  spendAlertsGet,
-  spendAlertsPut,
-]

@@ -38,25 +38,6 @@ export const draftTestInstancesCreateOfOrganization = appRoute({ id: 'draft-test
 export const draftsPublish = appRoute({ id: 'drafts.publish', ...publish(SHORT) })
 export const draftsPublishOfOrganization = appRoute({ id: 'drafts.publish_of_organization', ...publish(LONG) })
 
-export const DRAFT_ROUTES = [
-  draftsGet,
-  draftsGetOfOrganization,
-  draftsCreate,
-  draftsCreateOfOrganization,
-  draftsDiscard,
-  draftsDiscardOfOrganization,
-  draftStatesList,
-  draftStatesListOfOrganization,
-  draftStatesCreate,
-  draftStatesCreateOfOrganization,
-  draftTestInstancesList,
-  draftTestInstancesListOfOrganization,
-  draftTestInstancesCreate,
-  draftTestInstancesCreateOfOrganization,
-  draftsPublish,
-  draftsPublishOfOrganization,
-] as const
-
 function get(form: TemplateAddress) {
   return {
     method: 'GET',

@@ -3,12 +3,12 @@ import { judgePayments } from '../../core/money/billing/standing.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { whileClockStable } from '../../lib/stable-clock.ts'
 import { mailAlerts } from './spend/alert-mail.ts'
-import type { ApiDeps } from '../deps.ts'
 import { startPoller, type Poller } from '../calls/looking.ts'
+import type { CallDeps } from '../calls/deps.ts'
 
 const TICK_MS = 15_000
 
-type Clockwork = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'>
+type Clockwork = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
 /** Does periodic work: threshold mails, closing of billing periods, judging of due invoices. Several processes may run this. */
 export function startMoneyClock(deps: Clockwork, mailed: () => void): Poller {

@@ -2,16 +2,16 @@ import type { templatesArchive, templatesArchiveOfOrganization } from '../../../
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import type { ApiDeps } from '../deps.ts'
 import { changing } from '../calls/idempotency/change.ts'
 import { findTemplate, refusePlatform } from './find.ts'
 import { lockTemplate, markArchived, type TemplateRow } from './store.ts'
 import { templateView } from './view.ts'
+import type { ChangeDeps } from '../calls/deps.ts'
 
 /** POST …/templates/{slug}/archive: existing workspaces continue, and new ones are refused. */
 export async function archiveTemplate(
   call: Call<typeof templatesArchive> | Call<typeof templatesArchiveOfOrganization>,
-  deps: ApiDeps,
+  deps: ChangeDeps,
 ): Promise<Reply> {
   const { who, params, now } = call
   const work = async (tx: ChangeTx) => {

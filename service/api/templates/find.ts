@@ -1,8 +1,8 @@
 import type { Principal } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
 import type { Reader } from '../../db/reader.ts'
-import { maySeeOrganization, notFound } from '../access/auth/scope.ts'
-import { organizationIds } from '../lifecycle/organizations/view.ts'
+import { maySeeOrganization, notFound } from '../calls/scope.ts'
+import { organizationIds } from '../../core/people/organizations/store.ts'
 import { findTemplates, readVersion, type TemplateRow, type VersionRow } from './store.ts'
 
 export interface TemplatePath {

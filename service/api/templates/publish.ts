@@ -9,17 +9,17 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
-import type { ApiDeps } from '../deps.ts'
 import { changing } from '../calls/idempotency/change.ts'
 import { findTemplate, findVersion, refusePlatform } from './find.ts'
 import { lockTemplate, markVersion, type TemplateRow, type VersionRow } from './store.ts'
 import { versionView } from './view.ts'
+import type { ChangeDeps } from '../calls/deps.ts'
 
 type PublishCall = Call<typeof templateVersionsPublish> | Call<typeof templateVersionsPublishOfOrganization>
 type ArchiveCall = Call<typeof templateVersionsArchive> | Call<typeof templateVersionsArchiveOfOrganization>
 
 /** POST …/versions/{version}/publish: opens of new keys may use it from the commit on. */
-export function publishVersion(call: PublishCall, deps: ApiDeps): Promise<Reply> {
+export function publishVersion(call: PublishCall, deps: ChangeDeps): Promise<Reply> {
   return mark(call, deps, 'published_at', (template, version) => {
     if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
     if (version.archived_at !== null) throw fail('conflict', 'version_archived', 'The version is archived')
@@ -27,14 +27,14 @@ export function publishVersion(call: PublishCall, deps: ApiDeps): Promise<Reply>
 }
 
 /** POST …/versions/{version}/archive */
-export function archiveVersion(call: ArchiveCall, deps: ApiDeps): Promise<Reply> {
+export function archiveVersion(call: ArchiveCall, deps: ChangeDeps): Promise<Reply> {
   return mark(call, deps, 'archived_at', () => undefined)
 }
 
 /** The template's lock serializes calls, so that the second sees the first's change. */
 async function mark(
   call: PublishCall | ArchiveCall,
-  deps: ApiDeps,
+  deps: ChangeDeps,
   what: 'published_at' | 'archived_at',
   check: (template: TemplateRow, version: VersionRow) => void,
 ): Promise<Reply> {

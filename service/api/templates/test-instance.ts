@@ -9,8 +9,7 @@ import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Principal, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
-import { maySee, notFound, requestedTools, type Owned } from '../access/auth/scope.ts'
-import type { ApiDeps } from '../deps.ts'
+import { maySee, notFound, requestedTools, type Owned } from '../calls/scope.ts'
 import { change, type Changed } from '../calls/idempotency/change.ts'
 import { projectOf } from '../access/projects/project-of.ts'
 import { checkBinding, withSecretInputs } from '../workspaces/secrets/bindings.ts'
@@ -25,11 +24,16 @@ import { isReady, type WorkspaceRow } from '../workspaces/row.ts'
 import { lockWorkspace, readKey, readTemplateVersion } from '../workspaces/store.ts'
 import { findTemplate, findVersion, refuseArchived, refusePlatform } from './find.ts'
 import type { VersionRow } from './store.ts'
+import type { AnswerDeps, WorkspaceDeps } from '../workspaces/deps.ts'
+import type { CallDeps } from '../calls/deps.ts'
 
 export type TestCall = Call<typeof testInstancesCreate> | Call<typeof testInstancesCreateOfOrganization>
 
 /** POST …/versions/{version}/test-instances: a session workspace of a version, published or not. */
-export async function openTestInstance(call: TestCall, deps: ApiDeps): Promise<Reply> {
+export async function openTestInstance(
+  call: TestCall,
+  deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
+): Promise<Reply> {
   const { body, who, params } = call
   if (body.key !== undefined) checkKey(body.key)
   const template = refusePlatform(await findTemplate(deps.reads, who, params))
@@ -50,7 +54,7 @@ export async function openTestInstance(call: TestCall, deps: ApiDeps): Promise<R
 }
 
 /** Also answers a repeat with the same Idempotency-Key, with a new token. */
-export function answerTestInstance(call: TestCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+export function answerTestInstance(call: TestCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 
@@ -71,7 +75,12 @@ export interface OwnCall {
 }
 
 /** Returns the test instance of the call's key, or creates one. */
-export async function openTestWorkspace(deps: ApiDeps, tx: ChangeTx, call: OwnCall, tried: TestSubject): Promise<WorkspaceCommandResult> {
+export async function openTestWorkspace(
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
+  tx: ChangeTx,
+  call: OwnCall,
+  tried: TestSubject,
+): Promise<WorkspaceCommandResult> {
   const { body, who } = call
   const { project, slug, version, origin, state } = tried
   const key = body.key ?? ownKey('test', slug)
@@ -94,7 +103,7 @@ export function ownKey(kind: 'draft' | 'test', slug: string): string {
 type Own = Pick<Creation, 'key' | 'freed' | 'lifetime' | 'purpose' | 'origin' | 'draft_state_id' | 'state_layers' | 'cell_id'>
 
 export async function createOwn(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
   { body, now }: OwnCall,
   { project, version, ...own }: Own & Pick<TestSubject, 'project' | 'version'>,
@@ -119,7 +128,7 @@ export async function createOwn(
 
 /** Answers for an existing workspace like an open, with the properties that it ignores. */
 export async function reopen(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
   call: OwnCall,
   row: WorkspaceRow,
@@ -132,7 +141,12 @@ export async function reopen(
 }
 
 /** Begins an operation, joins one, or finds the workspace running. */
-async function startedAgain(deps: ApiDeps, tx: ChangeTx, { now }: OwnCall, row: WorkspaceRow): Promise<WorkspaceCommandResult> {
+async function startedAgain(
+  deps: Pick<CallDeps, 'ids'>,
+  tx: ChangeTx,
+  { now }: OwnCall,
+  row: WorkspaceRow,
+): Promise<WorkspaceCommandResult> {
   const decision = allowed(row, 'open')
   switch (decision.kind) {
     case 'proceed':

@@ -12,9 +12,8 @@ import type { ToolToken } from '../../../contract/schemas/tool-tokens.ts'
 import type { Ignorable, Workspace } from '../../../contract/schemas/workspaces.ts'
 import { isTerminal } from '../../../contract/states/operation.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import { permittedTools } from '../access/auth/scope.ts'
+import { permittedTools } from '../calls/scope.ts'
 import { byCaller } from '../calls/by-caller.ts'
-import type { ApiDeps } from '../deps.ts'
 import { repeatHeaders, type Changed } from '../calls/idempotency/change.ts'
 import { hasKey, keepStatus, type Outcome } from '../calls/idempotency/store.ts'
 import { newestOperation, readOperation } from './operations/store.ts'
@@ -23,6 +22,8 @@ import { mintTokenOrNull } from './tool-tokens/mint.ts'
 import { isReady, isRunning, type WorkspaceRow } from './row.ts'
 import { readWorkspace } from './store.ts'
 import { workspaceView } from './view.ts'
+import type { AnswerDeps, WorkspaceDeps } from './deps.ts'
+import type { ReadDeps } from '../calls/deps.ts'
 
 type StartCall =
   | Call<typeof workspacesOpen>
@@ -51,7 +52,7 @@ export interface Started {
  */
 export async function answerStart(
   call: StartCall,
-  deps: ApiDeps,
+  deps: AnswerDeps,
   outcome: Changed,
   known: WorkspaceRow | undefined,
   accepted: (started: Started) => Partial<Started>,
@@ -90,7 +91,7 @@ function wish({ who, now, body }: StartCall, row: WorkspaceRow) {
 
 async function operationOf(
   call: StartCall,
-  deps: ApiDeps,
+  deps: ReadDeps & Pick<WorkspaceDeps, 'waits'>,
   { operation_id }: Outcome,
 ): Promise<{ operation: Operation | null; waited: boolean }> {
   if (operation_id === null) return { operation: null, waited: false }

@@ -8,10 +8,11 @@ import { ceilingsOf, isCut } from '../../core/workspaces/ceilings.ts'
 import { insertFirstOperation, insertTreeWorkspace, assignWorkspaceKey, type NewWorkspace } from '../../core/workspaces/create-store.ts'
 import { readerOf } from '../../db/reader.ts'
 import { fail } from '../../lib/fail.ts'
-import type { Owned } from '../access/auth/scope.ts'
-import { takeOfDay } from './daily/take.ts'
-import type { ApiDeps } from '../deps.ts'
+import type { Owned } from '../calls/scope.ts'
+import { takeOfDay } from '../calls/daily/take.ts'
 import type { TemplateVersion } from './store.ts'
+import type { CallDeps } from '../calls/deps.ts'
+import type { WorkspaceDeps } from './deps.ts'
 
 type Given =
   | 'key'
@@ -40,7 +41,7 @@ type Cut = { ignored: Ignorable[] }
 
 /** Inserts workspace, key, operation and workspace lock of a first open. Throws Again if the key was taken in the meantime. */
 export async function createWorkspace(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
   { project, version, freed, cell_id: at, ...given }: Creation,
 ): Promise<Cut & { workspace_id: string; operation_id: string }> {
@@ -73,7 +74,7 @@ export async function createWorkspace(
 
 /** Creates a file-first workspace, which needs neither machine nor operation. Throws Again like createWorkspace. */
 export async function createTreeWorkspace(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'>,
   tx: ChangeTx,
   { project, version, freed, ...given }: Creation,
 ): Promise<Cut & { workspace_id: string }> {

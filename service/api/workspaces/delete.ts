@@ -11,21 +11,25 @@ import {
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import type { ApiDeps } from '../deps.ts'
 import { answerKept, change, type Changed } from '../calls/idempotency/change.ts'
 import { lastDelete } from './operations/store.ts'
 import type { OperationRow } from './operations/view.ts'
-import { endWithDraft } from '../templates/drafts/end.ts'
+import { endWithDraft } from './end-with-draft.ts'
 import { operationBody, workspaceCommandResult, type WorkspaceCommandResult } from './answer-operation.ts'
 import { endWorkspace, type Ending } from './end.ts'
 import { lockWithOperation } from './find.ts'
 import { allowed } from './refusals.ts'
 import { activeOperation, type WorkspaceRow } from './row.ts'
+import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
+import type { WorkspaceDeps } from './deps.ts'
 
 type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 
 /** DELETE /v1/workspaces/{workspace_id} */
-export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteWorkspace(
+  call: Call<typeof workspacesDelete>,
+  deps: ChangeDeps & Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,
+): Promise<Reply> {
   await failpoint('delete.D1')
   const ending: Ending = { ended_reason: null, input: {} }
   const outcome = await change(deps, call, (tx) => endForGood(deps, tx, call, 'delete', ending), operationBody)
@@ -37,7 +41,10 @@ export async function deleteWorkspace(call: Call<typeof workspacesDelete>, deps:
 export const DRAFT_DISCARDED: Ending = { ended_reason: 'draft_discarded', input: { reason: 'draft_discarded' } }
 
 /** POST /v1/workspaces/{workspace_id}/close */
-export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: ApiDeps): Promise<Reply> {
+export async function closeWorkspace(
+  call: Call<typeof workspacesClose>,
+  deps: ChangeDeps & Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,
+): Promise<Reply> {
   const ending: Ending = { ended_reason: 'closed', input: { reason: 'session_closed' } }
   const outcome = await change(deps, call, (tx) => endForGood(deps, tx, call, 'close', ending), operationBody)
   return answerEnding(call, deps, outcome)
@@ -47,7 +54,11 @@ export async function closeWorkspace(call: Call<typeof workspacesClose>, deps: A
  * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell closes admission before it starts the
  * operation, so the answer waits for the start. If no cell takes the operation, none serves calls either.
  */
-export async function answerEnding(call: Pick<EndingCall, 'signal'>, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+export async function answerEnding(
+  call: Pick<EndingCall, 'signal'>,
+  deps: Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,
+  outcome: Changed,
+): Promise<Reply> {
   const { operation_id } = outcome
   if (operation_id !== null) await deps.waits.until(operation_id, ({ state }) => state !== 'queued', deps.delete_told_seconds, call.signal)
   return answerKept(outcome)
@@ -55,7 +66,7 @@ export async function answerEnding(call: Pick<EndingCall, 'signal'>, deps: ApiDe
 
 /** Ends a workspace with its active operation, by any caller that may. */
 export async function endForGood(
-  deps: Pick<ApiDeps, 'ids'>,
+  deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
   call: Pick<EndingCall, 'who' | 'params' | 'now'>,
   command: 'delete' | 'close',
@@ -79,7 +90,7 @@ export async function endForGood(
 }
 
 /** Cancels the active operation. For a source of forks it cancels all joined forks: none has captured while one of them holds it. */
-async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
+async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
   // The adoption sees that the workspace is gone, and fails unless it has what it needs.
   if (active.kind === 'adopt' && active.workspace_id !== row.id) return releaseWorkspaceLock(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
@@ -92,7 +103,7 @@ async function cancelActive(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: Works
   }
 }
 
-async function deleteOperationOf(deps: Pick<ApiDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
+async function deleteOperationOf(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
   // A fork that captured nothing was removed by its own operation, so no delete operation exists yet.

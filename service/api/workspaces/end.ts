@@ -1,9 +1,9 @@
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { aboutWorkspace, insertOperation } from '../../core/workspaces/operations/store.ts'
 import { markDeleted } from '../../core/workspaces/state-store.ts'
-import type { ApiDeps } from '../deps.ts'
 import { lockWorkspace } from './store.ts'
 import { freeKey } from './write-store.ts'
+import type { CallDeps } from '../calls/deps.ts'
 
 export interface Ending {
   ended_reason: string | null
@@ -12,7 +12,7 @@ export interface Ending {
 
 /** Marks a workspace deleted, stops its tools at once, and leaves the rest to a delete operation. @returns the operation's id. */
 export async function endWorkspace(
-  deps: Pick<ApiDeps, 'ids'>,
+  deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
   id: string,
   ending: Ending & { frees_key: boolean },

@@ -3,17 +3,17 @@ import { lockOperation } from '../../core/workspaces/operations/store.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { readerOf, type Tx } from '../../db/reader.ts'
 import type { Principal } from '../../http/call.ts'
-import { maySee, notFound } from '../access/auth/scope.ts'
-import type { ApiDeps } from '../deps.ts'
+import { maySee, notFound } from '../calls/scope.ts'
 import type { WorkspaceRow } from './row.ts'
 import { lockWorkspace, readWorkspace } from './store.ts'
+import type { ReadDeps } from '../calls/deps.ts'
 
 interface WorkspaceCall {
   who: Principal
   params: { workspace_id: string }
 }
 
-export async function findWorkspace(deps: ApiDeps, call: WorkspaceCall): Promise<WorkspaceRow> {
+export async function findWorkspace(deps: ReadDeps, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await readWorkspace(deps.reads, call.params.workspace_id))
 }
 

@@ -8,8 +8,7 @@ import { insertTreeFork, assignWorkspaceKey } from '../../core/workspaces/create
 import { readerOf } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { fail } from '../../lib/fail.ts'
-import { takeOfDay } from './daily/take.ts'
-import type { ApiDeps } from '../deps.ts'
+import { takeOfDay } from '../calls/daily/take.ts'
 import { changeAndAnswer } from '../calls/idempotency/change.ts'
 import { copyBinding } from './secrets/store.ts'
 import { workspaceCommandResult, workspaceBody, type WorkspaceCommandResult } from './answer-operation.ts'
@@ -19,11 +18,12 @@ import { checkKey } from './open-rules.ts'
 import { allowed } from './refusals.ts'
 import { ceilings, type WorkspaceRow } from './row.ts'
 import { readTemplateVersion } from './store.ts'
+import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
 
 type ForkTreeCall = Call<typeof workspacesForkTree>
 
 /** POST /v1/workspaces/{workspace_id}/tree/fork: decision 162. */
-export async function forkTree(call: ForkTreeCall, deps: ApiDeps): Promise<Reply> {
+export async function forkTree(call: ForkTreeCall, deps: ChangeDeps): Promise<Reply> {
   checkKey(call.body.key)
   const work = async (tx: ChangeTx) => {
     // Locked until the transaction ends, so that a delete of the source cannot remove its files.
@@ -34,7 +34,12 @@ export async function forkTree(call: ForkTreeCall, deps: ApiDeps): Promise<Reply
   return changeAndAnswer(deps, call, work, async (reads, worked) => ({ workspace: await workspaceBody(reads, worked) }))
 }
 
-async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkTreeCall, source: WorkspaceRow): Promise<WorkspaceCommandResult> {
+async function forkFrom(
+  deps: Pick<CallDeps, 'ids'>,
+  tx: ChangeTx,
+  call: ForkTreeCall,
+  source: WorkspaceRow,
+): Promise<WorkspaceCommandResult> {
   const { body, now } = call
   const id = deps.ids.next()
   const freed = await freedKey(tx, source.organization_id, body.key)

@@ -12,8 +12,7 @@ import { fail } from '../../lib/fail.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { copyAttachments, readAttachments } from './attachments/store.ts'
 import { readEgressFacts } from '../../core/workspaces/egress/store.ts'
-import { takeOfDay } from './daily/take.ts'
-import type { ApiDeps } from '../deps.ts'
+import { takeOfDay } from '../calls/daily/take.ts'
 import { insertEgressVersion } from './egress/store.ts'
 import { changeAndAnswer } from '../calls/idempotency/change.ts'
 import { copyAuthority, copyBinding } from './secrets/store.ts'
@@ -24,11 +23,12 @@ import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import { allowed, inProgress } from './refusals.ts'
 import { activeOperation, ceilings, familyOf, type WorkspaceRow } from './row.ts'
 import { readKey, readTemplateVersion, readWorkspace } from './store.ts'
+import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
 
 type ForkCall = Call<typeof workspacesFork>
 
 /** POST /v1/workspaces/{workspace_id}/fork */
-export async function forkWorkspace(call: ForkCall, deps: ApiDeps): Promise<Reply> {
+export async function forkWorkspace(call: ForkCall, deps: ChangeDeps): Promise<Reply> {
   checkKey(call.body.key)
   await failpoint('fork.F1')
   const work = async (tx: ChangeTx) => {
@@ -46,7 +46,7 @@ function refuseStale(source: WorkspaceRow): void {
   if (active !== null && active.completed_at !== null) throw inProgress(source)
 }
 
-async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: WorkspaceRow): Promise<WorkspaceCommandResult> {
+async function forkFrom(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: ForkCall, source: WorkspaceRow): Promise<WorkspaceCommandResult> {
   const { body, now } = call
   const id = deps.ids.next()
   const freed = await freedKey(tx, source.organization_id, body.key)
@@ -100,7 +100,7 @@ async function forkFrom(deps: ApiDeps, tx: ChangeTx, call: ForkCall, source: Wor
 
 /** Copies the source's egress override: its memory and files must not reach more in the fork (decision 136). */
 export async function copyOverride(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
   { who, now }: Pick<ForkCall, 'who' | 'now'>,
   source_id: string,

@@ -1,7 +1,6 @@
 import type { workspacesIdlePolicy } from '../../../contract/routes/app/workspaces.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import type { ApiDeps } from '../deps.ts'
 import { changing } from '../calls/idempotency/change.ts'
 import { workspaceSubject } from './answer-operation.ts'
 import { findWorkspace, lockForChange } from './find.ts'
@@ -9,9 +8,10 @@ import { checkIdlePolicy } from './open-rules.ts'
 import { allowed } from './refusals.ts'
 import { workspaceView } from './view.ts'
 import { writeIdlePolicy } from './write-store.ts'
+import type { ChangeDeps, ReadDeps } from '../calls/deps.ts'
 
 /** PUT /v1/workspaces/{workspace_id}/idle-policy: null restores the template's default. */
-export async function setIdlePolicy(call: Call<typeof workspacesIdlePolicy>, deps: ApiDeps): Promise<Reply> {
+export async function setIdlePolicy(call: Call<typeof workspacesIdlePolicy>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { idle_policy } = call.body
   checkIdlePolicy(idle_policy)
   const work = async (tx: ChangeTx) => {

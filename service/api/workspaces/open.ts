@@ -8,8 +8,7 @@ import { readerOf } from '../../db/reader.ts'
 import { resolveInputs } from '../../core/workspaces/inputs.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { maySee, notFound, requestedTools, type Owned } from '../access/auth/scope.ts'
-import type { ApiDeps } from '../deps.ts'
+import { maySee, notFound, requestedTools, type Owned } from '../calls/scope.ts'
 import { change, type Changed } from '../calls/idempotency/change.ts'
 import { projectOf } from '../access/projects/project-of.ts'
 import { checkBinding, replaceBinding, withSecretInputs } from './secrets/bindings.ts'
@@ -22,11 +21,16 @@ import { allowed, deleted, inProgress, joined } from './refusals.ts'
 import { isReady, type WorkspaceRow } from './row.ts'
 import { lockWorkspace, readByKey, readOpening, readTemplateVersion, type FoundTemplate } from './store.ts'
 import { writeInputs } from './write-store.ts'
+import type { AnswerDeps, WorkspaceDeps } from './deps.ts'
+import type { CallDeps, ReadDeps } from '../calls/deps.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
 
 /** POST /v1/workspaces/open: App, "Open rules". */
-export async function openWorkspace(call: OpenCall, deps: ApiDeps): Promise<Reply> {
+export async function openWorkspace(
+  call: OpenCall,
+  deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'> & Pick<CallDeps, 'turns' | 'change_rate'>,
+): Promise<Reply> {
   const { body, who } = call
   checkOpenBody(body)
   const project = await projectOf(deps.reads, who, body.project_id)
@@ -46,7 +50,7 @@ export async function openWorkspace(call: OpenCall, deps: ApiDeps): Promise<Repl
 }
 
 /** Returns the workspace if it is ready and nothing is to be written: the common reopen costs one read. */
-async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
+async function readyAlready(deps: ReadDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
   if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
   const row = await readByKey(deps.reads, project.organization_id, body.key)
@@ -56,7 +60,12 @@ async function readyAlready(deps: ApiDeps, call: OpenCall, project: Owned): Prom
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
-async function openInTransaction(deps: ApiDeps, tx: ChangeTx, call: OpenCall, project: Owned): Promise<WorkspaceCommandResult> {
+async function openInTransaction(
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'>,
+  tx: ChangeTx,
+  call: OpenCall,
+  project: Owned,
+): Promise<WorkspaceCommandResult> {
   const { body } = call
   const { key, template } = await readOpening(readerOf(tx), project.organization_id, body.key, templateNamed(body.template))
   const create = (freed: string | null) => createFor(deps, tx, call, { project, freed }, template)
@@ -76,7 +85,13 @@ function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void 
   checkReopen(row, call.body)
 }
 
-async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: WorkspaceRow, project: Owned): Promise<WorkspaceCommandResult> {
+async function reopen(
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'>,
+  tx: ChangeTx,
+  call: OpenCall,
+  row: WorkspaceRow,
+  project: Owned,
+): Promise<WorkspaceCommandResult> {
   const { body, now } = call
   checkExisting(row, call, project)
   const given = body.inputs !== undefined || body.secrets !== undefined
@@ -103,7 +118,7 @@ async function reopen(deps: ApiDeps, tx: ChangeTx, call: OpenCall, row: Workspac
 }
 
 /** App, "Open rules" 3: a running workspace with a failed start-up is not ready, but serves tools during the retry. */
-export async function retryStartup(deps: ApiDeps, tx: ChangeTx, row: WorkspaceRow, now: Date) {
+export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date) {
   if (row.op_id !== null) throw inProgress(row)
   const id = deps.ids.next()
   const { cell_id } = row
@@ -124,7 +139,7 @@ async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSetti
 
 /** Creates a workspace for a new or freed key. */
 async function createFor(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'>,
   tx: ChangeTx,
   { body, now }: OpenCall,
   of: Pick<Creation, 'project' | 'freed'>,
@@ -160,6 +175,6 @@ async function createFor(
 }
 
 /** Also answers a repeat with the same Idempotency-Key, from the current state and with a new token. */
-export async function answerOpen(call: OpenCall, deps: ApiDeps, outcome: Changed, known?: WorkspaceRow): Promise<Reply> {
+export async function answerOpen(call: OpenCall, deps: AnswerDeps, outcome: Changed, known?: WorkspaceRow): Promise<Reply> {
   return answerStart(call, deps, outcome, known, (started) => started)
 }

@@ -3,19 +3,20 @@ import { admitStart } from '../../core/money/admission/store.ts'
 import { beginOperation } from '../../core/workspaces/operations/begin.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { requestedTools } from '../access/auth/scope.ts'
-import type { ApiDeps } from '../deps.ts'
+import { requestedTools } from '../calls/scope.ts'
 import { change, type Changed } from '../calls/idempotency/change.ts'
 import { workspaceCommandResult } from './answer-operation.ts'
 import { answerStart } from './answer-start.ts'
 import { lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
 import { writeSuspendRequest } from './write-store.ts'
+import type { AnswerDeps } from './deps.ts'
+import type { CallDeps } from '../calls/deps.ts'
 
 type ResumeCall = Call<typeof workspacesResume>
 
 /** POST /v1/workspaces/{workspace_id}/resume */
-export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<Reply> {
+export async function resumeWorkspace(call: ResumeCall, deps: AnswerDeps & Pick<CallDeps, 'turns' | 'change_rate'>): Promise<Reply> {
   await failpoint('resume.R1')
   const outcome = await change(deps, call, async (tx) => {
     const row = await lockForChange(tx, call)
@@ -38,6 +39,6 @@ export async function resumeWorkspace(call: ResumeCall, deps: ApiDeps): Promise<
   return answerResume(call, deps, outcome)
 }
 
-export function answerResume(call: ResumeCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+export function answerResume(call: ResumeCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, ({ operation, workspace }) => ({ operation, workspace }))
 }

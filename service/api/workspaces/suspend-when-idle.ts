@@ -3,16 +3,16 @@ import type { SuspendRequest } from '../../../contract/schemas/workspaces.ts'
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
 import type { Call, Reply } from '../../http/call.ts'
-import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer, changing } from '../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult, workspaceBody, workspaceSubject, type WorkspaceCommandResult } from './answer-operation.ts'
 import { findWorkspace, lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
 import { suspendRequestView, workspaceView } from './view.ts'
 import { writeSuspendRequest } from './write-store.ts'
+import type { ChangeDeps, ReadDeps } from '../calls/deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/suspend-when-idle: starts no operation; the cell's idle clock acts on the request. */
-export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspendWhenIdle>, deps: ApiDeps): Promise<Reply> {
+export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspendWhenIdle>, deps: ChangeDeps): Promise<Reply> {
   const { now, body } = call
   const work = async (tx: ChangeTx): Promise<Requested> => {
     const row = await lockForChange(tx, call)
@@ -40,7 +40,10 @@ async function requestBody(reads: Reader, worked: Requested) {
 }
 
 /** DELETE …/suspend-when-idle: idempotent, in any state. */
-export async function cancelSuspendWhenIdle(call: Call<typeof workspacesCancelSuspendWhenIdle>, deps: ApiDeps): Promise<Reply> {
+export async function cancelSuspendWhenIdle(
+  call: Call<typeof workspacesCancelSuspendWhenIdle>,
+  deps: ChangeDeps & ReadDeps,
+): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
     allowed(row, 'cancel_suspend_when_idle')

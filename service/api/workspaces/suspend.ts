@@ -3,14 +3,14 @@ import type { ChangeTx } from '../../core/changes/mutate.ts'
 import { beginOperation } from '../../core/workspaces/operations/begin.ts'
 import type { Call, Reply } from '../../http/call.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import type { ApiDeps } from '../deps.ts'
 import { changeAndAnswer } from '../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult } from './answer-operation.ts'
 import { lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
+import type { ChangeDeps } from '../calls/deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/suspend */
-export async function suspendWorkspace(call: Call<typeof workspacesSuspend>, deps: ApiDeps): Promise<Reply> {
+export async function suspendWorkspace(call: Call<typeof workspacesSuspend>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('suspend.S1')
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)

@@ -1,9 +1,10 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { fail, Failure } from '../../lib/fail.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
 import { wakeFailed } from '../machines/parking-refusals.ts'
 import type { Waking } from '../machines/parking.ts'
-import type { LiveMachine, MachineTable, WorkspaceEntry } from '../machines/table.ts'
+import type { MachineTable, WorkspaceEntry } from '../machines/table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 import { diskOf, diskUnavailable, type DiskSource } from './disk/source.ts'
 import { decideSituation, refusalOf, type Situation, unreachable, type Wanted } from './situation.ts'
 

@@ -1,6 +1,7 @@
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
-import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
+import type { WorkspaceEntry } from '../machines/table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 
 /** The facts of a request that decide whether the workspace serves it. */
 export interface Wanted {

@@ -3,6 +3,7 @@ import { fail, type Failure } from '../../lib/fail.ts'
 import type { CallBounds } from '../host/agent-answer.ts'
 import { AgentFailure, type AgentFailureKind } from '../host/agent-failure.ts'
 import type { CallLease } from '../admission/call-lease.ts'
+import { crowded } from '../admission/crowded.ts'
 
 /** `read` is repeatable. A `change` may have happened even if its answer is lost. */
 export type Asking = 'read' | 'change'
@@ -53,8 +54,4 @@ function plainly(
     )
   }
   return fail('dependency_unavailable', null, 'The machine cannot be reached at the moment', { retry_after_seconds: 1, ...options })
-}
-
-export function crowded(): Failure {
-  return fail('service_unavailable', null, 'The cell holds too many requests and answers at the moment', { retry_after_seconds: 1 })
 }

@@ -7,8 +7,6 @@ import type { AskActivity } from '../machines/activity-query.ts'
 import type { ShowResidency } from '../machines/show-residency.ts'
 import type { Secrets } from '../policies/secrets/resolve.ts'
 import type { MachineTable } from '../machines/table.ts'
-import type { Executions } from '../filetree/executions/executions.ts'
-import type { Trees } from '../filetree/trees/trees.ts'
 import type { TicketOf } from '../admission/call-lease.ts'
 
 export interface GatewayDeps {
@@ -19,8 +17,6 @@ export interface GatewayDeps {
   showResidency: ShowResidency
   ask_activity: AskActivity
   secrets: Secrets
-  trees: Trees
-  executions: Executions
   agent_idle_ms: number
 }
 

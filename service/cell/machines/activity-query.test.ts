@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { after, before, test } from 'node:test'
 import { runningEntry } from '../../../tests/gateway/support/fake-table.ts'
 import { queryActivity, probeLiveness } from './activity-query.ts'
-import type { LiveMachine } from './table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 
 let answers: (response: ServerResponse) => void
 const guest = createServer((_request, response) => answers(response))

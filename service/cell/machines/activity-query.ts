@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { LIMITS } from '../../../contract/limits.ts'
-import type { LiveMachine } from './table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 
 const DEADLINE_MS = 2000
 const ALIVE_DEADLINE_MS = 1000

@@ -1,4 +1,4 @@
-import type { LiveMachine } from './table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 
 /** Counts this process's own calls to each agent: they are not the guest's use of processor and network. */
 export interface AgentCallCounter {

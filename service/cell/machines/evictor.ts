@@ -1,6 +1,6 @@
 import { workspaceSubject } from '../host/subject.ts'
 import { MEASURES_MAX, type HostCapacity } from '../host/hostd.ts'
-import type { CellMetrics } from '../metrics.ts'
+import type { MachineMetrics } from './parking-moves.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'
 import { diskEvictor } from './disk-eviction.ts'
@@ -17,7 +17,7 @@ export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   ids: Ids
   room: CapacityAllocator
   watched: WatchedMachines
-  metrics?: Pick<CellMetrics, 'evicted'>
+  metrics?: Pick<MachineMetrics, 'evicted'>
 }
 
 /** Pause when nothing can be evicted now: machines come of age, calls end. */

@@ -3,8 +3,8 @@ import { thawByFile } from '../host/freezer.ts'
 import { HostFailure, type CommandHeader } from '../host/hostd.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { takenOver, wakeFailed } from './parking-refusals.ts'
-import { drawFence } from '../reconcile/reconcile-store.ts'
-import type { LiveMachine } from './table.ts'
+import { drawFence } from './settle-store.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
 /** Thaws by the host, where the machine has no freezer file or the file fails. */

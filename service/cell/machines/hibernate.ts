@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises'
 import { failpoint } from '../../lib/failpoints.ts'
 import { HostFailure, type CommandHeader } from '../host/hostd.ts'
-import type { LiveMachine } from './table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { beginHibernation, commitHibernation, isHibernatedBy, type UnreferencedFiles, type Transition } from './parking-store.ts'
-import { drawFence } from '../reconcile/reconcile-store.ts'
+import { drawFence } from './settle-store.ts'
 import type { Drain } from '../capacity/draining.ts'
 import { workspaceSubject } from '../host/subject.ts'
 

@@ -6,7 +6,8 @@ import { createActivityLedger, type ActivityLedger } from './activity.ts'
 import { createEntryReader } from './entry-reader.ts'
 import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
-import type { GoneReason, LiveMachine, MachineTable, WorkspaceEntry } from './table.ts'
+import type { GoneReason, MachineTable, WorkspaceEntry } from './table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 
 export interface LiveTable extends MachineTable {
   readonly activity: ActivityLedger

@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts'
 import { readCapacityInUse } from '../capacity/capacity-store.ts'
-import { findSubjects, grantsByOrganization } from './machines-store.ts'
+import { grantsByOrganization } from './machines-store.ts'
+import { findSubjects } from '../metering/subjects-store.ts'
 
 async function machineOf(world: World, workspace_id: string) {
   return world.db.selectFrom('machines').selectAll().where('id', '=', workspace_id).executeTakeFirst()

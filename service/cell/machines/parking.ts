@@ -7,12 +7,13 @@ import type { MachineHost } from '../host/hostd.ts'
 import { EVICTIONS_MAX } from './eviction-rules.ts'
 import { freeze, thaw, thawByHost, type ThawByHost } from './freeze.ts'
 import { hibernate } from './hibernate.ts'
-import type { CellMetrics, ParkingMove } from '../metrics.ts'
+import type { MachineMetrics, ParkingMove } from './parking-moves.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'
 import type { LiveTable } from './live-table.ts'
 import { wakeFailed } from './parking-refusals.ts'
 import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save-failures.ts'
-import type { LiveMachine, ResidencyState, WorkspaceEntry } from './table.ts'
+import type { ResidencyState, WorkspaceEntry } from './table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 import { withTimeout, createSemaphore } from '../../lib/poll.ts'
 import { wakeHibernated } from './wake-hibernated.ts'
 
@@ -25,7 +26,7 @@ export interface ParkingContext {
   table: LiveTable
   room: CapacityAllocator
   log: Logger
-  metrics?: Pick<CellMetrics, 'moved'>
+  metrics?: Pick<MachineMetrics, 'moved'>
   /** For tests: tries of a hibernation before it leaves the rest to the reconciler. */
   tries_max?: number
 }

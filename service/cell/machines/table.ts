@@ -3,6 +3,7 @@ import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Resources } from '../../db/schema.ts'
 import type { Background } from './residency-rules.ts'
 import type { ActivitySource, ObservedUse } from './activity.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 
 /** Why a machine ended, as streams on it report it. */
 export type GoneReason =
@@ -15,21 +16,6 @@ export interface Hold {
   /** undefined: unknown to this version. */
   operation_kind: OperationKind | undefined
   gate: 'open' | 'read_only' | 'closed'
-}
-
-/** Address and key of a resident machine's agent. In memory only: hostd reports them again after a restart. */
-export interface LiveMachine {
-  address: string // host:port of the agent
-  agent_key: string // Bearer key of this incarnation
-  epoch: number
-  fence: number // with the workspace's id it identifies the machine
-  state: 'running' | 'paused' | 'frozen'
-  agent_protocol: number // see links/agent-protocol.ts
-  engine_refused?: true // once hibernated, it could not be woken again
-  /** Writing it thaws the machine; null: only the host can. */
-  freezer_file: string | null
-  /** How often it was frozen since this process knows it: older connections may be dead. */
-  stood_still: number
 }
 
 /** Residency of a running workspace's machine (Cell, "Parking"). It is no state of the workspace. */

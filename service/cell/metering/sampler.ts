@@ -8,7 +8,7 @@ import { MEASURES_MAX, type MachineCounters, type MachineHost, type MachineStats
 import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 import { judgeAllowances, type JudgeContext } from './allowances.ts'
 import { attributeToWorkspaces } from './attributed.ts'
-import { readTreeBytes } from '../filetree/trees/store.ts'
+import { readTreeBytes } from './tree-store.ts'
 import { closeHours, markMeasured } from './ledger-store.ts'
 import { addSamples, addStored, dropOldSamples, type Mark, readHibernated, readStored, type HibernatedCounters } from './store.ts'
 import { addStoredVolumes, dropOldVolumeSamples, readVolumesOf } from './volume-store.ts'

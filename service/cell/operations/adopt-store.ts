@@ -5,7 +5,9 @@ import { aboutWorkspace, insertOperation } from '../../core/workspaces/operation
 import { markDeleted } from '../../core/workspaces/state-store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Job } from './job.ts'
-import { freeKey, LostRace, ofAttempt, readMachineRow, releaseHold, type OpenOperation, type Tx } from './store.ts'
+import { freeKey, ofAttempt, releaseHold, type OpenOperation } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { readMachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 /** Whether the operation still holds this workspace. A delete of the workspace takes the hold away. */
 export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, workspace_id: string): Promise<boolean> {

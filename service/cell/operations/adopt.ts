@@ -7,7 +7,7 @@ import { callHost, prepareCapture, takeOver, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
 import { commitRunning, completeRunning, howItBegan } from './running.ts'
-import { LostRace, readMachineRow, type MachineRow } from './store.ts'
+import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { unpause } from './suspend.ts'
 
 /**

@@ -6,7 +6,8 @@ import { INTERRUPTED, operationError, Refused } from './errors.ts'
 import type { Job, OperationKind } from './job.ts'
 import { recordNoCapacity } from './queue-store.ts'
 import { COMMITTED } from './running.ts'
-import { finish, LostRace, readMachineRow, readStep, type MachineRow } from './store.ts'
+import { finish, readStep } from './store.ts'
+import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 /** After this many failed attempts, by a crash or our own mistake, the operation is rolled back. */
 const ATTEMPTS_MAX = 6

@@ -2,7 +2,7 @@ import type { Resources } from '../../db/schema.ts'
 import type { CapacityRequest } from '../capacity/allocator.ts'
 import { preCaptureOf, type KnownKind } from './begin.ts'
 import type { Queued } from './queue-store.ts'
-import type { MachineRow } from './store.ts'
+import type { MachineRow } from '../machines/machine-row-store.ts'
 
 export interface OperationCapacityRequest extends CapacityRequest {
   required: Resources

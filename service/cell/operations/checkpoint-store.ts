@@ -1,6 +1,7 @@
 import type { CheckpointInfo } from '../host/hostd.ts'
 import type { CellContext } from './job.ts'
-import type { OpenOperation, Tx } from './store.ts'
+import type { OpenOperation } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
 
 /** Inserts the row of a checkpoint whose files are durable: hostd answers only after that. */
 export async function insertCheckpoint(
@@ -43,19 +44,6 @@ export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at:
     .where('id', '=', checkpoint_id)
     .where('kind', '<>', 'snapshot')
     .execute()
-}
-
-/** Deletes rows before files: a row must never name files that are gone. @returns the checkpoints whose files may be deleted. */
-export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string): Promise<string[]> {
-  const rows = await tx
-    .deleteFrom('checkpoints')
-    .where('workspace_id', '=', workspace_id)
-    .where('kind', 'in', ['suspend', 'fork', 'parked'])
-    .where('id', '<>', kept)
-    .where('deleted_at', 'is', null)
-    .returning('id')
-    .execute()
-  return rows.map(({ id }) => id)
 }
 
 export async function dropCheckpoints(tx: Tx, workspace_id: string): Promise<void> {

@@ -2,7 +2,7 @@ import type { CheckpointInfo } from '../host/hostd.ts'
 import { workspaceSubject } from '../host/subject.ts'
 import { operationError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'
-import type { MachineRow } from './store.ts'
+import type { MachineRow } from '../machines/machine-row-store.ts'
 
 /** The checkpoint of a suspended or hibernated source; null for a resident source, whose disk is in use. */
 export function savedCheckpoint(source: MachineRow): string | null {

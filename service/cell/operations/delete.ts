@@ -2,7 +2,8 @@ import { failpoint } from '../../lib/failpoints.ts'
 import { dropCheckpoints } from './checkpoint-store.ts'
 import { operationError } from './errors.ts'
 import { callHost, type Job, takeOver, type OperationKind } from './job.ts'
-import { endAttempt, freeKey, moveWorkspace, readMachineRow } from './store.ts'
+import { endAttempt, freeKey, moveWorkspace } from './store.ts'
+import { readMachineRow } from '../machines/machine-row-store.ts'
 
 /** Stops every process of the workspace, then removes its files or tree. Has no undo: the API has acknowledged the deletion. */
 export const remove: OperationKind = {

@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import type { Tx } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
 
 export interface DraftState {
   workspace_id: string

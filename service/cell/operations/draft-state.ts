@@ -3,7 +3,8 @@ import { capturedLayer } from './captured-layer.ts'
 import { keepStateLayers, readDraftState, type DraftState } from './draft-state-store.ts'
 import { operationError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'
-import { asAttempt, type MachineRow } from './store.ts'
+import { asAttempt } from './store.ts'
+import type { MachineRow } from '../machines/machine-row-store.ts'
 
 /**
  * Gives a test instance of a draft its state as a layer. The first open makes the layer from the captured state. A reset therefore

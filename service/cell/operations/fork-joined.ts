@@ -3,7 +3,9 @@ import { HostFailure, type CheckpointInfo } from '../host/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
 import { callHost, takeOver, type CellContext, type Job } from './job.ts'
 import { listJoined, takeJoined, type Joined } from './join-store.ts'
-import { LostRace, moveWorkspace, type MachineRow, type Tx } from './store.ts'
+import { moveWorkspace } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 /** The step of a target that owns a capture of its source; the source is released. */
 export const CAPTURED = 'captured'

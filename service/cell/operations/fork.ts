@@ -11,7 +11,9 @@ import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
 import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
 import { requeue } from './queue-store.ts'
-import { asAttempt, endAttempt, freeKey, LostRace, moveWorkspace, readMachineRow, releaseHold, type MachineRow, type Tx } from './store.ts'
+import { asAttempt, endAttempt, freeKey, moveWorkspace, releaseHold } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { unpause } from './suspend.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }

@@ -13,7 +13,8 @@ import type { Secrets } from '../policies/secrets/resolve.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'
 import type { Executions } from '../filetree/executions/executions.ts'
 import type { Trees } from '../filetree/trees/trees.ts'
-import { LostRace, readMachineRow, type MachineRow, type OpenOperation } from './store.ts'
+import type { OpenOperation } from './store.ts'
+import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { isWorkspace, workspaceSubject } from '../host/subject.ts'
 
 export interface CellContext {

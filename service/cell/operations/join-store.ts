@@ -1,6 +1,7 @@
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import type { Db } from '../../db/database.ts'
-import { MACHINE_COLUMNS, machineRow, type MachineRow, type Tx } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { machineRow, MACHINE_COLUMNS, type MachineRow } from '../machines/machine-row-store.ts'
 
 /** A fork that waits for the capture that another fork takes of its source. */
 export interface Joined {

@@ -4,18 +4,17 @@ import {
   claiming,
   ended,
   isAsSeen,
-  LostRace,
   movedColumns,
   movedRow,
   ofAttempt,
   OPERATION_COLUMNS,
   type Claim,
-  type MachineRow,
   type Move,
   type OpenOperation,
   type Outcome,
   type Progress,
 } from './store.ts'
+import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 // Single-statement versions of transactions in store.ts, for a state change without other writes on a latency-critical path.
 

@@ -13,7 +13,8 @@ import {
   startRunning,
   type RunningEnd,
 } from './running.ts'
-import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
+import { endAttempt, moveWorkspace } from './store.ts'
+import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 import { restoreRequest } from './requests.ts'
 
 const END: RunningEnd = { event: 'started', before_commit: 'open.O8', before_connect: 'open.O9', result: {} }

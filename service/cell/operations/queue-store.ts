@@ -4,7 +4,9 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import type { Db } from '../../db/database.ts'
 import type { OperationError } from '../../db/schema.ts'
-import { MACHINE_COLUMNS, machineRow, ofAttempt, OPERATION_COLUMNS, type MachineRow, type OpenOperation, type Tx } from './store.ts'
+import { ofAttempt, OPERATION_COLUMNS, type OpenOperation } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { machineRow, MACHINE_COLUMNS, type MachineRow } from '../machines/machine-row-store.ts'
 
 export interface Queued {
   operation: OpenOperation

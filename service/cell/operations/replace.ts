@@ -4,21 +4,14 @@ import type { OperationError } from '../../db/schema.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import { HostFailure, type CheckpointInfo } from '../host/hostd.ts'
-import { dropSuperseded, insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
+import { insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'
+import { dropSuperseded } from '../machines/superseded-store.ts'
 import { captureOrStartError } from './errors.ts'
 import { callHost, claimedRow, prepareCapture, takeOver, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, completeEarlier, dropDisks, type RunningEnd } from './running.ts'
-import {
-  asAttempt,
-  endAttempt,
-  finish,
-  isHibernated,
-  moveWorkspace,
-  readMachineRow,
-  type MachineRow,
-  type Progress,
-  type Tx,
-} from './store.ts'
+import { asAttempt, endAttempt, finish, moveWorkspace, type Progress } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { readMachineRow, isHibernated, type MachineRow } from '../machines/machine-row-store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
 /** The workspace has its new content. Left to do: stop the old machine and start the new one. */

@@ -1,10 +1,6 @@
 import type { CommandHeader, RestoreRequest, StartRequest } from '../host/hostd.ts'
-import type { MachineRow } from './store.ts'
-
-/** The guest's hostname. Built from the id, because a key may hold any characters. */
-export function hostnameOf(workspace_id: string): string {
-  return `ws-${workspace_id.slice(-12)}`
-}
+import { hostnameOf } from '../host/hostname.ts'
+import type { MachineRow } from '../machines/machine-row-store.ts'
 
 export function startRequest(fence: CommandHeader, seen: MachineRow, from_disk: string | null): StartRequest {
   return {

@@ -5,7 +5,7 @@ import { callHost, type Job } from './job.ts'
 import { replacement, type Content } from './replace.ts'
 import { restoreRequest } from './requests.ts'
 import { commitRunning, completeRunning, howItBegan } from './running.ts'
-import { LostRace, type MachineRow } from './store.ts'
+import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
 /** Returns to a checkpoint of the workspace itself, in place. The checkpoint is only read. */

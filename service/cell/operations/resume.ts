@@ -5,7 +5,8 @@ import { callHost, claimedRow, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'
 import { restoreRequest, startRequest } from './requests.ts'
 import { COMMITTED, commitRunning, completeEarlier, completeRunning, howItBegan, type RunningEnd } from './running.ts'
-import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
+import { endAttempt, moveWorkspace } from './store.ts'
+import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
 const END: RunningEnd = {
   event: 'resumed',

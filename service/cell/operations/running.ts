@@ -7,7 +7,8 @@ import { callHost, callHostUnless, claimedRow, findMachine, tidy, type Job } fro
 import { moveAndEnd, moveAsAttempt } from './move-store.ts'
 import { startRequest } from './requests.ts'
 import { startsUp, startUp } from './startup.ts'
-import { endAttempt, finish, moveWorkspace, readMachineRow, type MachineRow, type Move } from './store.ts'
+import { endAttempt, finish, moveWorkspace, type Move } from './store.ts'
+import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
 /** A start has committed; from here on the operation only goes forward. */
 export const COMMITTED = 'committed'

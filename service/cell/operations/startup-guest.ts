@@ -9,12 +9,13 @@ import type { CallBounds } from '../host/agent-answer.ts'
 import { AgentFailure } from '../host/agent-failure.ts'
 import { UNLIMITED_BUDGET } from '../host/buffer-budget.ts'
 import { createFrameReader } from '../host/output-frames.ts'
-import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
+import type { WorkspaceEntry } from '../machines/table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 import { TRUST_VARIABLES } from '../policies/secrets/trust.ts'
 import type { Job } from './job.ts'
 import { NoSecrets, type StartupGuest } from './startup-run.ts'
 import type { StepSession } from './startup-steps.ts'
-import type { MachineRow } from './store.ts'
+import type { MachineRow } from '../machines/machine-row-store.ts'
 
 /** The machine that was to start up has ended, or no longer belongs to this operation. */
 export class MachineEnded extends Error {

@@ -1,7 +1,9 @@
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Db } from '../../db/database.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
-import { asAttempt, endAttempt, LostRace, type MachineRow, type OpenOperation, type Outcome, type Tx } from './store.ts'
+import { asAttempt, endAttempt, type OpenOperation, type Outcome } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 export type Startup = Pick<TemplateSettings, 'start' | 'services' | 'inputs'>
 

@@ -6,7 +6,8 @@ import { guestOf, MachineEnded } from './startup-guest.ts'
 import { runStep, type Failed } from './startup-run.ts'
 import { stepsFrom, stepsOf } from './startup-steps.ts'
 import { endStartup, noteStep, openGate, readStartup } from './startup-store.ts'
-import { endAttempt, moveWorkspace, readMachineRow, type MachineRow } from './store.ts'
+import { endAttempt, moveWorkspace } from './store.ts'
+import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
 /** Whether start-up steps of the template are still to run, or have failed. */
 export function startsUp({ startup }: MachineRow): boolean {

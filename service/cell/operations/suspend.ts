@@ -1,11 +1,14 @@
 import { failpoint } from '../../lib/failpoints.ts'
 import { forgetFailures, noteFailure } from '../machines/idle-store.ts'
 import type { CheckpointInfo } from '../host/hostd.ts'
-import { dropSuperseded, insertCheckpoint, keepForSuspend } from './checkpoint-store.ts'
+import { insertCheckpoint, keepForSuspend } from './checkpoint-store.ts'
+import { dropSuperseded } from '../machines/superseded-store.ts'
 import { captureError } from './errors.ts'
 import { callHost, callHostUnless, claimedRow, findMachine, prepareCapture, takeOver, tidy, type Job, type OperationKind } from './job.ts'
 import { COMMITTED, dropDisks } from './running.ts'
-import { asAttempt, endAttempt, finish, isHibernated, LostRace, moveWorkspace, readMachineRow, type MachineRow, type Tx } from './store.ts'
+import { asAttempt, endAttempt, finish, moveWorkspace } from './store.ts'
+import type { Tx } from '../../db/reader.ts'
+import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 /** Saves memory, processes and disk, commits, and only then stops the machine. */
 export const suspend: OperationKind = {

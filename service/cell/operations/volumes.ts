@@ -5,7 +5,8 @@ import type { OperationErrorCode } from '../../../contract/errors.ts'
 import { dropAttachment, isAvailable, markAttached, readOwnAttachment } from './volumes/store.ts'
 import { operationError, Refused } from './errors.ts'
 import { callHost, claimedRow, prepareCapture, takeOver, type Job, type OperationKind } from './job.ts'
-import { endAttempt, isHibernated, LostRace, readMachineRow, type MachineRow } from './store.ts'
+import { endAttempt } from './store.ts'
+import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
 /** Attaches a volume to a running machine. Any other workspace gets it when its machine starts. */
 export const attach: OperationKind = {

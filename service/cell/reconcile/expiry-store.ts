@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import type { Db } from '../../db/database.ts'
-import type { Tx } from '../operations/store.ts'
+import type { Tx } from '../../db/reader.ts'
 
 /** Rows of one statement: it holds its locks for milliseconds, so that other transactions hardly wait. */
 export const BATCH = { tombstones: 200, checkpoints: 200 } as const

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { CheckpointInfo } from '../host/hostd.ts'
 import { operationError } from '../operations/errors.ts'
-import { LostRace } from '../operations/store.ts'
+import { LostRace } from '../machines/machine-row-store.ts'
 import type { ExpectedRow } from './reconcile-store.ts'
 import type { Repair } from './orphan-rules.ts'
 

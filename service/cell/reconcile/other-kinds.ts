@@ -4,7 +4,7 @@ import { dropEndedMachine, listEndedMachines } from '../operations/builds/machin
 import { expireEndedCaptures } from '../operations/builds/store.ts'
 import { readRunOn } from '../filetree/executions/store.ts'
 import type { Inventory } from '../host/hostd.ts'
-import { findSubjects } from '../machines/machines-store.ts'
+import { findSubjects } from '../metering/subjects-store.ts'
 import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 
 /** Deletes machines of builds that are over, on the host first: until then their capacity is in use. */

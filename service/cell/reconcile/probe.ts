@@ -1,10 +1,11 @@
 import { MEASURES_MAX, type MachineHost, type MachineCounters } from '../host/hostd.ts'
 import type { AskAlive } from '../machines/activity-query.ts'
 import type { ReconcileContext } from './reconcile-pass.ts'
-import { drawFence, settle, stateOf } from './reconcile-store.ts'
+import { stateOf, settle, drawFence } from '../machines/settle-store.ts'
 import { isHung, nextSilence, type Silence } from './silence-rules.ts'
 import type { SpareShare } from './spare-share.ts'
-import type { LiveMachine, WorkspaceEntry } from '../machines/table.ts'
+import type { WorkspaceEntry } from '../machines/table.ts'
+import type { LiveMachine } from '../host/live-machine.ts'
 import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 import { workspaceSubject } from '../host/subject.ts'
 

@@ -5,7 +5,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { GuestLinks } from '../host/guest-links.ts'
 import type { CommandHeader, MachineHost } from '../host/hostd.ts'
-import type { CellMetrics, Recovery } from '../metrics.ts'
+import type { ReconcileMetrics, Recovery } from './recoveries.ts'
 import type { LiveTable } from '../machines/live-table.ts'
 import type { Parking } from '../machines/parking.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'
@@ -21,7 +21,7 @@ export interface ReconcileContext {
   table: LiveTable
   log: Logger
   quarantine_days: number
-  metrics?: Pick<CellMetrics, 'recovered' | 'died'>
+  metrics?: ReconcileMetrics
   room?: Pick<CapacityAllocator, 'released' | 'ended'>
   /** For tests: time limit of one workspace. */
   one_ms?: number

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { HostFailure, type HostEvent, type Inventory } from '../host/hostd.ts'
 import { reconcile } from './reconcile.ts'
-import { settle, stateOf } from './reconcile-store.ts'
+import { stateOf, settle } from '../machines/settle-store.ts'
 import type { ReconcileContext } from './reconcile-pass.ts'
 import { isWorkspace } from '../host/subject.ts'
 import { withTimeout, TimedOut } from '../../lib/poll.ts'

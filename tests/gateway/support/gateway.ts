@@ -20,7 +20,7 @@ import { createCapacityAllocator, type CapacityAllocator } from '../../../servic
 import { createSecrets } from '../../../service/cell/policies/secrets/resolve.ts'
 import { openSecretKeys } from '../../../service/cell/policies/secrets/keys.ts'
 import { openSealingKey, type SealingKey } from '../../../service/core/keys/ring/sealed-values.ts'
-import { startGateway, type Gateway } from '../../../service/cell/gateway/server.ts'
+import { startGateway, type Gateway } from '../../../service/cell/tool-server.ts'
 import { cellChannels, openListener, type Listener } from '../../../service/db/listen.ts'
 import type { Clock } from '../../../service/lib/clock.ts'
 import { type DiskReserve, NO_RESERVE } from '../../../service/lib/disk-reserve.ts'

@@ -6,17 +6,17 @@ import { newApiKey } from '../../../core/keys/new-credentials.ts'
 import { lockProject } from '../../../core/people/organizations/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { takeOfDay } from '../../workspaces/daily/take.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { takeOfDay } from '../../calls/daily/take.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { projectOf } from '../projects/project-of.ts'
 import { countKeys } from './store.ts'
 import { keySubject, keyView } from './view.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 const { keys_per_project_max } = LIMITS.organization
 
 /** POST /v1/projects/{project_id}/api-keys */
-export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { organization_id, project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   const { name = '', tool_permissions } = call.body
   const { key_id, api_key, secret_sha256 } = newApiKey()

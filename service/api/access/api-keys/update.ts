@@ -2,15 +2,15 @@ import type { apiKeysDelete, apiKeysUpdate } from '../../../../contract/routes/a
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { endOf } from './create.ts'
 import { lockKey, readKey, writeKey, type KeyChange } from './store.ts'
 import { keySubject, keyView } from './view.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** PATCH /v1/projects/{project_id}/api-keys/{api_key_id} */
-export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: ApiDeps): Promise<Reply> {
+export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { project_id, api_key_id } = call.params
   const { name, tool_permissions, expires_at } = call.body
   const change: KeyChange = {
@@ -35,7 +35,7 @@ export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: ApiDe
 }
 
 /** DELETE /v1/projects/{project_id}/api-keys/{api_key_id} */
-export async function revokeApiKey(call: Call<typeof apiKeysDelete>, deps: ApiDeps): Promise<Reply> {
+export async function revokeApiKey(call: Call<typeof apiKeysDelete>, deps: ChangeDeps): Promise<Reply> {
   const { project_id, api_key_id } = call.params
   const work = async (tx: ChangeTx) => {
     const key = await lockKey(tx, project_id, api_key_id)

@@ -11,15 +11,19 @@ import { digestOf } from '../../../core/people/person-secrets.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { invalidCredentials, personOf, sessionSubject } from './people.ts'
 import { rotate } from './rotate.ts'
 import { readAccount, readSession } from './store.ts'
 import { lockSeconds, normalizeRecoveryCode, stepOf } from './totp.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 /** POST /v1/auth/mfa/challenge */
-export async function challenge(call: Call<typeof authChallenge>, deps: ApiDeps): Promise<Reply> {
+export async function challenge(
+  call: Call<typeof authChallenge>,
+  deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const { code, recovery_code } = call.body
   if ((code === undefined) === (recovery_code === undefined)) throw oneOfBoth()
   const { id, session } = personOf(call.who)
@@ -41,7 +45,7 @@ export async function challenge(call: Call<typeof authChallenge>, deps: ApiDeps)
 /** Checks a code of the authenticator and counts a failure. The caller holds the row lock, so a code works once. */
 export async function tryCode(
   tx: ChangeTx,
-  deps: ApiDeps,
+  deps: Pick<AccessDeps, 'people'>,
   { now }: Pick<Call, 'now'>,
   row: Credentials,
   code: string,

@@ -5,14 +5,15 @@ import { lockPersonByEmail, updatePerson } from '../../../core/people/credential
 import { dropEmailTokens, useEmailToken } from '../../../core/people/email-tokens-store.ts'
 import { digestOf } from '../../../core/people/person-secrets.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { emailOf, personOf, personSubject, tokenInvalid } from './people.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 const UNIQUE_VIOLATION = '23505'
 
 /** POST /v1/auth/email/change: a taken address gets no link, and the answer is the same. */
-export async function changeEmail(call: Call<typeof authEmailChange>, deps: ApiDeps): Promise<Reply> {
+export async function changeEmail(call: Call<typeof authEmailChange>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id } = personOf(call.who)
   const email = emailOf(call.body.new_email, 'new_email')
   deps.people.bounds.mail(email, call.address)
@@ -28,7 +29,10 @@ export async function changeEmail(call: Call<typeof authEmailChange>, deps: ApiD
 }
 
 /** POST /v1/auth/email/change/confirm */
-export async function confirmEmail(call: Call<typeof authEmailChangeConfirm>, deps: ApiDeps): Promise<Reply> {
+export async function confirmEmail(
+  call: Call<typeof authEmailChangeConfirm>,
+  deps: ChangeDeps & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const { id, email: before } = personOf(call.who)
   const token = { token_sha256: digestOf(call.body.token), purpose: 'change_email', person_id: id, now: call.now } as const
   const work = async (tx: ChangeTx) => {

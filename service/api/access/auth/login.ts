@@ -7,12 +7,16 @@ import { lockPasswordIfCurrent } from '../../../core/people/credentials-store.ts
 import { normalizeEmail } from '../../../core/people/email.ts'
 import { insertSession } from '../../../core/people/sessions-store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changingAs, invalidCredentials, sessionDaysFrom, sessionEnd, sessionSubject } from './people.ts'
 import { findAccount, type AccountRow } from './store.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 /** POST /v1/auth/login: an unknown account gets the same answer as a wrong password, after the same time. */
-export async function logIn(call: Call<typeof authLogin>, deps: ApiDeps): Promise<Reply> {
+export async function logIn(
+  call: Call<typeof authLogin>,
+  deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const { bounds, passwords } = deps.people
   const email = normalizeEmail(call.body.email) ?? call.body.email
   const account = await bounds.guess(email, call.address, async () => {
@@ -25,7 +29,7 @@ export async function logIn(call: Call<typeof authLogin>, deps: ApiDeps): Promis
   return { status: 200, body }
 }
 
-async function signIn(call: Call<typeof authLogin>, deps: ApiDeps, account: AccountRow): Promise<SignedIn> {
+async function signIn(call: Call<typeof authLogin>, deps: Pick<CallDeps, 'db' | 'ids'>, account: AccountRow): Promise<SignedIn> {
   const { token, token_sha256 } = newSessionToken()
   const times = { created_at: call.now, last_used_at: call.now, expires_at: sessionDaysFrom(call.now), revoked_at: null }
   const session = {

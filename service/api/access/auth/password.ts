@@ -6,16 +6,17 @@ import { dropEmailTokens, useEmailToken } from '../../../core/people/email-token
 import { digestOf } from '../../../core/people/person-secrets.ts'
 import { revokeSessions } from '../../../core/people/sessions-store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { refuseCommon } from './common-passwords.ts'
 import { changingByToken, invalidCredentials, personOf, personSubject, sessionSubject, tokenInvalid } from './people.ts'
 import { askForMail } from './register.ts'
 import { rotate } from './rotate.ts'
 import { personOfToken, readAccount } from './store.ts'
+import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 /** POST /v1/auth/step-up */
-export async function stepUp(call: Call<typeof authStepUp>, deps: ApiDeps): Promise<Reply> {
+export async function stepUp(call: Call<typeof authStepUp>, deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, session } = personOf(call.who)
   const password_hash = await checkPassword(call, deps, call.body.password)
   const work = async (tx: ChangeTx) => {
@@ -26,7 +27,10 @@ export async function stepUp(call: Call<typeof authStepUp>, deps: ApiDeps): Prom
 }
 
 /** POST /v1/auth/password/change */
-export async function changePassword(call: Call<typeof authPasswordChange>, deps: ApiDeps): Promise<Reply> {
+export async function changePassword(
+  call: Call<typeof authPasswordChange>,
+  deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const { id, email, session } = personOf(call.who)
   const { current_password, new_password, end_other_sessions = false } = call.body
   refuseCommon(new_password, 'new_password', email)
@@ -47,12 +51,18 @@ export async function changePassword(call: Call<typeof authPasswordChange>, deps
 }
 
 /** POST /v1/auth/password/reset/request */
-export function requestReset(call: Call<typeof authResetRequest>, deps: ApiDeps): Promise<Reply> {
+export function requestReset(
+  call: Call<typeof authResetRequest>,
+  deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   return askForMail(call, deps, 'reset_password')
 }
 
 /** POST /v1/auth/password/reset/confirm. The link proves access to the mailbox, so it verifies the address. */
-export async function confirmReset(call: Call<typeof authResetConfirm>, deps: ApiDeps): Promise<Reply> {
+export async function confirmReset(
+  call: Call<typeof authResetConfirm>,
+  deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
   refuseCommon(call.body.new_password, 'new_password')
   if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before hashing, which is expensive
@@ -74,7 +84,7 @@ export async function confirmReset(call: Call<typeof authResetConfirm>, deps: Ap
 }
 
 /** @returns the stored hash that the password matched. */
-async function checkPassword(call: Call, deps: ApiDeps, password: string): Promise<string> {
+async function checkPassword(call: Call, deps: ReadDeps & Pick<AccessDeps, 'people'>, password: string): Promise<string> {
   const { id, session } = personOf(call.who)
   const { bounds, passwords } = deps.people
   const checked = await bounds.guessInSession(session.id, async () => {

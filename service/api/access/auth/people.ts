@@ -5,10 +5,10 @@ import { mutate, type ChangeTx } from '../../../core/changes/mutate.ts'
 import type { ChangeOrigin, AuditTarget } from '../../../core/changes/audit.ts'
 import type { Call, PersonPrincipal, Principal } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { personOfToken } from './store.ts'
 import type { Passwords } from './passwords.ts'
 import type { SignInLimiter } from './sign-in-bounds.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 
 export interface PeopleDeps {
   passwords: Passwords
@@ -24,7 +24,7 @@ const DAY_MS = 24 * 3600 * 1000
 
 /** Runs a change for a person without a session. */
 export function changingAs<Result>(
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,
   person_id: string,
   work: (tx: ChangeTx) => Promise<Result>,
@@ -78,7 +78,7 @@ export function sessionDaysFrom(now: Date): Date {
 
 /** Runs a change for the owner of a mail token. The work takes the token, which proves whether it is valid, and returns the owner. */
 export async function changingByToken(
-  deps: ApiDeps,
+  deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,
   token_sha256: Buffer,
   work: (tx: ChangeTx) => Promise<string>,

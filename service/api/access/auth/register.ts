@@ -8,15 +8,19 @@ import { revokeSessions } from '../../../core/people/sessions-store.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { refuseCommon } from './common-passwords.ts'
 import { changingAs, changingByToken, emailOf, personSubject, tokenInvalid } from './people.ts'
 import { isInvited } from './store.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 const ACCEPTED = { status: 202, body: { status: 'accepted' } }
 
 /** POST /v1/auth/register. Only the mailbox's owner learns whether the address has an account: answer and duration are always the same. */
-export async function register(call: Call<typeof authRegister>, deps: ApiDeps): Promise<Reply> {
+export async function register(
+  call: Call<typeof authRegister>,
+  deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const { password, display_name = null, invitation_token } = call.body
   const email = emailOf(call.body.email)
   refuseCommon(password, 'password', email)
@@ -51,7 +55,12 @@ export async function register(call: Call<typeof authRegister>, deps: ApiDeps): 
 }
 
 /** @returns whether a valid invitation token for this address came with the call; only the mailbox has it. */
-async function refuseUninvited(call: Call, { reads, people }: ApiDeps, email: string, token: string | undefined): Promise<boolean> {
+async function refuseUninvited(
+  call: Call,
+  { reads, people }: ReadDeps & Pick<AccessDeps, 'people'>,
+  email: string,
+  token: string | undefined,
+): Promise<boolean> {
   if (token !== undefined) {
     if (!(await isInvited(reads, digestOf(token), email, call.now))) throw tokenInvalid()
     return true
@@ -63,7 +72,7 @@ async function refuseUninvited(call: Call, { reads, people }: ApiDeps, email: st
 }
 
 /** POST /v1/auth/verify-email */
-export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: ApiDeps): Promise<Reply> {
+export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'>): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
   const work = async (tx: ChangeTx) => {
     const taken = await useEmailToken(tx, { token_sha256, purpose: 'verify_email', now: call.now })
@@ -76,13 +85,16 @@ export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: ApiD
 }
 
 /** POST /v1/auth/verify-email/resend: the sender decides what the mail says, so that all addresses get the same answer. */
-export async function resendVerification(call: Call<typeof authResend>, deps: ApiDeps): Promise<Reply> {
+export async function resendVerification(
+  call: Call<typeof authResend>,
+  deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   return askForMail(call, deps, 'verify_email')
 }
 
 export async function askForMail(
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'> & { body: { email: string } },
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
   kind: 'verify_email' | 'reset_password',
 ): Promise<Reply> {
   const email = emailOf(call.body.email)

@@ -12,16 +12,17 @@ import { lockCredentials, replaceRecoveryCodes, updatePerson, writeCredentials }
 import { digestOf } from '../../../core/people/person-secrets.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { tryCode } from './challenge.ts'
 import { personOf, personSubject } from './people.ts'
 import { rotate } from './rotate.ts'
 import { countRecoveryCodes } from './store.ts'
 import { newRecoveryCodes, newTotpSecret, totpText } from './totp.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 /** POST /v1/auth/mfa/totp */
-export async function startTotp(call: Call<typeof authTotpStart>, deps: ApiDeps): Promise<Reply> {
+export async function startTotp(call: Call<typeof authTotpStart>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   const secret = newTotpSecret()
   const work = async (tx: ChangeTx) => {
@@ -34,7 +35,7 @@ export async function startTotp(call: Call<typeof authTotpStart>, deps: ApiDeps)
 }
 
 /** POST /v1/auth/mfa/totp/confirm */
-export async function confirmTotp(call: Call<typeof authTotpConfirm>, deps: ApiDeps): Promise<Reply> {
+export async function confirmTotp(call: Call<typeof authTotpConfirm>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   const recovery_codes = newRecoveryCodes()
   const work = async (tx: ChangeTx) => {
@@ -58,7 +59,7 @@ export async function confirmTotp(call: Call<typeof authTotpConfirm>, deps: ApiD
 }
 
 /** DELETE /v1/auth/mfa/totp */
-export async function disableTotp(call: Call<typeof authTotpDisable>, deps: ApiDeps): Promise<Reply> {
+export async function disableTotp(call: Call<typeof authTotpDisable>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   const work = async (tx: ChangeTx) => {
     const row = await lockCredentials(tx, id)
@@ -75,12 +76,12 @@ export async function disableTotp(call: Call<typeof authTotpDisable>, deps: ApiD
 }
 
 /** GET /v1/auth/mfa/recovery-codes */
-export async function getRecoveryCodes(call: Call<typeof authRecoveryCodes>, deps: ApiDeps): Promise<Reply> {
+export async function getRecoveryCodes(call: Call<typeof authRecoveryCodes>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: { left: await countRecoveryCodes(deps.reads, personOf(call.who).id) } }
 }
 
 /** POST /v1/auth/mfa/recovery-codes */
-export async function issueRecoveryCodes(call: Call<typeof authRecoveryCodesIssue>, deps: ApiDeps): Promise<Reply> {
+export async function issueRecoveryCodes(call: Call<typeof authRecoveryCodesIssue>, deps: ChangeDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   const recovery_codes = newRecoveryCodes()
   const work = async (tx: ChangeTx) => {

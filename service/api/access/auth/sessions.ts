@@ -4,18 +4,18 @@ import type { CurrentSession, PersonSession } from '../../../../contract/schemas
 import { revokeSession, revokeSessions } from '../../../core/people/sessions-store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { readPerson } from '../principals/store.ts'
 import { personOf, personSubject, sessionEnd, sessionSubject } from './people.ts'
-import { notFound } from './scope.ts'
+import { notFound } from '../../calls/scope.ts'
 import { listSessions, readSession, type SessionRow } from './store.ts'
+import type { ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
 /** GET /v1/auth/session */
-export async function getSession(call: Call<typeof authSession>, deps: ApiDeps): Promise<Reply> {
+export async function getSession(call: Call<typeof authSession>, deps: ReadDeps): Promise<Reply> {
   const { id, session } = personOf(call.who)
   const [row, user] = await Promise.all([readSession(deps.reads, session.id), readPerson(deps.reads, id)])
   if (row === null || user === null) throw fail('unauthenticated', null, 'The session has ended')
@@ -30,7 +30,7 @@ export async function getSession(call: Call<typeof authSession>, deps: ApiDeps):
 }
 
 /** GET /v1/auth/sessions */
-export async function listOwnSessions(call: Call<typeof authSessions>, deps: ApiDeps): Promise<Reply> {
+export async function listOwnSessions(call: Call<typeof authSessions>, deps: PageDeps): Promise<Reply> {
   const { id, session } = personOf(call.who)
   const page = pageOf(deps.cursor_keys, call)
   const ago = (days: number) => new Date(call.now.getTime() - days * DAY_MS)
@@ -42,7 +42,7 @@ export async function listOwnSessions(call: Call<typeof authSessions>, deps: Api
 }
 
 /** DELETE /v1/auth/sessions/{session_id} */
-export async function endSession(call: Call<typeof authSessionsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function endSession(call: Call<typeof authSessionsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   const { session_id } = call.params
   const ended = await changing(
@@ -56,7 +56,7 @@ export async function endSession(call: Call<typeof authSessionsDelete>, deps: Ap
 }
 
 /** POST /v1/auth/logout */
-export async function logOut(call: Call<typeof authLogout>, deps: ApiDeps): Promise<Reply> {
+export async function logOut(call: Call<typeof authLogout>, deps: ChangeDeps): Promise<Reply> {
   const { id, session } = personOf(call.who)
   await changing(
     deps,
@@ -68,7 +68,7 @@ export async function logOut(call: Call<typeof authLogout>, deps: ApiDeps): Prom
 }
 
 /** POST /v1/auth/logout-all */
-export async function logOutEverywhere(call: Call<typeof authLogoutAll>, deps: ApiDeps): Promise<Reply> {
+export async function logOutEverywhere(call: Call<typeof authLogoutAll>, deps: ChangeDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   await changing(
     deps,

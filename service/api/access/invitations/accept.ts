@@ -4,13 +4,13 @@ import { insertMembership, lockOrganization, roleIn } from '../../../core/people
 import { digestOf } from '../../../core/people/person-secrets.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { personOf, tokenInvalid } from '../auth/people.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { takeInvitation } from './store.ts'
 import { invitationSubject } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** POST /v1/invitations/accept: an existing member keeps their role. */
-export async function acceptInvitation(call: Call<typeof invitationsAccept>, deps: ApiDeps): Promise<Reply> {
+export async function acceptInvitation(call: Call<typeof invitationsAccept>, deps: ChangeDeps): Promise<Reply> {
   const { id: person_id, email } = personOf(call.who)
   const work = async (tx: ChangeTx) => {
     const taken = await takeInvitation(tx, { token_sha256: digestOf(call.body.token), email, now: call.now })

@@ -6,18 +6,22 @@ import { lockOrganization } from '../../../core/people/members/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { emailOf, personOf } from '../auth/people.ts'
-import { takeOfDay } from '../../workspaces/daily/take.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { takeOfDay } from '../../calls/daily/take.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { ownRole, refuseGrant } from '../members/rules.ts'
 import { countWaiting, endExpired, insertInvitation, isMemberByEmail } from './store.ts'
 import { invitationSubject, invitationView } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 const { invitations_max, invitation_days } = LIMITS.organization
 
 /** POST /v1/organizations/{organization_id}/invitations */
-export async function createInvitation(call: Call<typeof invitationsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createInvitation(
+  call: Call<typeof invitationsCreate>,
+  deps: ChangeDeps & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const { organization_id } = call.params
   const { role } = call.body
   const email = emailOf(call.body.email)

@@ -5,16 +5,20 @@ import { insertMail } from '../../../core/people/mail/store.ts'
 import { lockOrganization } from '../../../core/people/members/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { ownRole, refuseGrant } from '../members/rules.ts'
 import { invitationEnd } from './create.ts'
 import { lastMailed, lockInvitation, writeInvitation } from './store.ts'
 import { invitationSubject, invitationView } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../deps.ts'
 
 /** POST …/invitations/{invitation_id}/resend */
-export async function resendInvitation(call: Call<typeof invitationsResend>, deps: ApiDeps): Promise<Reply> {
+export async function resendInvitation(
+  call: Call<typeof invitationsResend>,
+  deps: ChangeDeps & Pick<AccessDeps, 'people'>,
+): Promise<Reply> {
   const expires_at = invitationEnd(call.now)
   const work = async (tx: ChangeTx) => {
     const invitation = await lockAsAdministrator(tx, call)
@@ -31,7 +35,7 @@ export async function resendInvitation(call: Call<typeof invitationsResend>, dep
 }
 
 /** DELETE …/invitations/{invitation_id} */
-export async function deleteInvitation(call: Call<typeof invitationsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteInvitation(call: Call<typeof invitationsDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const invitation = await lockAsAdministrator(tx, call)
     if (invitation.accepted_at !== null) throw notFound('invitation')

@@ -3,13 +3,13 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { deleteMembership, lockOrganization, roleIn } from '../../../core/people/members/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { personOf } from '../auth/people.ts'
-import { maySeeOrganization, notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { ownRole, refuseGrant, refuseLastOwner } from './rules.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** DELETE /v1/organizations/{organization_id}/members/{person_id}: members may remove themselves. */
-export async function deleteMember(call: Call<typeof membersDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteMember(call: Call<typeof membersDelete>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id, person_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   const work = async (tx: ChangeTx) => {

@@ -1,13 +1,13 @@
 import type { membersList } from '../../../../contract/routes/app/members.ts'
 import type { Member } from '../../../../contract/schemas/members.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listMembers, type MemberRow } from './store.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/members */
-export async function listMembersOfOrganization(call: Call<typeof membersList>, deps: ApiDeps): Promise<Reply> {
+export async function listMembersOfOrganization(call: Call<typeof membersList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   const rows = await listMembers(deps.reads, organization_id, pageOf(deps.cursor_keys, call))

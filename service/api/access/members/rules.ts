@@ -5,7 +5,7 @@ import type { Call } from '../../../http/call.ts'
 import { refuseStale } from '../../../http/access.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import { personOf } from '../auth/people.ts'
-import { notFound } from '../auth/scope.ts'
+import { notFound } from '../../calls/scope.ts'
 
 /** Reads the caller's role under the organization's lock, because it may have changed since authentication. */
 export async function ownRole(tx: ChangeTx, call: Pick<Call, 'who'>, organization_id: string): Promise<Role> {

@@ -2,15 +2,15 @@ import type { membersUpdate } from '../../../../contract/routes/app/members.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { lockOrganization, roleIn, writeRole } from '../../../core/people/members/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { memberView } from './list.ts'
 import { ownRole, refuseGrant, refuseLastOwner } from './rules.ts'
 import { readMember } from './store.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** PATCH /v1/organizations/{organization_id}/members/{person_id} */
-export async function updateMember(call: Call<typeof membersUpdate>, deps: ApiDeps): Promise<Reply> {
+export async function updateMember(call: Call<typeof membersUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { organization_id, person_id } = call.params
   const { role } = call.body
   const work = async (tx: ChangeTx) => {

@@ -5,17 +5,17 @@ import { lockOrganization } from '../../../core/people/members/store.ts'
 import { countProjects, insertProject, lockProject, renameProject } from '../../../core/people/organizations/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { unlessTaken } from '../../calls/names.ts'
-import { slugOf } from '../../lifecycle/organizations/create.ts'
+import { slugOf } from '../../../core/people/organizations/slug.ts'
 import { projectView } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 const { projects_max } = LIMITS.organization
 
 /** POST /v1/organizations/{organization_id}/projects */
-export async function createProject(call: Call<typeof projectsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createProject(call: Call<typeof projectsCreate>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id } = call.params
   const { name, slug = slugOf(name) } = call.body
   const project = { id: deps.ids.next(), organization_id, name, slug, created_at: call.now }
@@ -34,7 +34,7 @@ export async function createProject(call: Call<typeof projectsCreate>, deps: Api
 }
 
 /** PATCH /v1/projects/{project_id} */
-export async function updateProject(call: Call<typeof projectsUpdate>, deps: ApiDeps): Promise<Reply> {
+export async function updateProject(call: Call<typeof projectsUpdate>, deps: ChangeDeps): Promise<Reply> {
   const { project_id } = call.params
   const { name } = call.body
   const work = async (tx: ChangeTx) => {

@@ -1,13 +1,13 @@
 import type { projectsList } from '../../../../contract/routes/app/principals.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listProjects } from './store.ts'
 import { projectView } from './view.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
 /** An API key sees only its own project. */
-export async function listProjectsOfOrganization(call: Call<typeof projectsList>, deps: ApiDeps): Promise<Reply> {
+export async function listProjectsOfOrganization(call: Call<typeof projectsList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   const page = pageOf(deps.cursor_keys, call)

@@ -1,7 +1,7 @@
 import type { Reader } from '../../../db/reader.ts'
 import type { Principal } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySee, notFound, type Owned } from '../auth/scope.ts'
+import { maySee, notFound, type Owned } from '../../calls/scope.ts'
 import { readProject } from './store.ts'
 
 /** Returns the call's project: an API key's own, or the one that a person names. */

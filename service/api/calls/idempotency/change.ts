@@ -3,8 +3,8 @@ import { mutate, type ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { byCaller, type Changing } from '../by-caller.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
+import type { ChangeDeps } from '../deps.ts'
 
 /** Result of a change's work. */
 export interface CommandResult extends Omit<Outcome, 'body'> {
@@ -29,7 +29,7 @@ export interface Changed extends Outcome {
  * @param subject of the result; null if nothing changed.
  */
 export function changing<Result>(
-  deps: ApiDeps,
+  deps: ChangeDeps,
   call: Changing & Pick<Call, 'signal' | 'route'>,
   work: (tx: ChangeTx) => Promise<Result>,
   subject: (result: Result) => AuditTarget | null,
@@ -42,7 +42,7 @@ export function changing<Result>(
  * Makes a change and stores its outcome for the Idempotency-Key in one transaction, with the body if `render` makes one. Repeats get that
  * answer even if this process dies first.
  */
-export async function change<W extends CommandResult>(deps: ApiDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
+export async function change<W extends CommandResult>(deps: ChangeDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
   const { outcome, worked } = await changing(
     deps,
     call,
@@ -68,7 +68,7 @@ export function answerKept({ status, body, replayed }: Outcome & { replayed: boo
 }
 
 export async function changeAndAnswer<W extends CommandResult>(
-  deps: ApiDeps,
+  deps: ChangeDeps,
   call: Call,
   work: Work<W>,
   render: Render<W>,

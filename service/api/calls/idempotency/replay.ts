@@ -3,20 +3,24 @@ import type { Call, Reply } from '../../../http/call.ts'
 import type { Fingerprints } from '../../../http/headers.ts'
 import type { Idempotency } from '../../../http/pipeline.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySeeScope, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeScope, notFound } from '../scope.ts'
+import type { CallDeps } from '../deps.ts'
 import type { WaitPermit } from '../held-places.ts'
 import { answerKept, type Changed } from './change.ts'
 import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 
-type Answers = Readonly<Record<string, (call: never, deps: ApiDeps, outcome: Changed) => Promise<Reply>>>
+type Answers<Deps> = Readonly<Record<string, (call: never, deps: Deps, outcome: Changed) => Promise<Reply>>>
 
 /**
  * Connects the pipeline with the stored outcomes of Idempotency-Keys.
  * @param answers of routes whose answers hold a token: these are rebuilt, all others are stored.
  * @param refusals limits stored refusals per caller: they are free for the caller, and each is a row for a day.
  */
-export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buckets): Idempotency<ApiDeps, WaitPermit> {
+export function idempotency<Deps extends Pick<CallDeps, 'db'>>(
+  keys: Fingerprints,
+  answers: Answers<Deps>,
+  refusals: Buckets,
+): Idempotency<Deps, WaitPermit> {
   return {
     keys,
     async replay(call: Call, deps) {
@@ -31,7 +35,7 @@ export function idempotency(keys: Fingerprints, answers: Answers, refusals: Buck
     },
   }
 
-  async function answerAgain(call: Call, deps: ApiDeps, outcome: Outcome): Promise<Reply> {
+  async function answerAgain(call: Call, deps: Deps, outcome: Outcome): Promise<Reply> {
     // An API key never leaves its project, but a person may have left the organization.
     if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
     const again = { ...outcome, recorded: false, replayed: true }

@@ -9,11 +9,12 @@ import { fail } from '../../../lib/fail.ts'
 import { deleteExportsOf } from '../../records/exports/store.ts'
 import { emailOf, personOf, personSubject } from '../../access/auth/people.ts'
 import { byCaller } from '../../calls/by-caller.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { AccessDeps } from '../../access/deps.ts'
 
 /** DELETE /v1/me */
-export async function deleteAccount(call: Call<typeof accountDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteAccount(call: Call<typeof accountDelete>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   if (emailOf(call.body.confirm_email, 'confirm_email') !== email) {
     throw fail('validation_failed', null, 'confirm_email is not the address of the account', { details: { field: 'confirm_email' } })

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { organizationsCreate } from '../../../../contract/routes/app/members.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
@@ -8,16 +7,17 @@ import { findPlan } from '../../../core/money/plans/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { personOf } from '../../access/auth/people.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { unlessTaken } from '../../calls/names.ts'
+import { slugOf } from '../../../core/people/organizations/slug.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
-const { owned_per_person_max, slug_characters_max } = LIMITS.organization
+const { owned_per_person_max } = LIMITS.organization
 /** Plan of self-made organizations; an operator may change it. */
 const FIRST_PLAN = 'unlimited'
 
 /** POST /v1/organizations */
-export async function createOrganization(call: Call<typeof organizationsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createOrganization(call: Call<typeof organizationsCreate>, deps: ChangeDeps): Promise<Reply> {
   const { id: person_id } = personOf(call.who)
   const { name, slug = slugOf(name) } = call.body
   const organization = { id: deps.ids.next(), name, slug, created_at: call.now }
@@ -41,15 +41,4 @@ export async function createOrganization(call: Call<typeof organizationsCreate>,
   } as const
   await unlessTaken(changing(deps, call, work, () => subject))
   return { status: 201, body: { ...organization, role: 'owner', created_at: call.now.toISOString() } }
-}
-
-/** Derives a slug from a name. A random suffix makes it unique. */
-export function slugOf(name: string): string {
-  const words = name
-    .normalize('NFKD')
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, '-')
-    .replaceAll(/^-+|-+$/g, '')
-  const drawn = randomBytes(4).toString('hex')
-  return words === '' ? drawn : `${words.slice(0, slug_characters_max - drawn.length - 1).replace(/-+$/, '')}-${drawn}`
 }

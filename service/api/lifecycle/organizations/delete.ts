@@ -7,16 +7,20 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { personOf } from '../../access/auth/people.ts'
-import { notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { ownRole } from '../../access/members/rules.ts'
 import { readOperation } from '../../workspaces/operations/store.ts'
 import { operationView } from '../../workspaces/operations/view.ts'
 import { hasPendingCheckout, lockAccount } from '../../money/payment/store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { LifecycleDeps } from '../deps.ts'
 
 /** DELETE /v1/organizations/{organization_id}: starts the deletion, which a worker completes. */
-export async function deleteOrganization(call: Call<typeof organizationsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteOrganization(
+  call: Call<typeof organizationsDelete>,
+  deps: ChangeDeps & Pick<LifecycleDeps, 'enders'>,
+): Promise<Reply> {
   const { organization_id } = call.params
   const { id: person_id } = personOf(call.who)
   const work = async (tx: ChangeTx) => {

@@ -6,7 +6,6 @@ import { aboutVolume, cancelOperation, insertOperation, lockOperation } from '..
 import { archiveTemplates, markEnded } from '../../../core/people/organizations/deletion-store.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { PersonPrincipal } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { startPoller, type Poller } from '../../calls/looking.ts'
 import { secretSubject } from '../../workspaces/secrets/find.ts'
 import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../../workspaces/secrets/store.ts'
@@ -22,10 +21,11 @@ import {
   type OrganizationDeletion,
   type RemainingObjects,
 } from './ending-store.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 
 const LOOK_MS = 2000
 
-type DeletionWorkerDeps = Pick<ApiDeps, 'db' | 'reads' | 'clock' | 'ids' | 'logger'>
+type DeletionWorkerDeps = ReadDeps & Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
 /**
  * Deletes ending organizations step by step, until it is closed. Several processes may run this: each step is a transaction that checks the

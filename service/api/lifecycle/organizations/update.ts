@@ -3,13 +3,13 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { lockOrganization } from '../../../core/people/members/store.ts'
 import { updateOrganization } from '../../../core/people/organizations/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { organizationView } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** PATCH /v1/organizations/{organization_id} */
-export async function renameOrganization(call: Call<typeof organizationsUpdate>, deps: ApiDeps): Promise<Reply> {
+export async function renameOrganization(call: Call<typeof organizationsUpdate>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id: id } = call.params
   const { name } = call.body
   const work = async (tx: ChangeTx) => {

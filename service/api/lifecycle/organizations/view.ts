@@ -7,7 +7,3 @@ export function organizationView(who: Principal, { id, name, slug, created_at }:
   const role = who.type === 'user' ? (who.memberships.find((membership) => membership.organization_id === id)?.role ?? null) : null
   return { id, name, slug, role, created_at: created_at.toISOString() }
 }
-
-export function organizationIds(who: Principal): string[] {
-  return who.type === 'user' ? who.memberships.map((membership) => membership.organization_id) : [who.organization_id]
-}

@@ -4,20 +4,24 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { lockOrganization } from '../../../core/people/members/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { reportOutage } from '../payment/asked.ts'
 import type { PaymentService, PlanToBuy } from '../payment/service.ts'
 import { endCheckout, insertCheckout, keepAccount, lockAccount, readAccount, supersede, writePage } from '../payment/store.ts'
 import { listPlans } from '../plans/store.ts'
+import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { MoneyDeps } from '../deps.ts'
 
 const CHECKOUT_MS = LIMITS.payment.checkout_minutes * 60_000
 /** Time until a checkout without an event is polled: after its page has expired. */
 const LOOK_MS = CHECKOUT_MS + 60_000
 
 /** POST /v1/organizations/{organization_id}/checkout: without a payment service, the operator sets an organization's plan. */
-export async function createCheckout(call: Call<typeof checkoutCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createCheckout(
+  call: Call<typeof checkoutCreate>,
+  deps: ChangeDeps & ReadDeps & Pick<MoneyDeps, 'payment' | 'payments'> & Pick<CallDeps, 'logger'>,
+): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   const { payment } = deps
@@ -34,7 +38,7 @@ export async function createCheckout(call: Call<typeof checkoutCreate>, deps: Ap
   }
 }
 
-async function planToBuy({ body }: Call<typeof checkoutCreate>, { reads }: ApiDeps): Promise<PlanToBuy & { id: string }> {
+async function planToBuy({ body }: Call<typeof checkoutCreate>, { reads }: ReadDeps): Promise<PlanToBuy & { id: string }> {
   const plan = (await listPlans(reads)).find(({ slug }) => slug === body.plan)
   if (plan === undefined) throw notPurchasable('The catalog has no such plan')
   const { id, slug, name, currency, price_minor } = plan
@@ -48,7 +52,7 @@ interface Begun {
   pages: string[]
 }
 
-function begin(call: Call<typeof checkoutCreate>, deps: ApiDeps, { id, plan }: { id: string; plan: { id: string; slug: string } }) {
+function begin(call: Call<typeof checkoutCreate>, deps: ChangeDeps, { id, plan }: { id: string; plan: { id: string; slug: string } }) {
   const { organization_id } = call.params
   const { now } = call
   const work = async (tx: ChangeTx): Promise<Begun> => {
@@ -67,7 +71,7 @@ function begin(call: Call<typeof checkoutCreate>, deps: ApiDeps, { id, plan }: {
 /** Runs outside any transaction. If another checkout supersedes this one in the meantime, its new page is closed again. */
 async function makePage(
   { params: { organization_id }, now }: Call<typeof checkoutCreate>,
-  { db, reads, payments }: ApiDeps,
+  { db, reads, payments }: ReadDeps & Pick<CallDeps, 'db'> & Pick<MoneyDeps, 'payments'>,
   payment: PaymentService,
   { id, plan, name, pages }: Begun & { id: string; plan: PlanToBuy },
 ) {
@@ -108,7 +112,10 @@ const subscribed = () =>
 const notPurchasable = (message: string) => fail('validation_failed', 'plan_not_purchasable', message, { details: { field: 'plan' } })
 
 /** POST /v1/organizations/{organization_id}/billing-portal: without a payment service there is no account to manage. */
-export async function openBillingPortal({ who, params }: Call<typeof billingPortal>, { payment, reads, logger }: ApiDeps): Promise<Reply> {
+export async function openBillingPortal(
+  { who, params }: Call<typeof billingPortal>,
+  { payment, reads, logger }: ReadDeps & Pick<MoneyDeps, 'payment'> & Pick<CallDeps, 'logger'>,
+): Promise<Reply> {
   const { organization_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
   const account = payment === null ? undefined : await readAccount(reads, organization_id)

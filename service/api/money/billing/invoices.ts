@@ -2,13 +2,13 @@ import type { invoicesGet, invoicesList } from '../../../../contract/routes/app/
 import type { Invoice } from '../../../../contract/schemas/billing.ts'
 import type { InvoiceRow } from '../../../core/money/billing/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listInvoices, readInvoice } from './store.ts'
+import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/invoices */
-export async function listInvoicesOfOrganization(call: Call<typeof invoicesList>, deps: ApiDeps): Promise<Reply> {
+export async function listInvoicesOfOrganization(call: Call<typeof invoicesList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   const rows = await listInvoices(deps.reads, organization_id, pageOf(deps.cursor_keys, call))
@@ -16,7 +16,7 @@ export async function listInvoicesOfOrganization(call: Call<typeof invoicesList>
 }
 
 /** GET /v1/organizations/{organization_id}/invoices/{invoice_id} */
-export async function getInvoice({ who, params }: Call<typeof invoicesGet>, { reads }: ApiDeps): Promise<Reply> {
+export async function getInvoice({ who, params }: Call<typeof invoicesGet>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id, invoice_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
   const row = await readInvoice(reads, organization_id, invoice_id)

@@ -6,7 +6,6 @@ import { mutate, type ChangeTx } from '../../../core/changes/mutate.ts'
 import { lockOrganization } from '../../../core/people/members/store.ts'
 import { updateOrganization } from '../../../core/people/organizations/store.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import type { PaymentEvent, PaymentService } from './service.ts'
 import {
   completeCheckout,
@@ -19,8 +18,9 @@ import {
   supersede,
   writeSubscription,
 } from './store.ts'
+import type { CallDeps } from '../../calls/deps.ts'
 
-export type PaymentDeps = Pick<ApiDeps, 'db' | 'clock' | 'ids' | 'logger'> & { payment: PaymentService }
+export type PaymentDeps = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'> & { payment: PaymentService }
 
 const { look_again_seconds } = LIMITS.payment
 

@@ -3,11 +3,15 @@ import type { paymentEvents } from '../../../../contract/routes/app/billing.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { readBody } from '../../../http/read-body.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { keepEvent } from './store.ts'
+import type { CallDeps } from '../../calls/deps.ts'
+import type { MoneyDeps } from '../deps.ts'
 
 /** POST /v1/payment-events/stripe: stores the event and answers; a worker applies it. */
-export async function receivePaymentEvent(call: Call<typeof paymentEvents>, { payment, payments, db }: ApiDeps): Promise<Reply> {
+export async function receivePaymentEvent(
+  call: Call<typeof paymentEvents>,
+  { payment, payments, db }: Pick<CallDeps, 'db'> & Pick<MoneyDeps, 'payment' | 'payments'>,
+): Promise<Reply> {
   if (payment === null) throw fail('not_found', null, 'No payment service is connected')
   const signature = call.named_headers['Stripe-Signature']
   if (signature === undefined) throw unsigned()

@@ -3,19 +3,19 @@ import type { Subscription } from '../../../../contract/schemas/plans.ts'
 import type { ReasonOf } from '../../../../contract/errors.ts'
 import { periodOf } from '../../../core/money/usage/period.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { periodView } from '../spend/facts.ts'
 import { listPlans, readStanding, type StandingRow } from './store.ts'
 import { entitlementsOf, planView } from './view.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/plans */
-export async function listCatalog(_: Call<typeof plansList>, { reads }: ApiDeps): Promise<Reply> {
+export async function listCatalog(_: Call<typeof plansList>, { reads }: ReadDeps): Promise<Reply> {
   return { status: 200, body: { data: (await listPlans(reads)).map(planView), next_cursor: null } }
 }
 
 /** GET /v1/organizations/{organization_id}/subscription */
-export async function getSubscription({ who, params, now }: Call<typeof subscriptionGet>, deps: ApiDeps): Promise<Reply> {
+export async function getSubscription({ who, params, now }: Call<typeof subscriptionGet>, deps: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = await standingOf(deps, who, organization_id)
   const refuses_starts = row.refuses_starts ?? (row.missing_limits.length > 0 ? 'limits_missing' : null)
@@ -32,13 +32,13 @@ export async function getSubscription({ who, params, now }: Call<typeof subscrip
 }
 
 /** GET /v1/organizations/{organization_id}/entitlements */
-export async function getEntitlements({ who, params }: Call<typeof entitlementsGet>, deps: ApiDeps): Promise<Reply> {
+export async function getEntitlements({ who, params }: Call<typeof entitlementsGet>, deps: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = await standingOf(deps, who, organization_id)
   return { status: 200, body: { organization_id, plan: row.slug, entitlements: entitlementsOf(row) } }
 }
 
-async function standingOf({ reads }: ApiDeps, who: Principal, organization_id: string): Promise<StandingRow> {
+async function standingOf({ reads }: ReadDeps, who: Principal, organization_id: string): Promise<StandingRow> {
   const row = maySeeOrganization(who, organization_id) ? await readStanding(reads, organization_id) : null
   if (row === null) throw notFound('organization')
   return row

@@ -3,14 +3,14 @@ import type { SpendAlerts } from '../../../../contract/schemas/spend.ts'
 import { periodOf } from '../../../core/money/usage/period.ts'
 import { readSpend, thresholdsOf } from '../../../core/money/usage/spend-store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { periodView } from './facts.ts'
 import { listAlerts, writeThresholds } from './alert-store.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/spend-alerts */
-export async function getSpendAlerts({ who, params, now }: Call<typeof spendAlertsGet>, deps: ApiDeps): Promise<Reply> {
+export async function getSpendAlerts({ who, params, now }: Call<typeof spendAlertsGet>, deps: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = maySeeOrganization(who, organization_id) ? await readSpend(deps.reads, organization_id) : null
   if (row === null) throw notFound('organization')
@@ -18,7 +18,7 @@ export async function getSpendAlerts({ who, params, now }: Call<typeof spendAler
 }
 
 /** PUT /v1/organizations/{organization_id}/spend-alerts */
-export async function putSpendAlerts(call: Call<typeof spendAlertsPut>, deps: ApiDeps): Promise<Reply> {
+export async function putSpendAlerts(call: Call<typeof spendAlertsPut>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { who, now, body } = call
   const { organization_id } = call.params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
@@ -31,7 +31,7 @@ export async function putSpendAlerts(call: Call<typeof spendAlertsPut>, deps: Ap
   return answerOf(deps, organization_id, thresholds_percent, now)
 }
 
-async function answerOf({ reads }: ApiDeps, organization_id: string, thresholds_percent: readonly number[], now: Date): Promise<Reply> {
+async function answerOf({ reads }: ReadDeps, organization_id: string, thresholds_percent: readonly number[], now: Date): Promise<Reply> {
   const period = periodOf(now)
   const reached = await listAlerts(reads, organization_id, period.starts_at)
   const body: SpendAlerts = {

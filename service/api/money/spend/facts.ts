@@ -5,7 +5,7 @@ import { readSpend, type SpendRow } from '../../../core/money/usage/spend-store.
 import { periodOf, rangeOf } from '../../../core/money/usage/period.ts'
 import { readUsageTotals } from '../../../core/money/usage/store.ts'
 import type { Reader } from '../../../db/reader.ts'
-import { notFound } from '../../access/auth/scope.ts'
+import { notFound } from '../../calls/scope.ts'
 
 export async function readSpendFacts(reads: Reader, organization_id: string, now: Date): Promise<SpendFacts & { row: SpendRow }> {
   const period = periodOf(now)

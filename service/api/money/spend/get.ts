@@ -2,12 +2,12 @@ import type { spendGet } from '../../../../contract/routes/app/money.ts'
 import type { Spend } from '../../../../contract/schemas/spend.ts'
 import { spendCapOf } from '../../../core/money/usage/spend.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { periodView, readSpendFacts } from './facts.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/spend */
-export async function getSpend({ who, params, now }: Call<typeof spendGet>, { reads }: ApiDeps): Promise<Reply> {
+export async function getSpend({ who, params, now }: Call<typeof spendGet>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
   const facts = await readSpendFacts(reads, organization_id, now)

@@ -7,15 +7,15 @@ import { readSpend, type SpendRow, thresholdsOf } from '../../../core/money/usag
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { etagOf, refuseStaleVersion } from '../../calls/if-match.ts'
 import { readSpendFacts } from './facts.ts'
 import { keepOverage, lockSpendPolicy, writeSpendPolicy } from './store.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/spend-policy */
-export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet>, { reads }: ApiDeps): Promise<Reply> {
+export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = maySeeOrganization(who, organization_id) ? await readSpend(reads, organization_id) : null
   if (row === null) throw notFound('organization')
@@ -23,7 +23,7 @@ export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet
 }
 
 /** PUT /v1/organizations/{organization_id}/spend-policy */
-export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: ApiDeps): Promise<Reply> {
+export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: ChangeDeps): Promise<Reply> {
   const { who, now, body } = call
   const { organization_id } = call.params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')

@@ -4,9 +4,9 @@ import type { Units } from '../../../../contract/schemas/usage.ts'
 import { allowancesUsed } from '../../../core/money/usage/allowances.ts'
 import { extrapolatedUsage, hasOverage, linesOf, type SpendFacts } from '../../../core/money/usage/spend.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { periodView, readSpendFacts } from '../spend/facts.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 type Asked = Call<typeof usageEstimate>['query']
 
@@ -14,7 +14,7 @@ const HOUR_MS = 3600_000
 const HOUR_SECONDS = 3600
 
 /** GET /v1/organizations/{organization_id}/usage/estimate */
-export async function getUsageEstimate({ who, params, query, now }: Call<typeof usageEstimate>, { reads }: ApiDeps): Promise<Reply> {
+export async function getUsageEstimate({ who, params, query, now }: Call<typeof usageEstimate>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
   const facts = await readSpendFacts(reads, organization_id, now)

@@ -2,13 +2,13 @@ import type { usageGrants } from '../../../../contract/routes/app/money.ts'
 import { METER_UNITS, type UsageGrant } from '../../../../contract/schemas/spend.ts'
 import { remainingOf } from '../../../core/money/usage/grants.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listGrants, type GrantRow } from './store.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/usage/grants */
-export async function listGrantsOfOrganization(call: Call<typeof usageGrants>, deps: ApiDeps): Promise<Reply> {
+export async function listGrantsOfOrganization(call: Call<typeof usageGrants>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   const rows = await listGrants(deps.reads, organization_id, pageOf(deps.cursor_keys, call))

@@ -5,11 +5,11 @@ import { periodOf } from '../../../core/money/usage/period.ts'
 import { readUsage, type UsageRange, type UsageScope } from '../../../core/money/usage/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { findWorkspace } from '../../workspaces/find.ts'
 import { measurementOf } from './measurement.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS
@@ -24,7 +24,7 @@ interface Asked {
 }
 
 /** GET /v1/organizations/{organization_id}/usage: an API key reads only its own project. */
-export async function getUsageOfOrganization(call: Call<typeof usageSeries>, deps: ApiDeps): Promise<Reply> {
+export async function getUsageOfOrganization(call: Call<typeof usageSeries>, deps: ReadDeps): Promise<Reply> {
   const { who, query } = call
   const { organization_id } = call.params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
@@ -41,19 +41,19 @@ export async function getUsageOfOrganization(call: Call<typeof usageSeries>, dep
 }
 
 /** GET /v1/workspaces/{workspace_id}/usage */
-export async function getUsageOfWorkspace(call: Call<typeof usageOfWorkspace>, deps: ApiDeps): Promise<Reply> {
+export async function getUsageOfWorkspace(call: Call<typeof usageOfWorkspace>, deps: ReadDeps): Promise<Reply> {
   const { id, organization_id } = await findWorkspace(deps, call)
   return answer(deps, call.now, { organization_id, project_id: null, subject: { kind: 'workspace', id } }, call.query)
 }
 
-async function projectAsked(deps: ApiDeps, { who, query }: Call<typeof usageSeries>, organization_id: string): Promise<string | null> {
+async function projectAsked(deps: ReadDeps, { who, query }: Call<typeof usageSeries>, organization_id: string): Promise<string | null> {
   if (query.project_id === undefined) return who.type === 'api_key' ? who.project_id : null
   const project = await projectOf(deps.reads, who, query.project_id)
   if (project.organization_id !== organization_id) throw notFound('project')
   return project.project_id
 }
 
-async function answer(deps: ApiDeps, now: Date, scope: UsageScope, asked: Asked): Promise<Reply> {
+async function answer(deps: ReadDeps, now: Date, scope: UsageScope, asked: Asked): Promise<Reply> {
   const { granularity = 'day', meter } = asked
   const range = rangeOf(asked, granularity, now)
   const [rows, measurement] = await Promise.all([

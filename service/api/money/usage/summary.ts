@@ -8,13 +8,13 @@ import { spendCapOf } from '../../../core/money/usage/spend.ts'
 import type { SpendRow } from '../../../core/money/usage/spend-store.ts'
 import { readUsageTotals } from '../../../core/money/usage/store.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { periodView, readSpendFacts } from '../spend/facts.ts'
 import { measurementOf } from './measurement.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/usage/summary: an API key gets its project's usage and the organization's allowances. */
-export async function getUsageSummary(call: Call<typeof usageSummary>, deps: ApiDeps): Promise<Reply> {
+export async function getUsageSummary(call: Call<typeof usageSummary>, deps: ReadDeps): Promise<Reply> {
   const { who, now } = call
   const { organization_id } = call.params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')

@@ -6,14 +6,14 @@ import { eventsAfter } from '../../../core/changes/chain-store.ts'
 import type { EventRow } from '../../../core/changes/chain.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { eventView } from './list.ts'
+import type { CallDeps } from '../../calls/deps.ts'
 
 const PAGE = 1000
 const HEADERS = { 'content-type': 'application/x-ndjson', 'x-content-type-options': 'nosniff' }
 
 /** GET /v1/organizations/{organization_id}/audit/export: in chain order, so that a caller who continues misses no record. */
-export async function exportAuditEvents({ params, query }: Call<typeof auditExport>, { db }: ApiDeps): Promise<Reply> {
+export async function exportAuditEvents({ params, query }: Call<typeof auditExport>, { db }: Pick<CallDeps, 'db'>): Promise<Reply> {
   const { organization_id } = params
   const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // before the answer begins, so that a failure is answered
   return {

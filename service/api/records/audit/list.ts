@@ -2,12 +2,12 @@ import type { auditList } from '../../../../contract/routes/app/audit.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { AuditEvent } from '../../../../contract/schemas/audit.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { cursorAfter, pageOf } from '../../calls/pages.ts'
 import { listEvents, type EventRow } from './store.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
 /** GET /v1/organizations/{organization_id}/audit */
-export async function listAuditEvents(call: Call<typeof auditList>, deps: ApiDeps): Promise<Reply> {
+export async function listAuditEvents(call: Call<typeof auditList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   const { rows, last } = await listEvents(deps.reads, organization_id, call.query, pageOf(deps.cursor_keys, call), LIMITS.audit.looked_max)
   const next_cursor = last === null ? null : cursorAfter(deps.cursor_keys, call, last)

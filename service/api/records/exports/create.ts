@@ -4,13 +4,17 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { StaleReadError } from '../../../core/changes/stale-read-error.ts'
 import { personOf } from '../../access/auth/people.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { insertExport, readExport, readUnderWay } from './store.ts'
 import { exportView, whoseExports } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { RecordDeps } from '../deps.ts'
 
 /** POST /v1/me/exports and POST /v1/organizations/{organization_id}/exports: one at a time per owner. */
-export async function createExport(call: Call<typeof exportsCreate | typeof exportsCreateOfOrganization>, deps: ApiDeps): Promise<Reply> {
+export async function createExport(
+  call: Call<typeof exportsCreate | typeof exportsCreateOfOrganization>,
+  deps: ChangeDeps & Pick<RecordDeps, 'exports'>,
+): Promise<Reply> {
   const whose = whoseExports(call.who, call.params)
   const organization_id = 'organization_id' in whose ? whose.organization_id : null
   const work = async (tx: ChangeTx) => {

@@ -5,18 +5,18 @@ import { createGzip } from 'node:zlib'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { DiskReserve } from '../../../lib/disk-reserve.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { startPoller, type Poller } from '../../calls/looking.ts'
 import { archive, TooLarge, type Bounds } from './archive.ts'
 import { ACCOUNT_CONTENT, atOneMoment, ORGANIZATION_CONTENT, rowsOf } from './content-store.ts'
 import { endFailed, endReady, holdExport, insertPart, claimExport, type ExportRow } from './store.ts'
+import type { CallDeps } from '../../calls/deps.ts'
 
 const LOOK_MS = 2000
 /** Lease of a worker, renewed with every part; after it another process takes over. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
-export type ExportWorkerDeps = Pick<ApiDeps, 'db' | 'clock' | 'logger'> & {
+export type ExportWorkerDeps = Pick<CallDeps, 'db' | 'clock' | 'logger'> & {
   /** Absent: no space is reserved. */
   reserve?: DiskReserve
   /** Absent: the limits of `contract/limits.ts`. */

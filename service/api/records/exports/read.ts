@@ -11,28 +11,31 @@ import type {
 import type { Reader } from '../../../db/reader.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import { notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listExports, readExport, readPart, type ExportRow } from './store.ts'
 import { exportView, whoseExports } from './view.ts'
+import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/me/exports and GET /v1/organizations/{organization_id}/exports */
-export async function listAllExports(call: Call<typeof exportsList | typeof exportsListOfOrganization>, deps: ApiDeps): Promise<Reply> {
+export async function listAllExports(call: Call<typeof exportsList | typeof exportsListOfOrganization>, deps: PageDeps): Promise<Reply> {
   const whose = whoseExports(call.who, call.params)
   const rows = await listExports(deps.reads, whose, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, exportView) }
 }
 
 /** GET /v1/me/exports/{account_export_id}, and of an organization */
-export async function getExport({ who, params }: Call<typeof exportsGet | typeof exportsGetOfOrganization>, deps: ApiDeps): Promise<Reply> {
+export async function getExport(
+  { who, params }: Call<typeof exportsGet | typeof exportsGetOfOrganization>,
+  deps: ReadDeps,
+): Promise<Reply> {
   return { status: 200, body: exportView(await find(deps.reads, who, params)) }
 }
 
 /** GET …/content */
 export async function readContent(
   { who, params }: Call<typeof exportsContent | typeof exportsContentOfOrganization>,
-  { reads }: ApiDeps,
+  { reads }: ReadDeps,
 ): Promise<Reply> {
   const row = await find(reads, who, params)
   const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // before the answer begins, so that a failure is answered

@@ -1,7 +1,7 @@
 import type { Export } from '../../../../contract/schemas/exports.ts'
 import type { Principal } from '../../../http/call.ts'
 import { personOf } from '../../access/auth/people.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import type { ExportRow, ExportOwner } from './store.ts'
 
 /** @throws 404 */

@@ -7,15 +7,15 @@ import { insertFeedback } from '../../../core/people/feedback/store.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { secondsLeft } from '../../../lib/window.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { findFirst, lockSenders, receivedAt } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 const { per_10_minutes, per_day, per_organization_and_day } = LIMITS.feedback
 const DAY_SECONDS = 24 * 3600
 
 /** POST /v1/feedback */
-export async function createFeedback(call: Call<typeof feedbackCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createFeedback(call: Call<typeof feedbackCreate>, deps: ChangeDeps): Promise<Reply> {
   const { now, who, body } = call
   const { organization_id, project_id } = ownerOf(who)
   const message = redact(body.message)

@@ -5,8 +5,7 @@ import { buildRefusal } from '../../../core/templates/builds/plan.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Principal } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { takeOfDay } from '../../workspaces/daily/take.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { takeOfDay } from '../../calls/daily/take.ts'
 import { workedOnBuild, type BuildCommandResult } from './cancel.ts'
 import { refuseAutoPublish } from './permissions.ts'
 import {
@@ -19,8 +18,9 @@ import {
   type NewBuild,
   type NewTemplate,
 } from './store.ts'
+import type { CallDeps } from '../../calls/deps.ts'
 
-type Ids = Pick<ApiDeps, 'ids'>
+type Ids = Pick<CallDeps, 'ids'>
 
 /** Throws if the platform has a template of that slug. */
 export async function refusePlatformSlug(tx: ChangeTx, slug: string, field: 'slug' | 'template_slug'): Promise<void> {

@@ -5,18 +5,18 @@ import { cancelOperation, lockOperation } from '../../../core/workspaces/operati
 import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer, type CommandResult } from '../../calls/idempotency/change.ts'
 import { findBuild } from './get.ts'
 import { readBuild, type BuildRow } from './store.ts'
 import { buildView } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 export interface BuildCommandResult extends CommandResult {
   build_id: string
 }
 
 /** POST /v1/template-builds/{build_id}/cancel: its worker can commit nothing afterwards. */
-export function cancelBuild(call: Call<typeof templateBuildsCancel>, deps: ApiDeps): Promise<Reply> {
+export function cancelBuild(call: Call<typeof templateBuildsCancel>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { operation_id } = await findBuild(readerOf(tx), call.who, call.params.build_id)
     await lockOperation(tx, operation_id)

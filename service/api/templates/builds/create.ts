@@ -13,8 +13,7 @@ import { readerOf, type Reader } from '../../../db/reader.ts'
 import { validatorOf } from '../../../http/checks.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySeeOrganization, notFound, type Owned } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound, type Owned } from '../../calls/scope.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { readOperation } from '../../workspaces/operations/store.ts'
 import { operationView } from '../../workspaces/operations/view.ts'
@@ -25,6 +24,9 @@ import { findBase } from './base.ts'
 import { beginBuild, refuseReservedSlug, templateToBuild } from './begin.ts'
 import { buildBody, type BuildCommandResult } from './cancel.ts'
 import { refuseCommands } from './permissions.ts'
+import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../../workspaces/deps.ts'
+import type { TemplateDeps } from '../deps.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
@@ -33,7 +35,10 @@ const PLATFORM_BASE = 'base'
 const isSettings = validatorOf(TemplateSettings)
 
 /** POST …/templates/{slug}/builds: resolves everything that the build needs; later changes do not affect it. */
-export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply> {
+export async function createBuild(
+  call: BuildCall,
+  deps: ChangeDeps & ReadDeps & Pick<WorkspaceDeps, 'cells'> & Pick<TemplateDeps, 'uploads_dir' | 'package_mirror'>,
+): Promise<Reply> {
   const { who, body } = call
   const { organization_id } = call.params as { organization_id?: string }
   if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
@@ -46,7 +51,13 @@ export async function createBuild(call: BuildCall, deps: ApiDeps): Promise<Reply
 }
 
 /** The order of these lines is the precedence of refusals. */
-async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owned, asked: AskedRecipe): Promise<BuildCommandResult> {
+async function begin(
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'> & Pick<TemplateDeps, 'package_mirror'>,
+  tx: ChangeTx,
+  call: BuildCall,
+  project: Owned,
+  asked: AskedRecipe,
+): Promise<BuildCommandResult> {
   const { body, params, now } = call
   const { organization_id } = project
   await refuseReservedSlug(tx, params.slug)
@@ -66,7 +77,13 @@ async function begin(deps: ApiDeps, tx: ChangeTx, call: BuildCall, project: Owne
   return beginBuild(deps, tx, { ...about, kind: 'recipe', spec, capture_operation_id: null })
 }
 
-async function planned(deps: ApiDeps, tx: ChangeTx, { body, now }: BuildCall, project: Owned, recipe: Recipe): Promise<BuildPlan> {
+async function planned(
+  deps: Pick<TemplateDeps, 'package_mirror'>,
+  tx: ChangeTx,
+  { body, now }: BuildCall,
+  project: Owned,
+  recipe: Recipe,
+): Promise<BuildPlan> {
   const uploaded = uploadOf(recipe)
   const base = await findBase(readerOf(tx), project.organization_id, uploaded === null ? (recipe.base ?? '') : PLATFORM_BASE)
   const upload = body.upload_id === undefined ? null : await foundUpload(tx, body.upload_id, project, now, 'upload_id')

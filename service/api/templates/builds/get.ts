@@ -2,14 +2,15 @@ import type { templateBuildsGet } from '../../../../contract/routes/app/template
 import { isTerminal } from '../../../../contract/states/operation.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import type { Reader } from '../../../db/reader.ts'
-import { maySee, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySee, notFound } from '../../calls/scope.ts'
 import type { OperationRow } from '../../workspaces/operations/view.ts'
 import { readBuild, type BuildRow } from './store.ts'
 import { buildView } from './view.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../../workspaces/deps.ts'
 
 /** GET /v1/template-builds/{build_id}: waits until state or state_reason changes, at most as long as the caller asked. */
-export async function getBuild(call: Call<typeof templateBuildsGet>, deps: ApiDeps): Promise<Reply> {
+export async function getBuild(call: Call<typeof templateBuildsGet>, deps: ReadDeps & Pick<WorkspaceDeps, 'waits'>): Promise<Reply> {
   const row = await findBuild(deps.reads, call.who, call.params.build_id)
   if (call.wait_seconds === 0 || isTerminal(row.state)) return { status: 200, body: buildView(row) }
   const has_changed = (later: OperationRow) => later.state !== row.state || later.state_reason !== row.state_reason

@@ -4,15 +4,15 @@ import type { TemplateBuildLog } from '../../../../contract/schemas/template-bui
 import { isTerminal } from '../../../../contract/states/operation.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { findBuild } from './get.ts'
 import { readLog, type LogPiece } from './store.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 const PIECES_MAX = 16
 const CONTINUES = 0b1000_0000 // UTF-8 continuation bytes begin with the bits 10
 
 /** GET /v1/template-builds/{build_id}/log */
-export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: ApiDeps): Promise<Reply> {
+export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: ReadDeps): Promise<Reply> {
   const { offset = 0 } = call.query
   const row = await findBuild(deps.reads, call.who, call.params.build_id)
   if (row.completed_at !== null && call.now.getTime() - row.completed_at.getTime() > LIMITS.template_build.log_seconds * 1000) {

@@ -1,7 +1,7 @@
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Principal } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { requestedTools } from '../../access/auth/scope.ts'
+import { requestedTools } from '../../calls/scope.ts'
 
 /** A published version runs in every project that opens the template, so a key may auto-publish only templates of its own project. */
 export function refuseAutoPublish(who: Principal, auto_publish: boolean | undefined, { project_id }: { project_id: string | null }): void {

@@ -7,7 +7,6 @@ import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { readOperation } from '../../workspaces/operations/store.ts'
 import { operationView } from '../../workspaces/operations/view.ts'
@@ -18,6 +17,7 @@ import { beginBuild, refusePlatformSlug, templateToBuild } from './begin.ts'
 import { buildBody, type BuildCommandResult } from './cancel.ts'
 import { refuseCommands } from './permissions.ts'
 import { hasCapture, readSource } from './source-store.ts'
+import type { CallDeps, ChangeDeps } from '../../calls/deps.ts'
 
 type SaveCall = Call<typeof workspacesSaveAsTemplate>
 
@@ -26,7 +26,7 @@ export interface Begun extends BuildCommandResult {
 }
 
 /** POST /v1/workspaces/{workspace_id}/save-as-template */
-export async function saveAsTemplate(call: SaveCall, deps: ApiDeps): Promise<Reply> {
+export async function saveAsTemplate(call: SaveCall, deps: ChangeDeps): Promise<Reply> {
   await failpoint('template_build.B1')
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
@@ -36,7 +36,7 @@ export async function saveAsTemplate(call: SaveCall, deps: ApiDeps): Promise<Rep
 }
 
 /** The order of these lines is the precedence of refusals. */
-async function begin(deps: ApiDeps, tx: ChangeTx, call: SaveCall, row: WorkspaceRow): Promise<Begun> {
+async function begin(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: SaveCall, row: WorkspaceRow): Promise<Begun> {
   const { who, body, now } = call
   refuseDeleted(row, 'save_as_template')
   refuseAlways(row, 'save_as_template')

@@ -6,17 +6,17 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult } from '../../workspaces/answer-operation.ts'
 import { operateOn } from '../../workspaces/refusals.ts'
 import { lockDraft } from './find.ts'
 import { countStates, insertState } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** POST …/draft/states */
 export async function captureDraft(
   call: Call<typeof draftStatesCreate> | Call<typeof draftStatesCreateOfOrganization>,
-  deps: ApiDeps,
+  deps: ChangeDeps,
 ): Promise<Reply> {
   await failpoint('draft_state.D1')
   const work = async (tx: ChangeTx) => {

@@ -6,8 +6,7 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import { maySee, maySeeOrganization, notFound, requestedTools, type Owned } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySee, maySeeOrganization, notFound, requestedTools, type Owned } from '../../calls/scope.ts'
 import { change, type Changed } from '../../calls/idempotency/change.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { refuseReservedSlug, templateToChange } from '../builds/begin.ts'
@@ -19,11 +18,16 @@ import { seen, type WorkspaceRow } from '../../workspaces/row.ts'
 import { lockWorkspace } from '../../workspaces/store.ts'
 import { insertDraft, readDraftOf, readLiveDraft, type DraftRow } from './store.ts'
 import { draftView } from './view.ts'
+import type { AnswerDeps, WorkspaceDeps } from '../../workspaces/deps.ts'
+import type { CallDeps } from '../../calls/deps.ts'
 
 type CreateCall = Call<typeof draftsCreate> | Call<typeof draftsCreateOfOrganization>
 
 /** POST …/templates/{slug}/draft */
-export async function createDraft(call: CreateCall, deps: ApiDeps): Promise<Reply> {
+export async function createDraft(
+  call: CreateCall,
+  deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
+): Promise<Reply> {
   const { who, body } = call
   const { organization_id } = call.params as { organization_id?: string }
   if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
@@ -35,14 +39,19 @@ export async function createDraft(call: CreateCall, deps: ApiDeps): Promise<Repl
 }
 
 /** Also answers a repeat with the same Idempotency-Key, with a new token. */
-export async function answerDraft(call: CreateCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+export async function answerDraft(call: CreateCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   const draft = outcome.workspace_id === null ? null : await readDraftOf(deps.reads, outcome.workspace_id)
   if (draft === null) throw new Error('a draft is gone that a change has just named')
   return answerStart(call, deps, outcome, undefined, (started) => started, { draft: draftView(draft) })
 }
 
 /** The order of these lines is the precedence of refusals. The template's lock serializes creations of its draft. */
-async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: Owned): Promise<WorkspaceCommandResult> {
+async function createIn(
+  deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
+  tx: ChangeTx,
+  call: CreateCall,
+  project: Owned,
+): Promise<WorkspaceCommandResult> {
   const { body, params, now } = call
   const { slug } = params
   await refuseReservedSlug(tx, slug)
@@ -64,7 +73,7 @@ async function createIn(deps: ApiDeps, tx: ChangeTx, call: CreateCall, project: 
 }
 
 /** Restarts a draft whose machine died, never ran, or failed at start-up: its key is reserved, so no open can do this. */
-async function startAgain(deps: ApiDeps, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkspaceCommandResult> {
+async function startAgain(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkspaceCommandResult> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
   return reopen(deps, tx, call, row, parseBase(call.body.base ?? '') ?? undefined)

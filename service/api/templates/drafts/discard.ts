@@ -2,17 +2,18 @@ import type { draftsDiscard, draftsDiscardOfOrganization } from '../../../../con
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { change } from '../../calls/idempotency/change.ts'
 import { operationBody } from '../../workspaces/answer-operation.ts'
 import { answerEnding, DRAFT_DISCARDED, endForGood } from '../../workspaces/delete.ts'
 import { findDraft } from './find.ts'
 import { refuseDuringBuild } from './publish.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../../workspaces/deps.ts'
 
 /** DELETE …/draft: deletes its workspace. Refused while a version is built from the draft. */
 export async function discardDraft(
   call: Call<typeof draftsDiscard> | Call<typeof draftsDiscardOfOrganization>,
-  deps: ApiDeps,
+  deps: ChangeDeps & Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,
 ): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace_id } = await findDraft(readerOf(tx), call)

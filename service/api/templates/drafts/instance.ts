@@ -2,8 +2,7 @@ import type { draftTestInstancesCreate, draftTestInstancesCreateOfOrganization }
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { requestedTools } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { requestedTools } from '../../calls/scope.ts'
 import { change, type Changed } from '../../calls/idempotency/change.ts'
 import { refuseArchived } from '../find.ts'
 import { openTestWorkspace, type TestSubject } from '../test-instance.ts'
@@ -12,11 +11,16 @@ import { checkKey } from '../../workspaces/open-rules.ts'
 import { readTemplateVersion } from '../../workspaces/store.ts'
 import { findDraft, lockDraft, noState, type LockedDraft } from './find.ts'
 import { readState } from './store.ts'
+import type { AnswerDeps, WorkspaceDeps } from '../../workspaces/deps.ts'
+import type { CallDeps } from '../../calls/deps.ts'
 
 type InstanceCall = Call<typeof draftTestInstancesCreate> | Call<typeof draftTestInstancesCreateOfOrganization>
 
 /** POST …/draft/test-instances: a session workspace of a state, in the draft's project and on the state's host. */
-export async function openDraftInstance(call: InstanceCall, deps: ApiDeps): Promise<Reply> {
+export async function openDraftInstance(
+  call: InstanceCall,
+  deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
+): Promise<Reply> {
   const { body, who } = call
   if (body.key !== undefined) checkKey(body.key)
   const { organization_id } = await findDraft(deps.reads, call)
@@ -30,7 +34,7 @@ export async function openDraftInstance(call: InstanceCall, deps: ApiDeps): Prom
 }
 
 /** Also answers a repeat with the same Idempotency-Key, with a new token. */
-export function answerDraftInstance(call: InstanceCall, deps: ApiDeps, outcome: Changed): Promise<Reply> {
+export function answerDraftInstance(call: InstanceCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
 

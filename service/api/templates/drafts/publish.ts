@@ -7,7 +7,6 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { beginBuild, refuseManyBuilds } from '../builds/begin.ts'
 import { refuseAutoPublish, refuseCommands } from '../builds/permissions.ts'
@@ -17,20 +16,27 @@ import { findTemplate, refuseArchived } from '../find.ts'
 import { lockTemplate } from '../store.ts'
 import { operateOn } from '../../workspaces/refusals.ts'
 import { lockDraft, noState, type LockedDraft } from './find.ts'
-import { listOpenBuilds, readLiveDraft, readState, type DraftRow, type StateRow } from './store.ts'
+import { readLiveDraft, readState, type DraftRow, type StateRow } from './store.ts'
+import { listOpenBuilds } from '../../workspaces/draft-end-store.ts'
 import { isStale } from './view.ts'
+import type { CallDeps, ChangeDeps } from '../../calls/deps.ts'
 
 type PublishCall = Call<typeof draftsPublish> | Call<typeof draftsPublishOfOrganization>
 
 /** POST …/draft/publish */
-export async function publishDraft(call: PublishCall, deps: ApiDeps): Promise<Reply> {
+export async function publishDraft(call: PublishCall, deps: ChangeDeps): Promise<Reply> {
   await failpoint('template_build.B1')
   const work = async (tx: ChangeTx) => begin(deps, tx, call, await lockDraft(tx, call))
   return changeAndAnswer(deps, call, work, startedBody)
 }
 
 /** The order of these lines is the precedence of refusals. */
-async function begin(deps: ApiDeps, tx: ChangeTx, call: PublishCall, { template, draft, workspace }: LockedDraft): Promise<Begun> {
+async function begin(
+  deps: Pick<CallDeps, 'ids'>,
+  tx: ChangeTx,
+  call: PublishCall,
+  { template, draft, workspace }: LockedDraft,
+): Promise<Begun> {
   const { who, params, body, now } = call
   const source = await readSource(readerOf(tx), workspace.id)
   const acknowledged = checkAcknowledged(body.acknowledged_scan_findings)

@@ -7,22 +7,22 @@ import type {
   draftTestInstancesListOfOrganization,
 } from '../../../../contract/routes/app/template-drafts.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { workspaceView } from '../../workspaces/view.ts'
 import { findDraft } from './find.ts'
 import { listInstances, listStates } from './store.ts'
 import { draftView, stateView } from './view.ts'
+import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET …/templates/{slug}/draft */
-export async function getDraft(call: Call<typeof draftsGet> | Call<typeof draftsGetOfOrganization>, deps: ApiDeps): Promise<Reply> {
+export async function getDraft(call: Call<typeof draftsGet> | Call<typeof draftsGetOfOrganization>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: draftView(await findDraft(deps.reads, call)) }
 }
 
 /** GET …/draft/states */
 export async function listDraftStates(
   call: Call<typeof draftStatesList> | Call<typeof draftStatesListOfOrganization>,
-  deps: ApiDeps,
+  deps: PageDeps,
 ): Promise<Reply> {
   const { id } = await findDraft(deps.reads, call)
   const rows = await listStates(deps.reads, id, pageOf(deps.cursor_keys, call))
@@ -32,7 +32,7 @@ export async function listDraftStates(
 /** GET …/draft/test-instances: all belong to the draft's project, so a key that sees the draft sees them. */
 export async function listDraftTestInstances(
   call: Call<typeof draftTestInstancesList> | Call<typeof draftTestInstancesListOfOrganization>,
-  deps: ApiDeps,
+  deps: PageDeps,
 ): Promise<Reply> {
   const { id } = await findDraft(deps.reads, call)
   const rows = await listInstances(deps.reads, id, call.query.include_ended ?? false, pageOf(deps.cursor_keys, call))

@@ -2,7 +2,6 @@ import type { templateFilesDiff, templateFilesDiffOfOrganization } from '../../.
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { TemplateFileChange } from '../../../../contract/schemas/template-files.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { cursorAt, whereOf } from '../../calls/pages.ts'
 import { findTemplate, findVersion } from '../find.ts'
 import { differences, type Step } from './compare.ts'
@@ -10,6 +9,7 @@ import { loader, needLists } from './lists.ts'
 import { Overlay } from './overlay.ts'
 import { bytesOf, positionOf } from './position.ts'
 import { fileView } from './view.ts'
+import type { CallDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 type DiffCall = Call<typeof templateFilesDiff> | Call<typeof templateFilesDiffOfOrganization>
 
@@ -19,7 +19,7 @@ const BOUNDS = {
 }
 
 /** GET …/versions/{version}/diff: versions never change, so a cursor holds the position of the walk. */
-export async function compareFiles(call: DiffCall, deps: ApiDeps): Promise<Reply> {
+export async function compareFiles(call: DiffCall, deps: PageDeps & Pick<CallDeps, 'db'>): Promise<Reply> {
   const { limit = LIMITS.page.size_default } = call.query
   const where = whereOf(deps.cursor_keys, call)
   const [before, after] = await layersOf(call, deps)
@@ -49,7 +49,7 @@ function changeOf({ path, before, after }: Extract<Step, { kind: 'difference' }>
 }
 
 /** Returns the layers of the older version and of the requested one. */
-async function layersOf({ params, query, who }: DiffCall, { reads }: ApiDeps): Promise<[string[], string[]]> {
+async function layersOf({ params, query, who }: DiffCall, { reads }: ReadDeps): Promise<[string[], string[]]> {
   const template = await findTemplate(reads, who, params)
   const version = await findVersion(reads, template, params.version)
   const { against = version.version === 1 ? null : String(version.version - 1) } = query

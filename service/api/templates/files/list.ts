@@ -2,17 +2,17 @@ import type { templateFilesList, templateFilesListOfOrganization } from '../../.
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { cursorAt, whereOf } from '../../calls/pages.ts'
 import { findTemplate, findVersion } from '../find.ts'
 import { loader, needLists } from './lists.ts'
 import { join, Overlay, type LayerDirectory } from './overlay.ts'
 import { fileView } from './view.ts'
+import type { CallDeps, PageDeps } from '../../calls/deps.ts'
 
 /** GET …/versions/{version}/files: versions never change, so a cursor is a row number. */
 export async function listFiles(
   call: Call<typeof templateFilesList> | Call<typeof templateFilesListOfOrganization>,
-  deps: ApiDeps,
+  deps: PageDeps & Pick<CallDeps, 'db'>,
 ): Promise<Reply> {
   const { params, query, now, who } = call
   const { path = '/', limit = LIMITS.page.size_default } = query

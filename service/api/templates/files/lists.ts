@@ -1,12 +1,12 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import type { Load, LayerDirectory } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** Requests missing file lists of the layers, and throws until all exist. */
-export async function needLists({ db, reads }: ApiDeps, layers: readonly string[], now: Date): Promise<void> {
+export async function needLists({ db, reads }: ReadDeps & Pick<CallDeps, 'db'>, layers: readonly string[], now: Date): Promise<void> {
   const wanted = [...new Set(layers)]
   const known = new Map((await readLists(reads, wanted)).map((list) => [list.layer, list]))
   const missing = wanted.filter((layer) => known.get(layer)?.state !== 'ready')
@@ -23,7 +23,7 @@ export async function needLists({ db, reads }: ApiDeps, layers: readonly string[
 }
 
 /** Loads directories and caches them for one call. */
-export function loader({ reads }: ApiDeps): Load {
+export function loader({ reads }: ReadDeps): Load {
   const loaded = new Map<string, Map<string, LayerEntry> | null>()
   const keyOf = ({ layer, path }: LayerDirectory) => `${layer}${path}`
   return async (places) => {

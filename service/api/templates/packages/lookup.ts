@@ -3,17 +3,20 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { LANGUAGES } from '../../../../contract/recipes/languages.ts'
 import type { Architecture } from '../../../../contract/schemas/recipes.ts'
 import type { TemplatePackage } from '../../../../contract/schemas/template-packages.ts'
-import type { Buckets } from '../../../http/buckets.ts'
-import { createBuckets } from '../../../http/buckets.ts'
+import { type Buckets, createBuckets } from '../../../http/buckets.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
-import { organizationIds } from '../../lifecycle/organizations/view.ts'
+import { organizationIds } from '../../../core/people/organizations/store.ts'
 import { cursorAt, whereOf } from '../../calls/pages.ts'
+import type { CallDeps } from '../../calls/deps.ts'
+import type { TemplateDeps } from '../deps.ts'
 
 /** GET /v1/template-packages: an exact match first, then names with the prefix, then names that contain it. */
-export async function listPackages(call: Call<typeof templatePackagesList>, deps: ApiDeps): Promise<Reply> {
+export async function listPackages(
+  call: Call<typeof templatePackagesList>,
+  deps: Pick<CallDeps, 'cursor_keys'> & Pick<TemplateDeps, 'packages' | 'package_lookups'>,
+): Promise<Reply> {
   const { who, query } = call
   const from = whereOf(deps.cursor_keys, call)?.readUInt32BE() ?? 0
   takeLookup(deps, who)
@@ -54,7 +57,7 @@ export async function listLanguages(_call: Call<typeof templateLanguagesList>): 
   return { status: 200, body: { data, next_cursor: null } }
 }
 
-function packagesOf({ packages }: ApiDeps, architecture: Architecture = 'amd64'): Packages {
+function packagesOf({ packages }: Pick<TemplateDeps, 'packages'>, architecture: Architecture = 'amd64'): Packages {
   const found = packages?.of(architecture) ?? { kind: 'unreachable' }
   switch (found.kind) {
     case 'packages':
@@ -78,7 +81,7 @@ export function createLookups(clock: Clock): Buckets {
   return createBuckets({ tokens: LIMITS.template_package.lookups_per_minute, seconds: 60, names_max: ORGANIZATIONS_COUNTED_MAX }, clock)
 }
 
-function takeLookup({ package_lookups }: ApiDeps, who: Principal): void {
+function takeLookup({ package_lookups }: Pick<TemplateDeps, 'package_lookups'>, who: Principal): void {
   const retry_after_seconds = package_lookups.take(organizationIds(who)[0] ?? who.id)
   if (retry_after_seconds === 0) return
   throw fail('rate_limited', null, 'The organization has looked up as many packages as it may in a minute', { retry_after_seconds })

@@ -11,13 +11,14 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Reader } from '../../../db/reader.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import { maySee, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySee, notFound } from '../../calls/scope.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { finishUpload } from './finish.ts'
 import { removePart, removeUpload, TooMuch, writePart } from './folder.ts'
 import { addPart, countUploads, deleteUpload, insertUpload, readUpload, type UploadPart, type UploadRow } from './store.ts'
+import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { TemplateDeps } from '../deps.ts'
 
 const {
   bytes_max,
@@ -32,7 +33,10 @@ const {
 const HOUR_MS = 3600_000
 
 /** POST /v1/template-uploads */
-export async function createUpload(call: Call<typeof templateUploadsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createUpload(
+  call: Call<typeof templateUploadsCreate>,
+  deps: ChangeDeps & ReadDeps & Pick<TemplateDeps, 'uploads_dir'>,
+): Promise<Reply> {
   const { body, who, now } = call
   folderOf(deps)
   const project = await projectOf(deps.reads, who, body.project_id)
@@ -53,7 +57,7 @@ export async function createUpload(call: Call<typeof templateUploadsCreate>, dep
 }
 
 /** GET /v1/template-uploads/{upload_id} */
-export async function getUpload({ who, params }: Call<typeof templateUploadsGet>, deps: ApiDeps): Promise<Reply> {
+export async function getUpload({ who, params }: Call<typeof templateUploadsGet>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: uploadView(await findIn(deps.reads, who, params.upload_id)) }
 }
 
@@ -61,7 +65,10 @@ export async function getUpload({ who, params }: Call<typeof templateUploadsGet>
  * PUT /v1/template-uploads/{upload_id}: a part is stored as a file before its row counts it. An empty body at the end finishes an upload
  * whose last part was received by a process that died.
  */
-export async function putPart(call: Call<typeof templateUploadsPart>, deps: ApiDeps): Promise<Reply> {
+export async function putPart(
+  call: Call<typeof templateUploadsPart>,
+  deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'reserve'> & Pick<TemplateDeps, 'uploads_dir' | 'part_places'>,
+): Promise<Reply> {
   const { who, params, query, now } = call
   const upload = await findIn(deps.reads, who, params.upload_id)
   const folder = folderOf(deps)
@@ -89,7 +96,7 @@ export async function putPart(call: Call<typeof templateUploadsPart>, deps: ApiD
 /** @returns null if the body is empty and nothing is missing. */
 async function receive(
   call: Call<typeof templateUploadsPart>,
-  deps: ApiDeps,
+  deps: Pick<CallDeps, 'reserve'>,
   folder: string,
   { id, size_bytes, received_bytes }: UploadRow,
 ): Promise<UploadPart | null> {
@@ -124,7 +131,12 @@ function leastPart(size_bytes: number): number {
   return Math.max(part_bytes_min, Math.ceil(size_bytes / parts_max))
 }
 
-async function finish(call: Call<typeof templateUploadsPart>, deps: ApiDeps, folder: string, upload: UploadRow): Promise<Reply> {
+async function finish(
+  call: Call<typeof templateUploadsPart>,
+  deps: ReadDeps & Pick<CallDeps, 'db'>,
+  folder: string,
+  upload: UploadRow,
+): Promise<Reply> {
   const digest = await finishUpload(deps.db, folder, upload, call.now)
   if (digest === null) return { status: 200, body: uploadView(await findIn(deps.reads, call.who, upload.id)) }
   const message = `What came has the digest ${digest}: the upload begins again`
@@ -132,7 +144,10 @@ async function finish(call: Call<typeof templateUploadsPart>, deps: ApiDeps, fol
 }
 
 /** DELETE /v1/template-uploads/{upload_id} */
-export async function removeOneUpload(call: Call<typeof templateUploadsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function removeOneUpload(
+  call: Call<typeof templateUploadsDelete>,
+  deps: ChangeDeps & ReadDeps & Pick<TemplateDeps, 'uploads_dir'>,
+): Promise<Reply> {
   const upload = await findIn(deps.reads, call.who, call.params.upload_id)
   await changing(
     deps,
@@ -155,7 +170,7 @@ async function findIn(reads: Reader, who: Principal, id: string): Promise<Upload
   return row
 }
 
-function folderOf({ uploads_dir }: ApiDeps): string {
+function folderOf({ uploads_dir }: Pick<TemplateDeps, 'uploads_dir'>): string {
   if (uploads_dir !== null) return uploads_dir
   throw fail('dependency_unavailable', 'uploads_not_configured', 'This installation keeps no uploads')
 }

@@ -6,8 +6,7 @@ import { attachmentsRefusal } from '../../../core/workspaces/volumes/plan.ts'
 import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { isOf, mayKnowOf } from '../volumes/find.ts'
 import { checkMountPath, conflicts } from '../volumes/mount-path.ts'
@@ -18,9 +17,10 @@ import { operateOn, refuseAlways } from '../refusals.ts'
 import type { WorkspaceRow } from '../row.ts'
 import { attachmentAndOperationBody, type AttachmentCommandResult } from './answer.ts'
 import { insertAttachment, readAttachments, type AttachmentRow } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/volumes */
-export async function attachVolume(call: Call<typeof attachmentsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function attachVolume(call: Call<typeof attachmentsCreate>, deps: ChangeDeps): Promise<Reply> {
   const { body, now, who } = call
   const { volume_id, mount_path, mode = 'read_write' } = body
   checkMountPath(mount_path)

@@ -4,17 +4,17 @@ import { beginOperation } from '../../../core/workspaces/operations/begin.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { workspaceCommandResult } from '../answer-operation.ts'
 import { lockForChange } from '../find.ts'
 import { operateOn, refuseAlways } from '../refusals.ts'
 import { attachmentAndOperationBody, type AttachmentCommandResult } from './answer.ts'
 import { markDetaching, readAttachments } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** DELETE /v1/workspaces/{workspace_id}/volumes/{volume_id} */
-export async function detachVolume(call: Call<typeof attachmentsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function detachVolume(call: Call<typeof attachmentsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { now, params } = call
   const { volume_id } = params
   const work = async (tx: ChangeTx): Promise<AttachmentCommandResult> => {

@@ -7,18 +7,18 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult } from '../answer-operation.ts'
 import { visible } from '../find.ts'
 import { allowedAsFork, operateOn } from '../refusals.ts'
 import { familyOf, type WorkspaceRow } from '../row.ts'
 import { lockWorkspace, readWorkspace } from '../store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 type AdoptCall = Call<typeof workspacesAdopt>
 
 /** POST /v1/workspaces/{workspace_id}/adopt */
-export async function adoptFork(call: AdoptCall, deps: ApiDeps): Promise<Reply> {
+export async function adoptFork(call: AdoptCall, deps: ChangeDeps): Promise<Reply> {
   const { body, now } = call
   await failpoint('adopt.A1')
   const work = async (tx: ChangeTx) => {

@@ -3,15 +3,15 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { workspaceSubject } from '../answer-operation.ts'
 import { lockForChange } from '../find.ts'
 import { allowed } from '../refusals.ts'
 import { hasCheckpoint, hasDraftState, markDeleted, wasDeleted } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** DELETE /v1/workspaces/{workspace_id}/checkpoints/{checkpoint_id}. The cell later removes the files. */
-export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { checkpoint_id } = call.params
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)

@@ -1,13 +1,13 @@
 import type { checkpointsList } from '../../../../contract/routes/app/checkpoints.ts'
 import type { Checkpoint } from '../../../../contract/schemas/checkpoints.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { findWorkspace } from '../find.ts'
 import { listCheckpoints, type CheckpointRow } from './store.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
 /** GET /v1/workspaces/{workspace_id}/checkpoints */
-export async function listCheckpointsOfWorkspace(call: Call<typeof checkpointsList>, deps: ApiDeps): Promise<Reply> {
+export async function listCheckpointsOfWorkspace(call: Call<typeof checkpointsList>, deps: PageDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
   const rows = await listCheckpoints(deps.reads, workspace.id, call.now, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, checkpointView) }

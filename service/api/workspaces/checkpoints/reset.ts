@@ -4,14 +4,14 @@ import { beginOperation } from '../../../core/workspaces/operations/begin.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult } from '../answer-operation.ts'
 import { lockForChange } from '../find.ts'
 import { operateOn, refuseAlways } from '../refusals.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/reset */
-export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: ApiDeps): Promise<Reply> {
+export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('reset.Z1')
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)

@@ -5,15 +5,15 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult } from '../answer-operation.ts'
 import { lockForChange } from '../find.ts'
 import { operateOn } from '../refusals.ts'
 import { hasCheckpoint } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/restore */
-export async function restoreWorkspace(call: Call<typeof workspacesRestore>, deps: ApiDeps): Promise<Reply> {
+export async function restoreWorkspace(call: Call<typeof workspacesRestore>, deps: ChangeDeps): Promise<Reply> {
   const { body, now } = call
   await failpoint('restore.V1')
   const work = async (tx: ChangeTx) => {

@@ -6,16 +6,16 @@ import { readerOf, type Tx } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { operationBody, workspaceCommandResult } from '../answer-operation.ts'
 import { lockForChange } from '../find.ts'
 import { operateOn } from '../refusals.ts'
 import type { WorkspaceRow } from '../row.ts'
 import { countSnapshots } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/snapshot */
-export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ApiDeps): Promise<Reply> {
+export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('snapshot.P1')
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)

@@ -4,23 +4,23 @@ import { readProjectPolicy } from '../../../core/workspaces/egress/store.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { etagOf, refuseStaleVersion } from '../../calls/if-match.ts'
 import { insertEgressVersion, listEgressVersions, lockProjectEgress } from './store.ts'
 import { egressVersionView, projectEgressView } from './view.ts'
+import type { ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/projects/{project_id}/egress-policy */
-export async function getProjectEgress(call: Call<typeof projectEgressGet>, deps: ApiDeps): Promise<Reply> {
+export async function getProjectEgress(call: Call<typeof projectEgressGet>, deps: ReadDeps): Promise<Reply> {
   const { project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   const body = projectEgressView(project_id, await readProjectPolicy(deps.reads, project_id))
   return { status: 200, body, headers: etagOf(body.version) }
 }
 
 /** PUT /v1/projects/{project_id}/egress-policy: always a new version. */
-export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps: ApiDeps): Promise<Reply> {
+export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { who, now } = call
   const project = await projectOf(deps.reads, who, call.params.project_id)
   const policy = normalPolicy(call.body)
@@ -40,7 +40,7 @@ export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps
 }
 
 /** GET /v1/projects/{project_id}/egress-policy/versions */
-export async function listProjectEgress(call: Call<typeof projectEgressVersions>, deps: ApiDeps): Promise<Reply> {
+export async function listProjectEgress(call: Call<typeof projectEgressVersions>, deps: PageDeps): Promise<Reply> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   const rows = await listEgressVersions(deps.reads, { ...project, workspace_id: null }, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, egressVersionView) }

@@ -16,7 +16,6 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { workspaceSubject } from '../answer-operation.ts'
@@ -26,15 +25,19 @@ import type { WorkspaceRow } from '../row.ts'
 import { etagOf, refuseStaleVersion } from '../../calls/if-match.ts'
 import { insertEgressVersion, listDenials, listEgressVersions, type DenialRow } from './store.ts'
 import { egressVersionView, workspaceEgressView } from './view.ts'
+import type { CallDeps, ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/workspaces/{workspace_id}/egress-policy: also of a deleted workspace. */
-export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, deps: ApiDeps): Promise<Reply> {
+export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, deps: ReadDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
   return answerOf(await factsOf(deps.reads, id))
 }
 
 /** PUT /v1/workspaces/{workspace_id}/egress-policy: replaces the project's policy, without intersecting them. */
-export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, deps: ApiDeps): Promise<Reply> {
+export async function putWorkspaceEgress(
+  call: Call<typeof workspaceEgressPut>,
+  deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'revocations'>,
+): Promise<Reply> {
   const policy = normalPolicy(call.body)
   const work = async (tx: ChangeTx) => {
     const { row, facts } = await lockLive(tx, call)
@@ -52,7 +55,7 @@ export async function putWorkspaceEgress(call: Call<typeof workspaceEgressPut>, 
 }
 
 /** DELETE /v1/workspaces/{workspace_id}/egress-policy */
-export async function clearWorkspaceEgress(call: Call<typeof workspaceEgressDelete>, deps: ApiDeps): Promise<Reply> {
+export async function clearWorkspaceEgress(call: Call<typeof workspaceEgressDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { row, facts } = await lockLive(tx, call)
     const { version: current = 0, policy = null } = facts.override ?? {}
@@ -65,7 +68,7 @@ export async function clearWorkspaceEgress(call: Call<typeof workspaceEgressDele
 }
 
 /** GET /v1/workspaces/{workspace_id}/egress-policy/versions */
-export async function listWorkspaceEgress(call: Call<typeof workspaceEgressVersions>, deps: ApiDeps): Promise<Reply> {
+export async function listWorkspaceEgress(call: Call<typeof workspaceEgressVersions>, deps: PageDeps): Promise<Reply> {
   const { id, organization_id, project_id } = await findWorkspace(deps, call)
   const scope = { organization_id, project_id, workspace_id: id }
   const rows = await listEgressVersions(deps.reads, scope, pageOf(deps.cursor_keys, call))
@@ -75,7 +78,7 @@ export async function listWorkspaceEgress(call: Call<typeof workspaceEgressVersi
 const HOUR_MS = 3600_000
 
 /** GET /v1/workspaces/{workspace_id}/egress-policy/denials */
-export async function listWorkspaceDenials(call: Call<typeof workspaceEgressDenials>, deps: ApiDeps): Promise<Reply> {
+export async function listWorkspaceDenials(call: Call<typeof workspaceEgressDenials>, deps: ReadDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
   const since = new Date(call.now.getTime() - LIMITS.egress.denial_hours * HOUR_MS)
   const rows = await listDenials(deps.reads, id, since)
@@ -115,7 +118,7 @@ function refuseWidening(policy: EgressPolicy, ceiling: EgressPolicy | null): voi
 type Changing = Call<typeof workspaceEgressPut> | Call<typeof workspaceEgressDelete>
 
 async function insertVersion(
-  { ids }: ApiDeps,
+  { ids }: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
   { who, now }: Changing,
   { id, organization_id, project_id }: WorkspaceRow,

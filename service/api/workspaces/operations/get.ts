@@ -1,13 +1,14 @@
 import type { operationsGet } from '../../../../contract/routes/app/operations.ts'
 import { isTerminal } from '../../../../contract/states/operation.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { maySeeScope, notFound, watchesEnd } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeScope, notFound, watchesEnd } from '../../calls/scope.ts'
 import { readOperation } from './store.ts'
 import { operationView, type OperationRow } from './view.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../deps.ts'
 
 /** GET /v1/operations/{operation_id}: waits until state or state_reason changes, at most as long as the caller asked. */
-export async function getOperation(call: Call<typeof operationsGet>, deps: ApiDeps): Promise<Reply> {
+export async function getOperation(call: Call<typeof operationsGet>, deps: ReadDeps & Pick<WorkspaceDeps, 'waits'>): Promise<Reply> {
   const row = await readOperation(deps.reads, call.params.operation_id)
   if (row === null || !(maySeeScope(call.who, row) || watchesEnd(call.who, row))) throw notFound('operation')
   if (call.wait_seconds === 0 || isTerminal(row.state)) return { status: 200, body: operationView(row) }

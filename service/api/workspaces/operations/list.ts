@@ -1,12 +1,12 @@
 import type { operationsList } from '../../../../contract/routes/app/operations.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { findWorkspace } from '../find.ts'
 import { listOperations } from './store.ts'
 import { operationView } from './view.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
-export async function listOperationsOfWorkspace(call: Call<typeof operationsList>, deps: ApiDeps): Promise<Reply> {
+export async function listOperationsOfWorkspace(call: Call<typeof operationsList>, deps: PageDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
   const page = pageOf(deps.cursor_keys, call)
   const rows = await listOperations(deps.reads, workspace.id, call.query, page)

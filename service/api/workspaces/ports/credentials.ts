@@ -5,21 +5,25 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { cookieOf, digestOf, newCredential, type CredentialKind } from '../../../core/workspaces/ports/credentials.ts'
 import { callbackUrl, linkUrl, portUrl } from '../../../core/workspaces/ports/url.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { takeOfDay } from '../daily/take.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { takeOfDay } from '../../calls/daily/take.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { lockExposed } from './find.ts'
 import { tooMany } from './limits.ts'
 import { linkPath, secondsOf } from './rules.ts'
 import { countCredentials, deleteCallback, insertCredentials, type NewPortCredential } from './store.ts'
 import { portSubject } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../deps.ts'
 
 type CreateCall = Call<typeof portTokensCreate> | Call<typeof portLinksCreate> | Call<typeof portCallbacksCreate>
 
 const { tokens_per_port_max, links_per_port_max, token_seconds_default, link_seconds_default } = LIMITS.port
 
 /** POST /v1/workspaces/{workspace_id}/ports/{port}/tokens */
-export async function createPortToken(call: Call<typeof portTokensCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createPortToken(
+  call: Call<typeof portTokensCreate>,
+  deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
+): Promise<Reply> {
   const expires_at = after(call, secondsOf(call.body, token_seconds_default))
   const token = newCredential('token')
   await keep(deps, call, { token }, { path: null, expires_at })
@@ -28,7 +32,10 @@ export async function createPortToken(call: Call<typeof portTokensCreate>, deps:
 }
 
 /** POST /v1/workspaces/{workspace_id}/ports/{port}/links */
-export async function createPortLink(call: Call<typeof portLinksCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createPortLink(
+  call: Call<typeof portLinksCreate>,
+  deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
+): Promise<Reply> {
   const path = linkPath(call.body.path ?? '/')
   const expires_at = after(call, secondsOf(call.body, link_seconds_default))
   const link = newCredential('link')
@@ -38,7 +45,10 @@ export async function createPortLink(call: Call<typeof portLinksCreate>, deps: A
 }
 
 /** POST /v1/workspaces/{workspace_id}/ports/{port}/callback: replaces the previous callback. */
-export async function createPortCallback(call: Call<typeof portCallbacksCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createPortCallback(
+  call: Call<typeof portCallbacksCreate>,
+  deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
+): Promise<Reply> {
   const callback = newCredential('callback')
   await keep(deps, call, { callback }, { path: null, expires_at: null })
   const body: PortCallback = { url: callbackUrl(urlOf(deps, call), callback), ...ofPort(call) }
@@ -46,7 +56,7 @@ export async function createPortCallback(call: Call<typeof portCallbacksCreate>,
 }
 
 /** DELETE /v1/workspaces/{workspace_id}/ports/{port}/callback: idempotent. */
-export async function deletePortCallback(call: Call<typeof portCallbacksDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deletePortCallback(call: Call<typeof portCallbacksDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port } = await lockExposed(tx, call)
     return (await deleteCallback(tx, port.id)) ? { workspace, port } : null
@@ -58,7 +68,7 @@ export async function deletePortCallback(call: Call<typeof portCallbacksDelete>,
 type Lasting = Pick<NewPortCredential, 'path' | 'expires_at'>
 
 /** Stores the digests of new credentials. Audit records name them by row id. */
-async function keep(deps: ApiDeps, call: CreateCall, made: Partial<Record<CredentialKind, string>>, lasting: Lasting): Promise<void> {
+async function keep(deps: ChangeDeps, call: CreateCall, made: Partial<Record<CredentialKind, string>>, lasting: Lasting): Promise<void> {
   const kinds = Object.entries(made) as [CredentialKind, string][]
   const rows = kinds.map(([kind, value]) => ({ id: deps.ids.next(), kind, sha256: kept(kind, value), ...lasting, created_at: call.now }))
   const [first] = rows
@@ -94,7 +104,7 @@ function after({ now }: CreateCall, seconds: number): Date {
   return new Date(now.getTime() + seconds * 1000)
 }
 
-function urlOf({ ports_url }: ApiDeps, { params }: CreateCall): string {
+function urlOf({ ports_url }: Pick<WorkspaceDeps, 'ports_url'>, { params }: CreateCall): string {
   return portUrl(ports_url, params.workspace_id, params.port)
 }
 

@@ -2,17 +2,18 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { portsExpose } from '../../../../contract/routes/app/ports.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { lockPort } from './find.ts'
 import { tooMany } from './limits.ts'
 import { countPorts, insertPort, type PortRow } from './store.ts'
 import { portSubject, portView } from './view.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../deps.ts'
 
 const UNUSED = { requests: 0, received_bytes: 0, sent_bytes: 0, last_request_at: null, callback_created_at: null }
 
 /** PUT /v1/workspaces/{workspace_id}/ports/{port}: an exposed port stays unchanged. */
-export async function exposePort(call: Call<typeof portsExpose>, deps: ApiDeps): Promise<Reply> {
+export async function exposePort(call: Call<typeof portsExpose>, deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port: known } = await lockPort(tx, call)
     if (known !== null) return { workspace, port: known, is_new: false }

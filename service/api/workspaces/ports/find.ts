@@ -1,7 +1,7 @@
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Principal } from '../../../http/call.ts'
-import { notFound } from '../../access/auth/scope.ts'
+import { notFound } from '../../calls/scope.ts'
 import { lockForChange } from '../find.ts'
 import { allowed } from '../refusals.ts'
 import type { WorkspaceRow } from '../row.ts'

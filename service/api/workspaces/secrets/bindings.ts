@@ -7,13 +7,13 @@ import { boundNames, lockNamedSecrets, secretsNamed } from '../../../core/secret
 import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { workspaceSubject } from '../answer-operation.ts'
 import { findWorkspace, lockForChange } from '../find.ts'
 import { deleted } from '../refusals.ts'
 import { readTemplateVersion } from '../store.ts'
 import { writeBinding } from './store.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 interface Bound {
   id: string
@@ -22,12 +22,12 @@ interface Bound {
 }
 
 /** GET /v1/workspaces/{workspace_id}/secrets */
-export async function getSecretsOfWorkspace(call: Call<typeof workspacesSecrets>, deps: ApiDeps): Promise<Reply> {
+export async function getSecretsOfWorkspace(call: Call<typeof workspacesSecrets>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
 }
 
 /** PUT /v1/workspaces/{workspace_id}/secrets */
-export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecrets>, deps: ApiDeps): Promise<Reply> {
+export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecrets>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
     if (row.deleted_at !== null) throw deleted()

@@ -4,9 +4,8 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import { takeOfDay } from '../daily/take.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySeeOrganization, notFound } from '../../calls/scope.ts'
+import { takeOfDay } from '../../calls/daily/take.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { checkAllowed } from './allowed.ts'
@@ -16,15 +15,16 @@ import { checkedHosts, checkName, checkValue, checkValueForHosts } from './rules
 import { sealForCells } from './seal.ts'
 import { insertSecret, insertVersion } from './store.ts'
 import { secretView } from './view.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** POST /v1/projects/{project_id}/secrets */
-export async function createSecret(call: Call<typeof secretsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createSecret(call: Call<typeof secretsCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   return create(deps, call, project, call.body)
 }
 
 /** POST /v1/organizations/{organization_id}/secrets */
-export async function createSecretOfOrganization(call: Call<typeof secretsCreateOfOrganization>, deps: ApiDeps): Promise<Reply> {
+export async function createSecretOfOrganization(call: Call<typeof secretsCreateOfOrganization>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
   return create(deps, call, { organization_id, project_id: null }, call.body)
@@ -33,7 +33,7 @@ export async function createSecretOfOrganization(call: Call<typeof secretsCreate
 type CreateCall = Call<typeof secretsCreate> | Call<typeof secretsCreateOfOrganization>
 
 async function create(
-  deps: ApiDeps,
+  deps: ChangeDeps,
   call: CreateCall,
   owner: { organization_id: string; project_id: string | null },
   body: OrganizationSecretCreate,

@@ -1,13 +1,13 @@
 import type { secretsDelete } from '../../../../contract/routes/app/secrets.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { lockSecretForChange, secretSubject } from './find.ts'
 import { eraseVersions, markDeleted, unbind } from './store.ts'
+import type { ChangeDeps } from '../../calls/deps.ts'
 
 /** DELETE /v1/secrets/{secret_id}: idempotent. */
-export async function deleteSecret(call: Call<typeof secretsDelete>, deps: ApiDeps): Promise<Reply> {
+export async function deleteSecret(call: Call<typeof secretsDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const secret = await lockSecretForChange(tx, call)
     if (secret.deleted_at !== null) return null

@@ -2,16 +2,16 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { AuditTarget } from '../../../core/changes/audit.ts'
 import type { Principal } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { maySee, maySeeOrganization, notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySee, maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { lockSecret, readSecret, type SecretRow } from './store.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 interface SecretCall {
   who: Principal
   params: { secret_id: string }
 }
 
-export async function findSecret(deps: Pick<ApiDeps, 'reads'>, call: SecretCall): Promise<SecretRow> {
+export async function findSecret(deps: ReadDeps, call: SecretCall): Promise<SecretRow> {
   return visible(call.who, await readSecret(deps.reads, call.params.secret_id))
 }
 

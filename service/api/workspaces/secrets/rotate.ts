@@ -3,21 +3,21 @@ import type { SecretVersion } from '../../../../contract/schemas/secrets.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
-import { takeOfDay } from '../daily/take.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { takeOfDay } from '../../calls/daily/take.ts'
 import { changeAndAnswer, type CommandResult } from '../../calls/idempotency/change.ts'
 import { findSecret, lockSecretForChange, refuseDeletedSecret } from './find.ts'
 import { checkValue, checkValueForHosts } from './rules.ts'
 import { sealForCells } from './seal.ts'
 import { eraseVersions, insertVersion, takeRotation, writeSecret } from './store.ts'
 import { versionView } from './view.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 interface Rotated extends CommandResult {
   version: SecretVersion
 }
 
 /** POST /v1/secrets/{secret_id}/versions: erases earlier values in the same transaction. */
-export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps: ApiDeps): Promise<Reply> {
+export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   checkValue(call.body.value)
   await findSecret(deps, call) // checks access before the lock, whose conflict would reveal the secret
   const work = async (tx: ChangeTx): Promise<Rotated> => {

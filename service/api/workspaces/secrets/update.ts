@@ -3,16 +3,16 @@ import type { secretsUpdate } from '../../../../contract/routes/app/secrets.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changing } from '../../calls/idempotency/change.ts'
 import { checkAllowed } from './allowed.ts'
 import { findSecret, lockSecretForChange, refuseDeletedSecret, secretSubject } from './find.ts'
 import { checkedHosts } from './rules.ts'
 import { writeSecret } from './store.ts'
 import { secretView } from './view.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 /** PATCH /v1/secrets/{secret_id}: omitted fields stay. */
-export async function updateSecret(call: Call<typeof secretsUpdate>, deps: ApiDeps): Promise<Reply> {
+export async function updateSecret(call: Call<typeof secretsUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { hosts, ...rest } = call.body
   const asked = hosts === undefined ? rest : { ...rest, hosts: checkedHosts(hosts) }
   const work = async (tx: ChangeTx) => {

@@ -1,14 +1,18 @@
 import type { toolTokensCreate } from '../../../../contract/routes/app/tool-tokens.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import { requestedTools } from '../../access/auth/scope.ts'
+import { requestedTools } from '../../calls/scope.ts'
 import { byCaller } from '../../calls/by-caller.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { findWorkspace } from '../find.ts'
 import { allowed } from '../refusals.ts'
 import { mintToken } from './mint.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../deps.ts'
 
 /** POST /v1/workspaces/{workspace_id}/tool-tokens: App, "Tool-token rules". */
-export async function createToolToken(call: Call<typeof toolTokensCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createToolToken(
+  call: Call<typeof toolTokensCreate>,
+  deps: ReadDeps & Pick<CallDeps, 'clock' | 'ids' | 'base_url' | 'logger'> & Pick<WorkspaceDeps, 'signer'>,
+): Promise<Reply> {
   const { who, now, body } = call
   const workspace = await findWorkspace(deps, call)
   const tools = requestedTools(who, workspace.organization_id, body.tools)

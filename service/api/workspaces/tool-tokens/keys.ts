@@ -1,9 +1,9 @@
 import type { toolTokenKeys } from '../../../../contract/routes/app/tool-tokens.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { listKeys } from './store.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/.well-known/tool-token-keys */
-export async function getToolTokenKeys(call: Call<typeof toolTokenKeys>, deps: ApiDeps): Promise<Reply> {
+export async function getToolTokenKeys(call: Call<typeof toolTokenKeys>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: { keys: await listKeys(deps.reads, call.now) }, headers: { 'cache-control': 'public, max-age=60' } }
 }

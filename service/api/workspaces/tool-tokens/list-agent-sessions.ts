@@ -1,12 +1,12 @@
 import type { agentSessionsList } from '../../../../contract/routes/app/tool-tokens.ts'
 import type { AgentSession } from '../../../../contract/schemas/tool-tokens.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { findWorkspace } from '../find.ts'
 import { listAgentSessions, type AgentSessionRow } from './store.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
-export async function listAgentSessionsOfWorkspace(call: Call<typeof agentSessionsList>, deps: ApiDeps): Promise<Reply> {
+export async function listAgentSessionsOfWorkspace(call: Call<typeof agentSessionsList>, deps: PageDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
   const rows = await listAgentSessions(deps.reads, workspace.id, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, agentSessionView) }

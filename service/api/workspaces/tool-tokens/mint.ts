@@ -6,12 +6,13 @@ import { auditEvent, type ChangeOrigin } from '../../../core/changes/audit.ts'
 import type { AuditEvent } from '../../../core/changes/store.ts'
 import type { Principal } from '../../../http/call.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
-import { permittedTools } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { permittedTools } from '../../calls/scope.ts'
 import type { WorkspaceRow } from '../row.ts'
 import { budgetSeconds, countToken, dropOldSessions, type NewAgentSession } from './store.ts'
+import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../deps.ts'
 
-export type MintDeps = Pick<ApiDeps, 'reads' | 'clock' | 'ids' | 'base_url' | 'signer' | 'logger'>
+export type MintDeps = ReadDeps & Pick<CallDeps, 'clock' | 'ids' | 'base_url' | 'logger'> & Pick<WorkspaceDeps, 'signer'>
 
 type MintedFor = Pick<WorkspaceRow, 'id' | 'organization_id' | 'project_id' | 'cell_endpoint' | 'ownership_epoch'>
 

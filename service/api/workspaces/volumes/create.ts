@@ -6,14 +6,18 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Principal, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { volumeAndOperationBody, workedOnVolume } from './answer.ts'
 import { countLiveVolumes, hasVolumeNamed, insertVolume, lockVolumesOf, readVolumePlan } from './store.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
+import type { WorkspaceDeps } from '../deps.ts'
 
 /** POST /v1/projects/{project_id}/volumes */
-export async function createVolume(call: Call<typeof volumesCreate>, deps: ApiDeps): Promise<Reply> {
+export async function createVolume(
+  call: Call<typeof volumesCreate>,
+  deps: ChangeDeps & ReadDeps & Pick<WorkspaceDeps, 'cells'>,
+): Promise<Reply> {
   const { body, now, who } = call
   const project = await projectOf(deps.reads, who, call.params.project_id)
   const { name, quota_gib, org_shared = false } = body

@@ -5,18 +5,18 @@ import { readerOf } from '../../../db/reader.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 import { fail } from '../../../lib/fail.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import { notFound } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { notFound } from '../../calls/scope.ts'
 import { changeAndAnswer } from '../../calls/idempotency/change.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { volumeAndOperationBody, workedOnVolume } from './answer.ts'
 import { cancelCreation, lastVolumeOperation, lockVolume, markDeleting, type VolumeRow } from './store.ts'
 import { visibleAttachments } from './view.ts'
+import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 type DeleteCall = Call<typeof volumesDelete>
 
 /** DELETE /v1/projects/{project_id}/volumes/{volume_id} */
-export async function deleteVolume(call: DeleteCall, deps: ApiDeps): Promise<Reply> {
+export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { now, who, params } = call
   const project = await projectOf(deps.reads, who, params.project_id)
   await failpoint('volume_delete.W1')

@@ -1,8 +1,8 @@
 import type { Principal } from '../../../http/call.ts'
-import { maySee, notFound, type Owned } from '../../access/auth/scope.ts'
-import type { ApiDeps } from '../../deps.ts'
+import { maySee, notFound, type Owned } from '../../calls/scope.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { readVolume, type VolumeRow } from './store.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 interface VolumeCall {
   who: Principal
@@ -10,7 +10,7 @@ interface VolumeCall {
 }
 
 /** Returns the call's volume: the project's own, or one shared in its organization. */
-export async function findVolume(deps: ApiDeps, call: VolumeCall): Promise<VolumeRow> {
+export async function findVolume(deps: ReadDeps, call: VolumeCall): Promise<VolumeRow> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   const row = await readVolume(deps.reads, call.params.volume_id)
   if (row === null || !isOf(project, row)) throw notFound('volume')

@@ -1,10 +1,10 @@
 import type { volumesGet } from '../../../../contract/routes/app/volumes.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { findVolume } from './find.ts'
 import { volumeView } from './view.ts'
+import type { ReadDeps } from '../../calls/deps.ts'
 
 /** GET /v1/projects/{project_id}/volumes/{volume_id} */
-export async function getVolume(call: Call<typeof volumesGet>, deps: ApiDeps): Promise<Reply> {
+export async function getVolume(call: Call<typeof volumesGet>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: volumeView(call.who, await findVolume(deps, call)) }
 }

@@ -1,13 +1,13 @@
 import type { volumesList } from '../../../../contract/routes/app/volumes.ts'
 import type { Call, Reply } from '../../../http/call.ts'
-import type { ApiDeps } from '../../deps.ts'
 import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { projectOf } from '../../access/projects/project-of.ts'
 import { listVolumes } from './store.ts'
 import { volumeView } from './view.ts'
+import type { PageDeps } from '../../calls/deps.ts'
 
 /** GET /v1/projects/{project_id}/volumes */
-export async function listVolumesOfProject(call: Call<typeof volumesList>, deps: ApiDeps): Promise<Reply> {
+export async function listVolumesOfProject(call: Call<typeof volumesList>, deps: PageDeps): Promise<Reply> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   const { include_org_shared = false, include_deleted = false } = call.query
   const page = pageOf(deps.cursor_keys, call)

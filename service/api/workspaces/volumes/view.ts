@@ -1,6 +1,6 @@
 import type { Volume, VolumeAttachment } from '../../../../contract/schemas/volumes.ts'
 import type { Principal } from '../../../http/call.ts'
-import { maySee } from '../../access/auth/scope.ts'
+import { maySee } from '../../calls/scope.ts'
 import type { AttachedRow, VolumeRow } from './store.ts'
 
 /** Builds the view for one principal: an API key does not see attachments to other projects' workspaces. */

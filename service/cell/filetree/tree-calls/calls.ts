@@ -1,16 +1,16 @@
+import { type Trees, type Revision, RevisionGone, TreeBusy, TreeMoved } from '../trees/trees.ts'
+import type { Executions } from '../executions/executions.ts'
+import type { TicketOf, CallLease } from '../../admission/call-lease.ts'
 import type { treeRestore } from '../../../../contract/routes/cell/tree.ts'
 import type { CellRoute, Route } from '../../../../contract/route.ts'
 import type { Call, Handler, Reply, Who } from '../../../http/call.ts'
 import { fail, Failure } from '../../../lib/fail.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
-import type { Blobs } from '../trees/blobs.ts'
-import { BlobError } from '../trees/blobs.ts'
+import { type Blobs, BlobError } from '../trees/blobs.ts'
 import { readKept } from '../trees/store.ts'
 import type { TreeChange } from '../trees/tree.ts'
 import { fullMessage, TreeFull } from '../trees/full.ts'
-import { type Revision, RevisionGone, TreeBusy, TreeMoved } from '../trees/trees.ts'
-import { crowded } from '../../gateway/ask.ts'
-import type { CallLease } from '../../admission/call-lease.ts'
+import { crowded } from '../../admission/crowded.ts'
 import type { GatewayDeps, GatewayHandler } from '../../gateway/handler.ts'
 
 /** A tree at the revision that a call works on. */
@@ -20,10 +20,15 @@ export interface Seen extends Revision {
 
 const HEADER = 'x-tree-revision'
 
-export type TreeHandler<R extends CellRoute> = Handler<R, GatewayDeps, CallLease>
+export interface TreeDeps extends GatewayDeps {
+  trees: Trees
+  executions: Executions
+}
+
+export type TreeHandler<R extends CellRoute> = Handler<R, TreeDeps, CallLease>
 
 /** Dispatches a call by mode: a file-first workspace has no machine. */
-export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): GatewayHandler<R> {
+export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): Handler<R, TreeDeps, TicketOf<R>> {
   return (call, deps, ticket) => {
     if (ticket.entry.mode === 'file_first') return of_tree(call, deps, ticket).catch(explained)
     const { tree_revision } = call.query as { tree_revision?: number }
@@ -35,7 +40,7 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
 }
 
 /** Cell, "File-first rules" 4: also for calls refused before their tree is read, but only with a token for the workspace. */
-export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 'trees'>) {
+export function revisionHeaders({ trees, table }: Pick<TreeDeps, 'table' | 'trees'>) {
   return async (route: Route, who: Who): Promise<Record<string, string>> => {
     if (route.surface !== 'cell' || route.tree !== true || who.type !== 'tool_token') return {}
     if (table.get(who.workspace_id)?.mode !== 'file_first') return {}
@@ -46,7 +51,7 @@ export function revisionHeaders({ trees, table }: Pick<GatewayDeps, 'table' | 't
 
 /** Reads the current or a kept revision. Answer and refusal name the revision. */
 export async function reading(
-  { trees }: GatewayDeps,
+  { trees }: TreeDeps,
   { entry }: CallLease,
   tree_revision: number | undefined,
   read: (seen: Seen) => Promise<Reply>,
@@ -93,7 +98,7 @@ const WRITTEN_RETRY_SECONDS = 60
 
 /** Publishes the next revision; plans again if another process was faster. This process serializes the changes of a workspace. */
 export async function changing(
-  { trees, db }: GatewayDeps,
+  { trees, db }: TreeDeps,
   { entry: { id } }: CallLease,
   { named_headers, signal, route }: Pick<Call<typeof treeRestore>, 'named_headers' | 'signal'> & Pick<Call, 'route'>,
   plan: (seen: Seen) => Promise<Planned>,

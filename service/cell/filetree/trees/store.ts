@@ -115,14 +115,3 @@ export async function readKept(db: Db, workspace_id: string, key: string): Promi
 export async function dropTree(db: Db, workspace_id: string): Promise<void> {
   await db.deleteFrom('trees').where('workspace_id', '=', workspace_id).execute()
 }
-
-export async function readTreeBytes(db: Db, cell_id: string): Promise<Map<string, number>> {
-  const rows = await db
-    .selectFrom('trees as t')
-    .innerJoin('workspaces as w', 'w.id', 't.workspace_id')
-    .select(['t.workspace_id', 't.bytes'])
-    .where('w.cell_id', '=', cell_id)
-    .where('w.deleted_at', 'is', null)
-    .execute()
-  return new Map(rows.map(({ workspace_id, bytes }) => [workspace_id, bytes]))
-}

@@ -1,5 +1,6 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
+import { tarTooLarge } from '../../gateway/files/tar-too-large.ts'
 import { streamedContent } from './contents.ts'
 import type { Entry } from './entries.ts'
 import { isName } from './names.ts'
@@ -127,9 +128,4 @@ function batches(put: UnpackOptions['put']) {
 
 function refused(name: string, why: string): Failure {
   return fail('validation_failed', 'invalid_path', `An entry of the tar is refused: ${why}`, { details: { path: name } })
-}
-
-export function tarTooLarge(max_bytes: number): Failure {
-  const message = `A tar has at most ${max_bytes} bytes and ${LIMITS.tar.entries_max} entries`
-  return fail('payload_too_large', null, message, { details: { max_bytes } })
 }

@@ -6,7 +6,7 @@ import type { BuildKind } from '../../../../contract/schemas/template-builds.ts'
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Db } from '../../../db/database.ts'
 import type { OperationError } from '../../../db/schema.ts'
-import type { Tx } from '../store.ts'
+import type { Tx } from '../../../db/reader.ts'
 
 export interface Build {
   id: string

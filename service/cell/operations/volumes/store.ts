@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { MachineVolume } from '../../../db/schema.ts'
-import type { Tx } from '../store.ts'
+import type { Tx } from '../../../db/reader.ts'
 
 /** The attachment that an operation makes or ends; undefined: it is gone with its volume. */
 export async function readOwnAttachment(db: Db, operation_id: string): Promise<MachineVolume | undefined> {

@@ -1,7 +1,7 @@
 import type { Listener } from '../../../db/listen.ts'
 import { HostFailure } from '../../host/hostd.ts'
 import { buildSubject } from '../../host/subject.ts'
-import { drawFence } from '../../reconcile/reconcile-store.ts'
+import { drawFence } from '../../machines/settle-store.ts'
 import { oneAtATime, debounced, tickEvery } from '../../../lib/poll.ts'
 import { makeCapture, type WarmContext } from './make.ts'
 import { countCaptures, forgetCaptures, listUnmade, nextWanted, requestCapture } from './store.ts'

@@ -5,7 +5,7 @@ import { Refused } from '../errors.ts'
 import { callHost, type Job } from '../job.ts'
 import { restoreRequest } from '../requests.ts'
 import { commitRunning, completeRunning, type RunningEnd } from '../running.ts'
-import type { MachineRow } from '../store.ts'
+import type { MachineRow } from '../../machines/machine-row-store.ts'
 import { fitOf, whyCold, type Capture } from './rules.ts'
 import { discardCapture, noteUsed, readWarmFacts, requestCapture, type WarmFacts } from './store.ts'
 

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import pino from 'pino'
 import { AT_ONCE_MS, createWorld, type Process, type World } from '../../../../tests/engine/world.ts'
 import { until } from '../../../../tests/support/processes.ts'
-import { drawFence } from '../../reconcile/reconcile-store.ts'
+import { drawFence } from '../../machines/settle-store.ts'
 import { enforcing } from './enforcing.ts'
 
 const log = pino({ level: 'silent' })

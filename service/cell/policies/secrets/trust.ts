@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
 import type { AgentLink } from '../../host/agent.ts'
 import { type CallBounds, readBytes } from '../../host/agent-answer.ts'
-import type { LiveMachine } from '../../machines/table.ts'
+import type { LiveMachine } from '../../host/live-machine.ts'
 import type { KnownAuthority } from './authorities.ts'
 
 /** Debian's file for an authority added by an administrator, and its bundle of all. */

@@ -1,5 +1,5 @@
 import { idOf } from '../../../core/revocations/messages.ts'
-import type { Engine } from '../../engine.ts'
+import type { EgressReconciler } from '../../policies/egress/reconciler.ts'
 import type { LiveTable } from '../../machines/live-table.ts'
 import type { Ports } from '../../ports/ports.ts'
 import type { Enforcer } from './confirm.ts'
@@ -10,7 +10,7 @@ import type { Enforcer } from './confirm.ts'
  */
 export function revocationEnforcers(parts: {
   table: Pick<LiveTable, 'settled'>
-  engine: Pick<Engine, 'settled'>
+  engine: Pick<EgressReconciler, 'settled'>
   ports: Pick<Ports, 'settled'>
 }): Enforcer[] {
   const { table, engine, ports } = parts

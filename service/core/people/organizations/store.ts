@@ -2,6 +2,7 @@ import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { Database } from '../../../db/schema.ts'
 import type { ChangeTx } from '../../changes/mutate.ts'
+import type { Principal } from '../../../http/call.ts'
 
 export function findOrganization(db: Db, slug: string): Promise<Selectable<Database['organizations']> | undefined> {
   return db.selectFrom('organizations').selectAll().where('slug', '=', slug).executeTakeFirst()
@@ -68,4 +69,7 @@ export async function countProjects(tx: ChangeTx, organization_id: string): Prom
     .where('organization_id', '=', organization_id)
     .executeTakeFirstOrThrow()
   return count
+}
+export function organizationIds(who: Principal): string[] {
+  return who.type === 'user' ? who.memberships.map((membership) => membership.organization_id) : [who.organization_id]
 }

@@ -1,7 +1,7 @@
-import { toolsOf } from '../../../../contract/access.ts'
-import type { Tool } from '../../../../contract/route.ts'
-import type { Principal } from '../../../http/call.ts'
-import { fail, type Failure } from '../../../lib/fail.ts'
+import { toolsOf } from '../../../contract/access.ts'
+import type { Tool } from '../../../contract/route.ts'
+import type { Principal } from '../../http/call.ts'
+import { fail, type Failure } from '../../lib/fail.ts'
 
 export interface Owned {
   organization_id: string

@@ -1,10 +1,10 @@
-import { dropEvents } from '../../core/changes/chain-store.ts'
-import { forgetFeedback } from '../../core/people/feedback/store.ts'
-import type { Db } from '../../db/database.ts'
-import { forgetSessions } from '../../core/people/sessions-store.ts'
-import { forgetOutcomes } from './idempotency/store.ts'
-import { forgetInvitations } from '../access/invitations/store.ts'
-import { forgetBudgets } from '../workspaces/tool-tokens/store.ts'
+import { dropEvents } from '../core/changes/chain-store.ts'
+import { forgetFeedback } from '../core/people/feedback/store.ts'
+import type { Db } from '../db/database.ts'
+import { forgetSessions } from '../core/people/sessions-store.ts'
+import { forgetOutcomes } from './calls/idempotency/store.ts'
+import { forgetInvitations } from './access/invitations/store.ts'
+import { forgetBudgets } from './workspaces/tool-tokens/store.ts'
 
 /** More than a year, so that a year can be compared with the previous one. */
 export const AUDIT_DAYS = 400

@@ -1,20 +1,20 @@
-import type { Role, Within } from '../../../../contract/access.ts'
-import type { Call, PersonPrincipal } from '../../../http/call.ts'
-import { notFound, watchesEnd } from './scope.ts'
-import { readOperation } from '../../workspaces/operations/store.ts'
-import { projectOf } from '../projects/project-of.ts'
-import { readSecret } from '../../workspaces/secrets/store.ts'
-import { readBuild } from '../../templates/builds/store.ts'
-import { readUpload } from '../../templates/uploads/store.ts'
-import { findTemplate } from '../../templates/find.ts'
-import { readWorkspace } from '../../workspaces/store.ts'
-import type { ApiDeps } from '../../deps.ts'
+import type { Role, Within } from '../../contract/access.ts'
+import type { Call, PersonPrincipal } from '../http/call.ts'
+import { notFound, watchesEnd } from './calls/scope.ts'
+import { readOperation } from './workspaces/operations/store.ts'
+import { projectOf } from './access/projects/project-of.ts'
+import { readSecret } from './workspaces/secrets/store.ts'
+import { readBuild } from './templates/builds/store.ts'
+import { readUpload } from './templates/uploads/store.ts'
+import { findTemplate } from './templates/find.ts'
+import { readWorkspace } from './workspaces/store.ts'
+import type { ReadDeps } from './calls/deps.ts'
 
 /**
  * Returns the person's role in the organization that owns the call's target. An invisible target is refused like a missing one. null: the
  * call has no target.
  */
-export async function roleOf({ reads }: Pick<ApiDeps, 'reads'>, who: PersonPrincipal, call: Call): Promise<Role | null> {
+export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Call): Promise<Role | null> {
   const { access } = call.route
   if (access.kind !== 'principal' || access.within === 'self') return null
   const { organization_id, what, watches } = await ownerOf(access.within)

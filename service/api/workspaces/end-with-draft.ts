@@ -1,7 +1,7 @@
-import type { ChangeTx } from '../../../core/changes/mutate.ts'
-import { cancelOperation, lockOperation } from '../../../core/workspaces/operations/store.ts'
-import { readerOf } from '../../../db/reader.ts'
-import { listLiveInstances, listOpenBuilds, markDiscarded } from './store.ts'
+import type { ChangeTx } from '../../core/changes/mutate.ts'
+import { cancelOperation, lockOperation } from '../../core/workspaces/operations/store.ts'
+import { readerOf } from '../../db/reader.ts'
+import { listLiveInstances, listOpenBuilds, markDiscarded } from './draft-end-store.ts'
 
 /**
  * Ends a draft whose workspace the transaction has locked, and cancels its builds in the same commit.

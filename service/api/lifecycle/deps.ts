@@ -1,0 +1,7 @@
+import type { Poller } from '../calls/looking.ts'
+
+/** Services that end organizations and accounts. */
+export interface LifecycleDeps {
+  /** Worker that deletes organizations. */
+  enders: Pick<Poller, 'poke'>
+}

@@ -1,0 +1,15 @@
+/** Address and key of a resident machine's agent. In memory only: hostd reports them again after a restart. */
+export interface LiveMachine {
+  address: string // host:port of the agent
+  agent_key: string // Bearer key of this incarnation
+  epoch: number
+  fence: number // with the workspace's id it identifies the machine
+  state: 'running' | 'paused' | 'frozen'
+  agent_protocol: number // see links/agent-protocol.ts
+  engine_refused?: true // once hibernated, it could not be woken again
+
+  /** Writing it thaws the machine; null: only the host can. */
+  freezer_file: string | null
+  /** How often it was frozen since this process knows it: older connections may be dead. */
+  stood_still: number
+}

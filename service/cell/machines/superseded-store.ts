@@ -1,0 +1,14 @@
+import type { Tx } from '../../db/reader.ts'
+
+/** Deletes rows before files: a row must never name files that are gone. @returns the checkpoints whose files may be deleted. */
+export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string): Promise<string[]> {
+  const rows = await tx
+    .deleteFrom('checkpoints')
+    .where('workspace_id', '=', workspace_id)
+    .where('kind', 'in', ['suspend', 'fork', 'parked'])
+    .where('id', '<>', kept)
+    .where('deleted_at', 'is', null)
+    .returning('id')
+    .execute()
+  return rows.map(({ id }) => id)
+}

@@ -1,0 +1,19 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/database.ts'
+import { type Subject, subjectName } from '../host/subject.ts'
+
+/**
+ * Returns the subjects that have a row, by name, each with its workspace; null: a build, or a capture of a template version. A capture's
+ * row
+ * is in another table and outlives the machine.
+ */
+export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {
+  if (subjects.length === 0) return new Map()
+  const { rows } = await sql<Subject & { workspace_id: string | null }>`
+    select m.kind, m.id, m.workspace_id from machines m
+    join jsonb_to_recordset(${JSON.stringify(subjects)}::jsonb) as s(kind text, id uuid) using (kind, id)
+    union all
+    select s.kind, s.id, null from template_captures c
+    join jsonb_to_recordset(${JSON.stringify(subjects)}::jsonb) as s(kind text, id uuid) on s.kind = 'build' and s.id = c.id`.execute(db)
+  return new Map(rows.map((row) => [subjectName(row), row.workspace_id]))
+}
