@@ -48,7 +48,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fill writes and syncs size bytes; the error is that of the write or of the sync.
 func fill(path string, size int) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// No counter of a simple quota shows what a subvolume refers to: an extent stays charged to its writer while any subvolume refers to it.
-// So the items of the subvolume's tree are read. That resolves no path of a guest, and takes 40 ms for 20,000 small files.
+// No counter of a simple quota shows what a subvolume refers to: an extent stays charged to its writer. Reading the
+// subvolume's tree resolves no guest path, and takes 40 ms for 20,000 small files.
 
 const (
 	extentDataKey = 108
@@ -23,8 +23,8 @@ const (
 	extentsMax    = 1 << 20 // bounds the deduplication set: a guest may make as many extents as its disk has blocks
 )
 
-// ReferencedBytes returns the bytes that a disk refers to, regardless of the writer and of other references: data and metadata nodes. For
-// a running machine the writes of the last seconds may be missing.
+// ReferencedBytes returns the bytes of data and metadata that a disk refers to, for all writers and shared ones too. A
+// running machine's writes of the last seconds may be missing.
 func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	disk, err := p.openSubvolume(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	return nodes + counted.bytes, nil
 }
 
-// extents sums up bytes on the drive. Several references to one extent count once: a partly overwritten file keeps the whole extent.
+// extents counts an extent once for all its references: a partly overwritten file keeps the whole extent.
 type extents struct {
 	perFile bool // deduplicate within one file only: guests cannot share extents between files
 	file    uint64
@@ -81,7 +81,7 @@ type searchArgs struct {
 	found [searchBytes]byte
 }
 
-// eachExtent calls tell for the extents of all files of an open subvolume, file by file.
+// eachExtent goes file by file.
 func eachExtent(disk *os.File, tell func(file, place, bytes uint64)) error {
 	args := &searchArgs{}
 	next := searchKey{minObject: subvolInode, maxObject: math.MaxUint64, maxOffset: math.MaxUint64, maxType: math.MaxUint32, maxT: math.MaxUint64}
@@ -109,7 +109,6 @@ func eachExtent(disk *os.File, tell func(file, place, bytes uint64)) error {
 	}
 }
 
-// stepOn moves the range's start past its first key.
 func (k *searchKey) stepOn() bool {
 	if k.minOffset++; k.minOffset != 0 {
 		return true
@@ -143,7 +142,7 @@ func (i searchItem) extent() (place, bytes uint64, ok bool) {
 	return place, bytes, place != 0
 }
 
-// nodeBytes returns the size of the subvolume's tree nodes, as of the last commit.
+// nodeBytes is the size of the subvolume's tree nodes, as of the last commit.
 func (p *Pool) nodeBytes(disk *os.File) (int64, error) {
 	lookup := &struct {
 		tree, object uint64

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled flushes everything, and returns the bytes charged to the workspace and referred to by its disk.
 func settled(t *testing.T, p *Pool, workspace, disk string) (used, refers int64) {
 	t.Helper()
 	must(t, p.Sync(""))

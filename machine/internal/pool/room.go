@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A workspace may hold quotaGiB of files on its current disk, regardless of the workspace that wrote them; this is the size that users
-// know. A quota group's limit counts bytes that the workspace's subvolumes wrote, as long as any subvolume refers to them. That includes
-// data held only by checkpoints and forks, but not data shared with a fork's source. So the limit is set to the counted bytes plus the
-// disk's remaining capacity, and the kernel enforces it.
+// A workspace may hold quotaGiB of files on its current disk, from any writer. A quota group counts the bytes that its
+// subvolumes wrote, while any subvolume refers to them. That includes data held only by checkpoints and forks, but not
+// data shared with a fork's source. So the kernel's limit is the counted bytes plus the disk's remaining capacity.
 
-// keptMax bounds the data that a workspace's own checkpoints keep in addition to its disk, in multiples of the quota. Without it a few
+// keptMax bounds what a workspace's checkpoints keep beyond its disk, in multiples of the quota. Otherwise a few
 // snapshots between full rewrites would fill the pool.
 const keptMax = 1
 
-// assemblySlack is for the service's own writes before a guest runs: an overlay's directories and the incarnation.
+// assemblySlack is for the service's writes before a guest runs: an overlay's directories and the incarnation.
 const assemblySlack = 64 << 20
 
-// EnsureWorkspace makes the workspace's directory, and a limit if there is none: that of an empty workspace.
+// EnsureWorkspace makes the directory, and an empty workspace's limit if there is none.
 func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -32,8 +31,8 @@ func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	return p.setLimit(dir, limit)
 }
 
-// AssembleWorkspace is EnsureWorkspace with extra capacity for a machine that is being made. On a full disk an overlay cannot make its
-// work directory, and the kernel silently mounts it read-only. SetRoom removes the extra capacity before the guest runs.
+// AssembleWorkspace adds capacity while a machine is made. On a full disk an overlay cannot make its work directory,
+// and the kernel silently mounts it read-only. SetCapacity removes it before the guest runs.
 func (p *Pool) AssembleWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -58,12 +57,12 @@ func (p *Pool) ensureWorkspace(workspace string) (dir string, group uint64, err 
 	return dir, group, err
 }
 
-// DiskCapacity is a workspace's use and limit in bytes. Used is as of the kernel's last commit; Limit may be lower.
+// DiskCapacity is in bytes. Used is as of the kernel's last commit; Limit may be lower.
 type DiskCapacity struct{ Used, Limit int64 }
 
 func (r DiskCapacity) Left() int64 { return max(r.Limit-r.Used, 0) }
 
-// CapacityFor computes the Room of a workspace whose disk refers to diskBytes (ReferencedBytes). It does not set the limit.
+// CapacityFor computes the capacity of a workspace whose disk refers to diskBytes (ReferencedBytes). It sets no limit.
 func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (DiskCapacity, error) {
 	quota, err := limitOf(quotaGiB)
 	if err != nil {
@@ -107,13 +106,13 @@ func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 // limited is 0 if the kernel has no limit or does not report it.
 func (p *Pool) limited(group uint64) int64 { return max(p.counter(group, "max_referenced"), 0) }
 
-// Change describes writes to a workspace's disks that no commit has counted yet.
+// Change describes writes that no commit has counted yet.
 type Change struct {
 	DataBytes int64 // written by programs
 	Any       bool  // files were made, deleted or written to
 }
 
-// ChangeOf returns the kernel's reservations for a workspace since the last commit; zero if the kernel does not report them.
+// ChangeOf returns the kernel's reservations since the last commit; zero if it does not report them.
 func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	group, err := p.groupID(workspace)
 	if err != nil {
@@ -123,7 +122,7 @@ func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	return Change{DataBytes: max(data, 0), Any: data > 0 || nodes > 0}, nil
 }
 
-// CountersOf is the sysfs directory with limit and counters of a disk's group; "" if there is none.
+// CountersOf is the sysfs directory of a disk's group, or "".
 func (p *Pool) CountersOf(disk string) string {
 	group, err := readGroupID(filepath.Dir(filepath.Dir(disk)))
 	if err != nil {

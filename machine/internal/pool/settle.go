@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SealFile makes sure that no earlier descriptor or mapping can change the file at a path. If another process may still write to it, a
-// copy that shares its blocks replaces it. No process may open it for writing during the call.
+// SealFile ensures that no earlier descriptor or mapping can change a file: if a writer may exist, a copy that shares
+// its blocks replaces it. No process may open it for writing meanwhile.
 func SealFile(path string) error {
 	writable, err := hasWriter(path)
 	if err != nil || !writable {

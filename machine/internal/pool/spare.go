@@ -39,8 +39,8 @@ func (p *Pool) SpareDisk(name string) string {
 	return filepath.Join(p.spareDir(name), "disks", spareDisk)
 }
 
-// TakeSpare turns a spare into a new workspace, names its disk and sets its limit. It becomes durable like a disk of CreateDisk.
-// os.ErrExist (wrapped): the workspace exists. ENOSPC (wrapped): only the reserve is left.
+// TakeSpare turns a spare into a workspace, durable like CreateDisk. os.ErrExist (wrapped): the workspace exists.
+// ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := errors.Join(checkName("spare", name), checkName("workspace", workspace), checkName("disk", disk), p.Admit()); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	return nil
 }
 
-// ListSpares returns all spares, unfinished ones included.
+// ListSpares includes unfinished ones.
 func (p *Pool) ListSpares() ([]string, error) { return listNames(p.spares()) }
 
 func (p *Pool) spareDir(name string) string { return filepath.Join(p.spares(), component(name)) }

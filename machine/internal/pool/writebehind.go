@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// writeBehind is the write-writeBehind for durability: callers do not wait. One commit runs at a time and covers all earlier requests.
+// writeBehind runs one commit at a time for all earlier requests; no caller waits.
 type writeBehind struct {
 	commit func() error
 	delay  time.Duration
@@ -17,10 +17,10 @@ type writeBehind struct {
 	idle   chan struct{} // closed when no request is open; nil if none is
 }
 
-// commitDelay lets callers proceed first: a commit takes 2-9 ms and delays other writes to the drive. It also bounds the commit rate.
+// commitDelay lets callers proceed first: a commit takes 2-9 ms and delays other writes. It also bounds the commit
+// rate.
 const commitDelay = 200 * time.Millisecond
 
-// requestCommit requests a commit and returns at once.
 func (b *writeBehind) requestCommit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,10 +66,10 @@ func (b *writeBehind) wait() {
 	}
 }
 
-// WaitDurable returns when every disk that CreateDisk made is durable.
+// WaitDurable returns when all disks of CreateDisk are durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
-// Commit brings the counters of quota groups up to date with all data that the kernel has written out.
+// Commit updates the counters of quota groups with all data that the kernel has written out.
 func (p *Pool) Commit() error { return p.commit() }
 
 // commit makes metadata durable. Unlike Sync it does not write file data, of which other guests may have much.

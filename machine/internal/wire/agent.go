@@ -1,25 +1,25 @@
-// Package wire defines the messages that cell, hostd and agent exchange. It contains only shapes. The TypeScript counterpart is
+// Package wire defines the shapes of the messages between cell, hostd and agent. Its TypeScript counterpart is
 // service/cell/links/.
 package wire
 
-// AgentPort is where the agent listens in the machine's own network. The guest shares that network, so every call carries the key of this
-// incarnation.
+// AgentPort is where the agent listens in the machine's own network. The guest shares that network, so every call
+// carries this incarnation's key.
 const AgentPort = 65100
 
-// AgentProtocol is the version of the calls below. Every new or changed call raises it and is listed here. A machine restored from an old
-// checkpoint runs an old agent, so hostd and cell support every version from AgentProtocolMin on. service/cell/links/agent-protocol.ts
-// says what the cell asks of which.
+// AgentProtocol rises with every new or changed call below. A machine restored from an old checkpoint runs an old
+// agent, so hostd and cell support every version from AgentProtocolMin. service/cell/links/agent-protocol.ts says which
+// version each call of the cell needs.
 //
 //	1: exec, files, activity
-//	2: terminals, processes, git, browser, search, patch and changes; a start that is followed; keyed writes
-//	3: a disk is prepared in a sandbox before its claim
+//	2: terminals, processes, git, browser, search, patch, changes; followed starts; keyed writes
+//	3: a disk prepared in a sandbox before its claim
 //	4: volumes
 //	5: directories as tars
 //	6: stdin that stays open
-//	7: lists and searches that go on from a cursor, recursive lists
-//	8: watches of directories
-//	9: searches and pages of changes that leave file facts to the host-side reader
-//	10: addresses on which something listens, lists of commands and of terminals
+//	7: cursors of lists and searches, recursive lists
+//	8: watches
+//	9: file facts left to the host-side reader
+//	10: listeners, lists of commands and of terminals
 //
 // Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
 const (
@@ -29,76 +29,55 @@ const (
 	ProtocolVolumes  = 4
 )
 
-// SpeaksTo reports whether an agent's protocol version is supported.
+// SpeaksTo reports whether an agent's protocol is supported.
 func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protocol <= AgentProtocol }
 
-// Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. A key that the agent does not know makes
-// it read the incarnation file of that epoch, once; callers from the machine's own addresses are refused before that.
+// Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. At an unknown key the agent reads that
+// epoch's incarnation file, once; it refuses callers from the machine's own addresses before that.
+// machine/internal/agent/server registers all calls; those with more than a JSON request and answer below:
 //
-//	GET    /incarnation                         -> Incarnation
-//	POST   /fit            FitRequest           -> Incarnation        (slot key; hostd only)
-//	POST   /claim          ClaimRequest         -> Incarnation        (slot key; hostd only)
-//	POST   /exec?follow=   ExecRequest          -> 201 or 200 ExecRecord; 409 operation_id_reused; with follow=true a 201 may be frames
-//	                                               from offset 0, the record first, which its content type says
-//	GET    /exec?state=&limit=&cursor=          -> ExecList, newest first; state: running or ended
-//	GET    /exec/{id}                           -> ExecRecord; 404 session_not_found
-//	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames (below)
-//	POST   /exec/{id}/signal   {"signal":"SIGTERM"}  -> ExecRecord
-//	POST   /exec/{id}/cancel                    -> ExecRecord
-//	POST   /exec/{id}/stdin?offset=&close=      -> Stdin; body: bytes, StdinBytesMax at most; 409 stdin_gap, stdin_closed
-//	GET    /files?path=&offset=&length=&revision=    -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (files of 16 MiB at most)
-//	PUT    /files?path=&append=&mode=&create_parents= -> WriteResult; body: bytes, 7 MiB at most
-//	DELETE /files?path=&recursive=              -> 204
-//	GET    /files/tar?path=&sparse=             -> bytes of a tar; a body that breaks off is not whole; sparse: holes as GNU tar has them, not as zeros
-//	GET    /files/watch?path=&recursive=&watch_id=&offset= -> WatchEvents, one a line
-//	PUT    /files/tar?path=&create_parents=&links_out= -> TarResult; body: a tar, TarBytesMax at most
-//	GET    /files/stat?path=&revision=          -> FileInfo
-//	GET    /files/list?path=&limit=&cursor=&recursive= -> FileList
-//	POST   /files/mkdir    MkdirRequest         -> 201 FileInfo
-//	POST   /files/move     MoveRequest          -> FileInfo
-//	POST   /files/patch    PatchRequest         -> PatchResult
-//	POST   /files/search   SearchRequest        -> SearchResult
-//	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary=&on_disk_from= -> Changes; of the disk against its template, layered disks only
-//	POST   /pty           PtyRequest            -> PtyRecord (201 made, 200 existed)
-//	GET    /pty?state=&limit=&cursor=           -> PtyList, as that of commands
-//	GET    /pty/{id}                            -> PtyRecord
-//	DELETE /pty/{id}                            -> PtyRecord (SIGHUP, SIGKILL after the grace)
-//	POST   /pty/{id}/resize PtySize             -> PtyRecord
-//	POST   /pty/{id}/input  PtyInput            -> PtyRecord
-//	POST   /pty/{id}/attach?offset=             -> 101, then frames both ways (see FrameInput)
-//	GET    /listeners?port=                     -> Listeners
-//	GET    /processes?limit=                    -> ProcessList
-//	POST   /processes/{pid}/signal {"signal":"SIGTERM"} -> 204; 404 process_not_found
-//	POST   /git/clone      GitCloneRequest      -> 201 GitHead
-//	POST   /git/status     GitRequest           -> GitStatus
-//	POST   /git/commit     GitCommitRequest     -> 201 GitHead
-//	POST   /browser/screenshot BrowserRequest   -> bytes of a PNG
-//	POST   /browser/content    BrowserRequest   -> bytes, UTF-8
-//	POST   /volumes        GuestVolumesRequest  -> GuestVolumes      (hostd only)
-//	GET    /activity                            -> Activity
+//	POST   /fit, /claim           slot key; hostd only
+//	POST   /volumes               hostd only
+//	POST   /exec?follow=          -> 201 or 200 ExecRecord; 409 operation_id_reused; with follow=true a 201 may be frames
+//	                              (see its content type) from offset 0, the record first
+//	GET    /exec?state=&limit=&cursor=, /pty the same   newest first; state: running or ended
+//	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames
+//	POST   /exec/{id}/stdin?offset=&close=     body: bytes, StdinBytesMax at most; 409 stdin_gap, stdin_closed
+//	GET    /files?path=&offset=&length=&revision=   -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (up to 16 MiB)
+//	PUT    /files?path=&append=&mode=&create_parents=   body: bytes, 7 MiB at most
+//	DELETE /files?path=&recursive=             -> 204
+//	GET    /files/tar?path=&sparse=            -> tar; incomplete if the body breaks off; sparse: holes in GNU tar's form
+//	PUT    /files/tar?path=&create_parents=&links_out=   body: tar, TarBytesMax at most
+//	GET    /files/watch?path=&recursive=&watch_id=&offset=   -> WatchEvents, one a line
+//	GET    /files/stat?path=&revision=
+//	GET    /files/list?path=&limit=&cursor=&recursive=
+//	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary=&on_disk_from=   of the disk against its template; layered disks only
+//	POST   /pty                                -> 201 made, 200 existed
+//	DELETE /pty/{id}                           SIGHUP, SIGKILL after the grace
+//	POST   /pty/{id}/attach?offset=            -> 101, then frames both ways
+//	GET    /listeners?port=, /processes?limit=
+//	POST   /browser/screenshot -> PNG, /browser/content -> UTF-8
 //
 // PUT /files and POST /files/patch take `Idempotency-Key`: see machine/internal/agent/once.
 //
-// A refusal is AgentError with the HTTP status that the gateway will use. Sessions, output and their offsets outlive the
-// agent's own restart, a suspend, a resume and a fork: they live in the state directory of the workspace's disk.
+// A refusal is AgentError with the gateway's HTTP status. Sessions, output and offsets live in the state directory of the workspace's
+// disk: they outlive an agent restart, a suspend, a resume and a fork.
 
-// Incarnation is the identity of an agent. hostd writes a file of this shape, with Key set, for each epoch.
+// Incarnation is the identity of an agent. hostd writes a file of this shape, with Key, for each epoch.
 type Incarnation struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	Protocol    int    `json:"protocol"`
-	// Key is set in hostd's file and optionally in a claim; without it the agent reads the file of the claim's epoch. An answer never
-	// contains it.
+	// Key is optional in a claim: without it the agent reads the file of the claim's epoch. No answer contains it.
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
-	// RenewIdentity is set after a fork: the agent makes a new hostname, machine-id and boot id, and removes SSH host keys.
-	RenewIdentity bool `json:"renew_identity,omitempty"`
-	// Nameserver goes into the guest's /etc/resolv.conf.
-	Nameserver string `json:"nameserver,omitempty"`
-	// Volumes are all volumes of the guest from this incarnation on; those that cannot be mounted are omitted.
+	// RenewIdentity is set after a fork: new hostname, machine-id and boot id, no SSH host keys.
+	RenewIdentity bool   `json:"renew_identity,omitempty"`
+	Nameserver    string `json:"nameserver,omitempty"`
+	// Volumes are all volumes of the guest from now on.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// RefusedVolumes are the omitted volumes. Only in an answer.
+	// RefusedVolumes could not be mounted and are not in Volumes. Only in an answer.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
@@ -110,19 +89,19 @@ type GuestLimits struct {
 	OutputBytes int64 `json:"output_bytes"`
 }
 
-// FitRequest makes a sandbox's agent adopt an unassigned disk before its claim. Only nameserver and limits of the incarnation count, and
-// the claim may change them.
+// FitRequest makes a sandbox's agent adopt an unassigned disk before its claim. It uses only nameserver and limits,
+// which the claim may change.
 type FitRequest struct {
 	Incarnation
 }
 
-// ClaimRequest turns a warm sandbox into a workspace's machine. hostd has mounted the workspace's disk at claim/root and its state
-// directory at claim/state. A disk that was prepared before belongs to the workspace from then on.
+// ClaimRequest turns a warm sandbox into a workspace's machine. hostd has mounted the disk at claim/root and its state
+// directory at claim/state. A fitted disk then belongs to the workspace.
 type ClaimRequest struct {
 	Incarnation
 }
 
-// ExecRequest is one command. Env is the whole request part of the environment, already merged by the gateway.
+// ExecRequest is one command. The gateway has merged Env from every source in the request.
 type ExecRequest struct {
 	SessionID   string            `json:"session_id"`
 	Fingerprint string            `json:"fingerprint"` // the same id with another fingerprint is operation_id_reused
@@ -136,7 +115,7 @@ type ExecRequest struct {
 	KillGraceMS int64             `json:"kill_grace_ms,omitempty"`
 }
 
-// ExecRecord is the state of one command. Times are RFC 3339 with milliseconds in UTC.
+// ExecRecord is the state of one command. Times are RFC 3339, UTC, with milliseconds.
 type ExecRecord struct {
 	SessionID string   `json:"session_id"`
 	Argv      []string `json:"argv"`
@@ -153,16 +132,16 @@ type ExecRecord struct {
 	StartedAt *string `json:"started_at"`
 	EndedAt   *string `json:"ended_at"`
 	Error     *string `json:"error"`
-	// Offsets: bytes written so far, and the first byte still retained.
+	// Bytes written so far, and the first byte still retained.
 	StdoutBytes     int64 `json:"stdout_bytes"`
 	StderrBytes     int64 `json:"stderr_bytes"`
 	StdoutAvailable int64 `json:"stdout_available_from"`
 	StderrAvailable int64 `json:"stderr_available_from"`
-	// Stdin is set for commands that were started with StdinOpen.
+	// Stdin is set if the command was started with StdinOpen.
 	Stdin *Stdin `json:"stdin,omitempty"`
 }
 
-// ExecListed is a command in a list, with data from its record on the disk only.
+// ExecListed holds only what the command's record on disk has.
 type ExecListed struct {
 	SessionID     string   `json:"session_id"`
 	Argv          []string `json:"argv"`
@@ -189,13 +168,13 @@ type ExecList struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// Stdin is the progress of a command's stdin. Offset counts the bytes in its pipe; the command may not have read them yet.
+// Stdin is the progress of a command's stdin. Offset counts bytes in its pipe, which the command may not have read.
 type Stdin struct {
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
 }
 
-// StdinBytesMax bounds the body of one POST /exec/{id}/stdin.
+// StdinBytesMax bounds one POST /exec/{id}/stdin.
 const StdinBytesMax = 1 << 20
 
 // PtyRequest is one terminal. Without Argv it runs the user's login shell.
@@ -209,18 +188,18 @@ type PtyRequest struct {
 	PtySize
 }
 
-// PtySize is the size of a terminal's window, in characters.
+// PtySize is in characters.
 type PtySize struct {
 	Cols uint16 `json:"cols"`
 	Rows uint16 `json:"rows"`
 }
 
-// PtyInput is typed input, base64 on the wire, FrameDataMax bytes at most.
+// PtyInput is typed input, FrameDataMax bytes at most.
 type PtyInput struct {
 	Data []byte `json:"data"`
 }
 
-// PtyRecord is the state of one terminal: an ExecRecord with one stream and a size.
+// PtyRecord is an ExecRecord with one stream and a size.
 type PtyRecord struct {
 	SessionID string   `json:"session_id"`
 	Argv      []string `json:"argv"` // the login shell if the request had none
@@ -260,8 +239,7 @@ type PtyList struct {
 	NextCursor *string     `json:"next_cursor"`
 }
 
-// Output is a stream of frames, each: kind (1 byte), reserved (3 bytes, zero), length (uint32, big endian), offset (uint64, big endian),
-// then `length` bytes. A frame holds 64 KiB of data at most.
+// A frame: kind (1 byte), zero (3 bytes), length of the data (uint32, big endian), offset (uint64, big endian), data.
 const (
 	FrameStdout    = 1 // offset: of the first byte
 	FrameStderr    = 2
@@ -269,32 +247,32 @@ const (
 	FrameHeartbeat = 4 // every 15 s of silence; no data
 	FrameError     = 5 // data: AgentError as JSON; the last frame
 	FrameRecord    = 6 // data: ExecRecord as JSON; only the first frame of a start that is followed
-	// An attached terminal sends its output as FrameStdout and its end as FrameExit with a PtyRecord. It accepts the next two frames.
+	// An attached terminal sends FrameStdout, and FrameExit with a PtyRecord. It accepts the next two frames.
 	FrameInput   = 16 // data: typed input
 	FrameResize  = 17 // data: columns, rows (uint16 each, big endian)
 	FrameHeader  = 16
 	FrameDataMax = 64 << 10
 )
 
-// Activity answers the idle clock: running commands that were started through exec, and until when each keeps the workspace awake.
+// Activity feeds the idle clock with the running commands that were started through exec.
 type Activity struct {
 	RunningSessions int `json:"running_sessions"`
 	// BusyUntil is the latest end over the running commands, each one hour or its own timeout; null if none runs.
 	BusyUntil *string `json:"busy_until"`
-	// LastEndedAt is the end of the last command: idleness counts from then, even if no caller waited for it; null if none has ended.
+	// LastEndedAt is where idleness begins, even if no caller waited for the command; null if none has ended.
 	LastEndedAt *string `json:"last_ended_at"`
-	// Commands are those with the latest BusyUntil, at most 16.
+	// Commands are the 16 with the latest BusyUntil.
 	Commands []BusyCommand `json:"commands"`
 }
 
-// BusyCommand is a command that prevents an idle suspend.
+// BusyCommand prevents an idle suspend.
 type BusyCommand struct {
 	SessionID string  `json:"session_id"`
 	StartedAt *string `json:"started_at"`
 	BusyUntil *string `json:"busy_until"`
 }
 
-// AgentError is a refusal of the agent. Status, code and reason are the gateway's own (Cell, "Errors").
+// AgentError is a refusal. Status, code and reason are the gateway's own (Cell, "Errors").
 type AgentError struct {
 	Code    string         `json:"code"`
 	Reason  string         `json:"reason,omitempty"`
@@ -305,11 +283,11 @@ type AgentError struct {
 // GuestVolumesRequest names all volumes that the guest is to have.
 type GuestVolumesRequest struct {
 	Volumes []Volume `json:"volumes"`
-	// EndUsers kills the processes that use a volume to be removed; otherwise that volume stays and is reported as busy.
+	// EndUsers kills the users of a removed volume; otherwise that volume stays and is reported as busy.
 	EndUsers bool `json:"end_users,omitempty"`
 }
 
-// GuestVolumes is the result. Mount slots in neither list are as requested.
+// GuestVolumes names the mount slots that are not as requested.
 type GuestVolumes struct {
 	Busy    []int           `json:"busy"`
 	Refused []RefusedVolume `json:"refused"`

@@ -1,12 +1,13 @@
 package wire
 
-// Ended is the answer to a call that ends a machine. A repeat returns the same for some minutes, until the subject has another machine.
+// Ended answers a call that ends a machine. Repeats answer the same for some minutes, until the subject has another
+// machine.
 type Ended struct {
-	// Counters are the final ones: the machine runs no further instruction. null if there was no machine.
+	// Counters are final: the machine runs no further instruction. null if there was no machine.
 	Counters *MachineStats `json:"counters"`
 }
 
-// Stats holds samples of resident machines, in whole units since the machine started.
+// Stats samples resident machines, since each started.
 type Stats struct {
 	Machines []MachineStats `json:"machines"`
 }
@@ -25,7 +26,7 @@ type MachineStats struct {
 	RanMS       int64 `json:"ran_ms"` // since its claim, including paused time
 }
 
-// MeasureRequest names at most 500 subjects. The answer omits subjects without a machine, or without files.
+// MeasureRequest names at most 500 subjects.
 type MeasureRequest struct {
 	Subjects []Subject `json:"subjects"`
 }
