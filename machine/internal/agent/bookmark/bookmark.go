@@ -1,5 +1,5 @@
-// Package bookmark encodes the position of a directory walk as a cursor, so that a caller can continue from there. A
-// walk sorts the names of each directory by bytes. It visits a directory, then its entries, then its next sibling.
+// Package bookmark encodes the position of a directory walk as a cursor. A walk sorts names by bytes, and visits a
+// directory before its entries.
 package bookmark
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// cursorMax is in bytes: the cursor of a 4,096-byte path fits.
+// The cursor of a 4,096-byte path fits.
 const cursorMax = 6000
 
-// Position is the position of a walk: a path below its start, in raw bytes, and a number whose meaning the walk defines.
+// Position is a path below the walk's start, in raw bytes, and a number that the walk defines.
 type Position struct {
 	Path   string
 	Number int
@@ -21,7 +21,7 @@ type Position struct {
 
 var encoding = base64.RawURLEncoding
 
-// Cursor encodes the position; nil if the path is too long.
+// Cursor is nil if the path is too long.
 func (p Position) Cursor() *string {
 	text := encoding.EncodeToString([]byte(strconv.Itoa(p.Number) + ":" + p.Path))
 	if len(text) > cursorMax {
@@ -51,8 +51,7 @@ func (p Position) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next compares a name with the first step of a cursor's path. passed: the name sorts before it, so the walk skips the
-// name. on: the name is that step; rest holds the steps below it.
+// Next compares a name with the next step. passed: it sorts before. on: it is that step; rest are those below.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

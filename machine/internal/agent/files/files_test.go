@@ -21,7 +21,6 @@ import (
 
 var me = Owner{os.Getuid(), os.Getgid()}
 
-// tree is a guest's root next to a canary that must not be reached.
 func tree(t *testing.T) (*guestroot.Root, string) {
 	t.Helper()
 	outer := t.TempDir()
@@ -313,7 +312,6 @@ func TestMkdirMoveAndDelete(t *testing.T) {
 	}
 }
 
-// A directory that is replaced by a link again and again never shows files outside of the root.
 func TestASwappedDirectoryNeverShowsTheOutside(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.MkdirAll(filepath.Join(root, "d"), 0o755))

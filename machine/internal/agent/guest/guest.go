@@ -20,11 +20,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// procUnmountDelay delays the unmount of /proc until callers no longer wait for the adopted machine.
+// By then callers no longer wait for the adopted machine.
 const procUnmountDelay = time.Second
 
-// Guest is waiting (a spawner is ready), adopted, or briefly broken. It breaks when the guest kills its own init, which
-// kills all its processes. A new spawner then adopts the same tree again.
+// Guest is waiting (a spawner is ready), adopted, or briefly broken: killing its own init kills all its processes. A
+// new spawner then adopts the same tree.
 type Guest struct {
 	binary string
 	layout spawn.Layout
@@ -38,8 +38,8 @@ type Guest struct {
 	current *adoptedSpawner
 	volumes []wire.Volume // mounted in the guest
 
-	// The guard must not wait for mu, which an adoption holds throughout. endable is current from its adoption until
-	// its processes are killed. Holders of this lock never block.
+	// The guard must not wait for mu, which an adoption holds throughout. endable is current until its processes are
+	// killed. Holders of this lock never block.
 	ending  sync.Mutex
 	endable *adoptedSpawner
 }
@@ -51,7 +51,7 @@ type adoptedSpawner struct {
 	ended   bool // by EndAll; guarded by ending
 }
 
-// New launches the first spawner ahead, so that a claim does not wait for it.
+// New launches the first spawner ahead: a claim does not wait for it.
 func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
 	g := &Guest{binary: binary, layout: layout, reaper: reaper}
 	tasks, err := newTaskLimit()
@@ -99,7 +99,7 @@ func (g *Guest) OnStart(stir func()) {
 	g.stir = stir
 }
 
-// Adopt takes over the claimed tree. Later calls do nothing.
+// Adopt does nothing after the first success.
 func (g *Guest) Adopt() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +141,7 @@ func (g *Guest) adopt() error {
 	g.ending.Lock()
 	g.endable = g.current
 	g.ending.Unlock()
-	// New namespaces have no volumes mounted: mount them again.
+	// New namespaces have no volumes mounted.
 	g.volumes, _ = g.mountVolumes(g.current, nil, g.volumes)
 	return nil
 }
@@ -159,7 +159,6 @@ func (g *Guest) Root() (*guestroot.Root, error) {
 // ErrUnclaimed means that no tree has been adopted yet.
 var ErrUnclaimed = errors.New("guest: not claimed")
 
-// ready adopts the tree again after the guest broke.
 func (g *Guest) ready() error {
 	if g.current != nil {
 		return nil
@@ -181,8 +180,8 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start runs a command. If the guest's init has died, Start repairs the guest and tries once more. The kernel refused the first start, so
-// nothing runs twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after ErrRefused.
+// Start repairs a guest whose init has died and tries once more. The kernel refused the first start, so nothing runs
+// twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.acquire()
@@ -226,9 +225,8 @@ func (g *Guest) acquire() (*adoptedSpawner, error) {
 	return g.current, nil
 }
 
-// endLate kills a process whose start was abandoned before it ran.
 func (g *Guest) endLate(pid int) {
-	// Open the pidfd before asking the reaper: if it has not reaped the process by then, the pidfd refers to it.
+	// The pidfd comes first: if the reaper has not reaped the process by then, it refers to it.
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer unix.Close(pidfd)
@@ -245,7 +243,7 @@ func (g *Guest) endLate(pid int) {
 	}
 }
 
-// retire ends an incumbent and every process in its namespaces; the next caller adopts the tree again.
+// The next caller adopts the tree again.
 func (g *Guest) retire(in *adoptedSpawner) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -258,7 +256,7 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	g.ending.Unlock()
 	// Init's parent is a worker, which does not reap: the pid cannot be reused.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
-	// Kill the workers before Close: their pids are not reused until they are reaped.
+	// Before Close: their pids are not reused until they are reaped.
 	for _, pid := range in.spawner.Workers {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -270,7 +268,7 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	}()
 }
 
-// EndAll kills every process of the guest by killing its init. It does not block.
+// EndAll kills the guest's init, and so every process. It does not block.
 func (g *Guest) EndAll(why string) {
 	g.ending.Lock()
 	in := g.endable
@@ -279,7 +277,7 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		// The pid is not reused: init's parent, a worker, lives until retire has cleared endable.
+		// The pid is not reused: its parent, a worker, lives until retire has cleared endable.
 		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	}
 	g.ending.Unlock()
@@ -289,7 +287,7 @@ func (g *Guest) EndAll(why string) {
 	}
 }
 
-// Own returns the pids that must never be killed: the agent, the guest's init and the workers. It does not block.
+// Own returns the pids that must never be killed. It does not block.
 func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	g.ending.Lock()

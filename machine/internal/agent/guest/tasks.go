@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tasksDir is where the agent mounts the sandbox kernel's pids controller. The guest does not see it, since its /sys is bound without
-// submounts. It must not be on the sandbox's disk: a restore runs in another sandbox and would not find the mount point.
+// The guest does not see this mount of the pids controller: its /sys is bound without submounts. It must not be on the
+// sandbox's disk: a restore in another sandbox would not find the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
-// spawnerTasks is added to the limit for the threads of a spawner and its workers.
+// These are threads of a spawner and its workers.
 const spawnerTasks = 24
 
-// taskLimit limits the guest's tasks in the sandbox's kernel. Polling is too slow: five hundred runnable tasks leave
-// the agent hardly any CPU. Each task also costs memory that the guest's accounting does not show.
+// The kernel limits tasks, since polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each
+// also costs memory that the guest's accounting does not show.
 type taskLimit struct{ group string }
 
-// newTaskLimit creates the group. Commands join it because the spawner has.
+// Commands join the group because the spawner has.
 func newTaskLimit() (*taskLimit, error) {
 	if err := unix.Mount("none", tasksDir, "cgroup", 0, "pids"); err != nil {
 		return nil, &os.PathError{Op: "mount", Path: tasksDir, Err: err}

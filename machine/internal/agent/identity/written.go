@@ -10,7 +10,8 @@ type File struct {
 	Mode    uint32
 }
 
-// ServiceFiles returns the files that Apply writes over a template, by path. A file that still matches is no change of the workspace.
+// ServiceFiles returns what Apply writes over a template, by path. A file that still matches is no change of the
+// workspace.
 func ServiceFiles(template *guestroot.Root, stateDir string, in wire.Incarnation) map[string]File {
 	files := map[string]File{}
 	if in.Hostname != "" {

@@ -1,5 +1,5 @@
-// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use. A mounted one adds a
-// hundred inodes to every saved image, and a restore recreates them.
+// Package procfs reads the sandbox's processes. It mounts /proc only while in use: a mounted one adds a hundred inodes
+// to every saved image, and a restore recreates them.
 package procfs
 
 import (
@@ -29,8 +29,7 @@ func UnmountInitial() {
 	}
 }
 
-// Visit calls visit for every process, the agent's own included, with a reader of its files in /proc. The reader fails
-// once the process has ended.
+// Visit includes the agent's own process. read fails once the process has ended.
 func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	root, err := open()
 	if err != nil {
@@ -46,7 +45,7 @@ func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	}
 }
 
-// Read passes a file of /proc to reader. Files per process, such as net/tcp, are the agent's own.
+// Read returns the agent's own files per process, such as net/tcp.
 func Read(path string, reader func(io.Reader) error) error {
 	root, err := open()
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pty runs terminals. Each id is used once. Output is kept by growing offsets in the state directory, outside
-// of the guest's tree.
+// Package pty runs terminals. Each id is used once. Output is kept in the state directory, outside of the guest's tree.
 package pty
 
 import (
@@ -11,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// device is a pseudo-terminal. The agent keeps the replica open too: the terminal then survives a program that closes
-// all its descriptors and opens it again.
+// The agent keeps the replica open too: the terminal survives a program that closes all its descriptors and opens it
+// again.
 type device struct {
 	master  *os.File // non-blocking, so that close wakes readers and writers
 	replica int
 }
 
-// openDevice creates a terminal owned by uid, as login does, so that its programs can open it by name.
+// uid owns the terminal, as with login, so that its programs can open it by name.
 func openDevice(uid uint32, size wire.PtySize) (*device, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,7 +35,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlocking the terminal: %w", err)
 	}
-	// By the master, not by name: the guest can replace the name.
+	// By the master: the guest can replace the name.
 	replica, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return fmt.Errorf("opening the terminal: %w", errno)
@@ -48,7 +47,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	return d.resize(size)
 }
 
-// resize makes the kernel send SIGWINCH to the foreground process group.
+// The kernel sends SIGWINCH to the foreground process group.
 func (d *device) resize(size wire.PtySize) error {
 	raw, err := d.master.SyscallConn()
 	if err != nil {
@@ -64,7 +63,7 @@ func (d *device) resize(size wire.PtySize) error {
 	return failed
 }
 
-// drain passes the terminal's pending output to sink, about limit bytes at most.
+// drain may exceed limit by one read.
 func (d *device) drain(buffer []byte, limit int, sink func([]byte)) {
 	raw, err := d.master.SyscallConn()
 	if err != nil {

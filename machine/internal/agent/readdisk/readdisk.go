@@ -1,4 +1,4 @@
-// Package readdisk runs the agent as the reader of a hibernated workspace's disk. hostd starts it, with the descriptors in wire/disk.go.
+// Package readdisk reads a hibernated workspace's disk. hostd starts it, with the descriptors in wire/disk.go.
 package readdisk
 
 import (
@@ -75,7 +75,6 @@ func readSetup(pipe *bufio.Reader) (wire.DiskReaderSetup, error) {
 	return setup, json.Unmarshal(line, &setup)
 }
 
-// endWith exits the process when hostd's end of the pipe closes, for whatever reason.
 func endWith(pipe io.Reader) {
 	_, _ = io.Copy(io.Discard, pipe)
 	os.Exit(0)

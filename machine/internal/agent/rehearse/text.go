@@ -1,5 +1,5 @@
-// Package rehearse warms up a waiting sandbox. Each first touch of a page of the program costs a trip into the
-// sandbox's kernel, which would make a machine's first call slow.
+// Package rehearse warms up a waiting sandbox: each first touch of a page of the program costs a trip into the
+// sandbox's kernel, which would slow a machine's first call.
 package rehearse
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet is the idle time before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be busy.
+// Quiet passes idle before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
 func Text() {
@@ -21,10 +21,10 @@ func Text() {
 	}
 }
 
-// Range is a range of addresses; End is exclusive.
+// Range has an exclusive End.
 type Range struct{ Start, End uintptr }
 
-// Map maps every page with one mlock, and unlocks them. It is safe without a Go runtime, for example in a forked child.
+// Map maps every page with one mlock. It is safe without a Go runtime, as in a forked child.
 //
 //go:norace
 //go:nosplit
@@ -48,7 +48,6 @@ func Ranges() (ranges []Range) {
 	return ranges
 }
 
-// programRange parses a line of /proc/self/maps; ok means a read-only mapping of a file.
 func programRange(line string) (start, end uintptr, ok bool) {
 	var flags string
 	if n, err := fmt.Sscanf(line, "%x-%x %s", &start, &end, &flags); n != 3 || err != nil {

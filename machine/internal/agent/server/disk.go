@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// DiskReads holds the caller's credentials, and the idle time after which serving ends.
+// DiskReads ends serving after Idle.
 type DiskReads struct {
 	Key   string
 	Epoch int64
@@ -26,8 +26,8 @@ type DiskReads struct {
 // A caller that stops reading must not keep the disk open forever.
 const diskAnswerSecondsMax = 600
 
-// ServeDisk serves the reading file calls of a disk, next to its machine or while the workspace hibernates. It shares
-// the code of a running guest. It returns once it has been idle.
+// ServeDisk serves reads of a disk, next to its machine or while the workspace hibernates. It returns once it has been
+// idle.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
 	use := &activeCalls{idle: reads.Idle}
@@ -75,7 +75,7 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 	return bounded(mux)
 }
 
-// factsBodyBytesMax allows the longest paths, with each byte escaped as six.
+// The longest paths fit, with each byte escaped as six.
 const factsBodyBytesMax = files.FactsMax * 6 * 4 << 10
 
 func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {

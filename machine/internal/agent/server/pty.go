@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// inputSecondsMax limits the wait of input for a program that does not read.
+	// For a program that does not read.
 	inputSecondsMax = 10
-	// goodbyeSecondsMax limits the wait for the peer to read the last frame and close.
+	// For the peer to read the last frame and close.
 	goodbyeSecondsMax = 5
 )
 
@@ -31,7 +31,6 @@ func (m *machine) ptyRoutes() map[string]handle {
 	}
 }
 
-// opened returns the terminals of a claimed machine.
 func (m *machine) opened() (*pty.Manager, error) {
 	if _, err := m.running(); err != nil {
 		return nil, err
@@ -65,7 +64,6 @@ func (m *machine) postPty(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// onTerminal calls do with the terminal in the path, and answers with its record.
 func (m *machine) onTerminal(do func(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error) handle {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		t, err := m.terminal(r)
@@ -116,7 +114,7 @@ func typeIntoPty(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error 
 	return t.Write(ctx, input.Data)
 }
 
-// attachPty switches the connection to frames in both directions. After that an error is sent as a frame.
+// After the switch to frames an error is sent as a frame.
 func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	t, err := m.terminal(r)
 	if err != nil {
@@ -144,7 +142,6 @@ func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// relayPty relays frames until the terminal ends or the peer disconnects.
 func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -164,8 +161,7 @@ func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 	<-taken
 }
 
-// terminalShare: terminals get this fraction of the retained output, so that commands cannot evict scrollback, nor
-// terminals the output of commands.
+// Terminals get this fraction of the retained output, so that commands and terminals cannot evict each other's.
 const terminalShare = 4
 
 func forTerminals(limits wire.GuestLimits) wire.GuestLimits {

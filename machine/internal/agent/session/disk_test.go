@@ -37,7 +37,7 @@ func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	}
 }
 
-// stuckOutput blocks the first write of a command's output, like a throttled disk, until release is called.
+// The first write blocks, like a throttled disk, until release is called.
 func stuckOutput(t *testing.T, dir, id string) (release func()) {
 	t.Helper()
 	own := filepath.Join(dir, dirName(id))

@@ -60,7 +60,7 @@ func (s *Session) running() bool {
 	return s.record.State == record.Running || s.record.State == record.Starting
 }
 
-// templatePrefix starts the session ids of a template's services; only the cell starts those.
+// Services of a template have it; only the cell starts those.
 const templatePrefix = "sfstart."
 
 func (s *Session) belongsToTemplate() bool {
@@ -69,7 +69,7 @@ func (s *Session) belongsToTemplate() bool {
 	return strings.HasPrefix(s.record.SessionID, templatePrefix)
 }
 
-// busyFor returns how much longer the command counts as activity: until its timeout, or for an hour.
+// The command counts as activity until its timeout, or for an hour.
 func (s *Session) busyFor(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Session) busyFor(now time.Time) time.Duration {
 	return s.begun.Add(span).Sub(now)
 }
 
-// started marks the session as running. A later boot needs only the first line on disk.
+// A later boot needs only the first line on disk.
 func (s *Session) started(pid, guestPID int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Session) started(pid, guestPID int) {
 	}
 }
 
-// end sends SIGTERM to the process group, and SIGKILL after the grace.
+// SIGKILL follows after the grace.
 func (s *Session) end(pid int, timedOut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Session) end(pid int, timedOut bool) {
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
-// leaderLeft records the leader's end; no signal is sent to its group by `end` afterwards.
+// Afterwards `end` sends no signal to the group.
 func (s *Session) leaderLeft(pid int) (at *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Session) leaderLeft(pid int) (at *string) {
 	return s.leftAt
 }
 
-// finished stores the remaining output and announces the exit. late is as in leave.
+// late is as in startLateOutput.
 func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	if s.stdin != nil {
 		s.stdin.close()
@@ -141,7 +141,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 		s.record.Stdin = new(s.stdin.state())
 	}
 	s.mu.Unlock()
-	// Wake followers first and yield this thread to them: waking another thread is slow.
+	// Yield this thread to the followers: waking another is slow.
 	s.notice.Wake()
 	runtime.Gosched()
 	if late = s.startLateOutput(); late {
@@ -152,7 +152,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	return late
 }
 
-// stopTimer stops the timer, but keeps a pending SIGKILL for members of the group that outlive the leader.
+// A pending SIGKILL stays for members of the group that outlive the leader.
 func (s *Session) stopTimer(pid int) {
 	if s.timer == nil {
 		return

@@ -27,7 +27,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// here runs commands on the test's host, without namespaces.
 type here struct{}
 
 func (here) User(name string) (guestroot.User, bool, error) {

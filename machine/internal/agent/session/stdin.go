@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// stdinWaitMax limits the wait for a command that does not read.
+	// For a command that does not read.
 	stdinWaitMax = 10 * time.Second
-	// stdinPieceMax limits one write. The visible offset lags by at most one piece.
+	// The visible offset lags by at most one piece.
 	stdinPieceMax = 64 << 10
 )
 
-// stdin is an open standard input. The agent buffers nothing: the offset counts the bytes that the pipe has taken.
+// The agent buffers nothing: the offset counts the bytes that the pipe has taken.
 type stdin struct {
 	turn chan struct{} // semaphore of one writer
 
@@ -51,8 +51,8 @@ func (in *stdin) close() {
 	}
 }
 
-// Take writes data that starts at offset, and closes stdin after it if last. Bytes below the current offset are skipped
-// as repeats. If the command does not read, Take may write only a part; the result has the offset reached.
+// Take skips bytes below the current offset as repeats, and closes stdin after data if last. If the command does not
+// read, it may write only a part; the result has the offset reached.
 func (s *Session) Take(ctx context.Context, offset int64, data []byte, last bool) (wire.Stdin, error) {
 	in := s.stdin
 	if in == nil {
@@ -130,7 +130,7 @@ func stdinClosed(at wire.Stdin) error {
 		With("stdin_offset", at.Offset)
 }
 
-// feed writes the request's stdin in the background: a command may start to read late.
+// A command may start to read late.
 func (in *stdin) feed(data []byte) {
 	in.turn <- struct{}{}
 	go func() {

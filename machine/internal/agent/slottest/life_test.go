@@ -30,7 +30,6 @@ func TestKeysOfOtherIncarnationsAreRefused(t *testing.T) {
 		s.expect(401, "GET", "/activity", nil, nil)
 		s.expect(401, "POST", "/exec", wire.ExecRequest{SessionID: "x", Argv: []string{"true"}}, nil)
 	}
-	// A repeated claim is answered, another one is refused.
 	s.key, s.epoch = slotKey, 0
 	s.expect(200, "POST", "/claim", wire.ClaimRequest{Incarnation: s.incarnation("a", 1)}, nil)
 	s.expect(409, "POST", "/claim", wire.ClaimRequest{Incarnation: s.incarnation("b", 1)}, nil)
@@ -207,7 +206,7 @@ func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 
 func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
-	// The command waits for its readers: otherwise the first bytes could be evicted before the last reader connects.
+	// The command waits for its readers: the first bytes could be evicted before the last one connects.
 	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.05; done; exec yes"}, TimeoutMS: 180_000})
 	slow := make([]*http.Response, 10)
 	for i := range slow {

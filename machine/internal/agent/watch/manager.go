@@ -1,5 +1,5 @@
-// Package watch reports changes in a directory of the guest. Events are numbered, so that a reader can resume after a
-// disconnect, or learns that it missed some.
+// Package watch reports changes in a directory of the guest. Numbered events let a reader resume after a disconnect, or
+// learn that it missed some.
 package watch
 
 import (
@@ -16,9 +16,9 @@ import (
 
 const (
 	watchesMax = 64
-	// kept is how long a watch without readers continues.
+	// Without readers.
 	kept = 10 * time.Minute
-	// heartbeatEvery is the longest pause between lines.
+	// The longest pause between lines.
 	heartbeatEvery = 15 * time.Second
 )
 
@@ -27,7 +27,7 @@ type Manager struct {
 	watches map[string]*watch
 }
 
-// Request asks for a watch. ID is "" for a new one; Offset is that of the last event that the reader got.
+// Request has no ID for a new watch; Offset is that of the last event that the reader got.
 type Request struct {
 	Path      string
 	Recursive bool
@@ -75,7 +75,7 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	return &Reader{manager: m, watch: w, missed: req.ID != ""}, nil
 }
 
-// hasCapacity reports whether a watch may begin. At the limit it drops one without readers.
+// At the limit a watch without readers is dropped.
 func (m *Manager) hasCapacity() bool {
 	if len(m.watches) < watchesMax {
 		return true
@@ -102,7 +102,7 @@ func (m *Manager) drop(w *watch) {
 	w.close()
 }
 
-// Close keeps the watch for a while, so that a reader can resume.
+// Close keeps the watch for a while, for a resume.
 func (r *Reader) Close() {
 	m, w := r.manager, r.watch
 	m.mu.Lock()
@@ -119,7 +119,7 @@ func (r *Reader) Close() {
 	})
 }
 
-// Run sends one event per line, first those already missed, until the watch ends or the reader has gone.
+// Run sends one event per line until the watch ends or the reader has gone.
 func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() error) error {
 	w := r.watch
 	if err := send(encode(wire.WatchEvent{Type: wire.WatchStart, WatchID: w.id, Offset: &r.offset, Missed: &r.missed})); err != nil {
@@ -128,7 +128,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 	beat := time.NewTicker(heartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or an event in between would be missed.
+		// Get the channel before reading, or an event in between is missed.
 		changed := w.events.notice.Next()
 		ended, err := r.sendNew(send)
 		if err != nil || ended {

@@ -43,7 +43,6 @@ func (g *guest) write(path, content string) {
 	g.do(os.WriteFile(filepath.Join(g.root, path), []byte(content), 0o644))
 }
 
-// reading collects a reader's events until the test ends or leave is called.
 func (g *guest) reading(req Request) (events chan wire.WatchEvent, leave func()) {
 	g.t.Helper()
 	reader, err := g.manager.Open(g.rooted, req)
