@@ -42,18 +42,19 @@ type Config struct {
 	Slots            SlotsConfig    `json:"slots"`
 	Shells           ShellsConfig   `json:"shells"`
 	Capacity         CapacityConfig `json:"capacity"`
-	// SecretsSocket is the socket through which the cell supplies the secret proxy with secrets; "" disables secret injection.
+	// SecretsSocket is where the cell gives the proxy its secrets; "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
 	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: nobody
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
-	// SecretsCA is a PEM file of certificate authorities that the secret proxy trusts in addition to the host's.
+	// SecretsCA is a PEM file of authorities that the secret proxy trusts besides the host's.
 	SecretsCA string `json:"secrets_ca,omitempty"`
-	// MemoryHeadroomMiB is the most that a machine may use beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed to each.
+	// MemoryHeadroomMiB is a machine's maximum beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
-	// MachinesMemoryMiB bounds the memory of all machines together, headroom included; 0: no bound.
+	// MachinesMemoryMiB bounds all machines' memory with headroom; 0: no bound.
 	MachinesMemoryMiB int `json:"machines_memory_mib,omitempty"`
-	// EnginesRefused lists engine versions under which nothing is started or restored; "others" means all but the current one.
+	// EnginesRefused lists engine versions that nothing starts or restores under; "others" means all but the current
+	// one.
 	EnginesRefused []string   `json:"engines_refused,omitempty"`
 	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // interval of the orphan sweep
 	Failpoints     Failpoints `json:"failpoints,omitempty"`    // refused without --enable-failpoints
@@ -76,8 +77,8 @@ type ShellsConfig struct {
 	Count int `json:"count"`
 }
 
-// CapacityConfig bounds all machines together; 0 takes the value from the computer. Disks are thin-provisioned and may together exceed
-// the pool, so DiskGiB is only a promise that the cell accounts for.
+// CapacityConfig bounds all machines together; 0 takes the computer's value. Disks are thin-provisioned and may exceed
+// the pool: DiskGiB is only a promise that the cell accounts for.
 type CapacityConfig struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -142,8 +143,7 @@ func (c *Config) check() error {
 	return errors.Join(wrong...)
 }
 
-// fromHost fills in defaults and the capacity that the file leaves open. An eighth of the memory, at least 512 MiB, is kept for the
-// service.
+// fromHost keeps an eighth of the memory, at least 512 MiB, for the service.
 func (c *Config) fromHost() error {
 	if c.SweepSeconds == 0 {
 		c.SweepSeconds = 30

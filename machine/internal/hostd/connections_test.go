@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Connections that a guest had when it was saved must not stay in later images. gVisor kept them for good, so each suspend made every
-// later image larger (machine/runsc/patches/correctness/endpoints-leave-the-image.patch).
+// gVisor kept old connections for good, so each suspend made later images larger
+// (machine/runsc/patches/correctness/endpoints-leave-the-image.patch).
 func TestConnectionsOfEarlierLivesLeaveTheImage(t *testing.T) {
 	const suspends, connections = 5, 50
 	d := withOthers(t)
@@ -36,7 +36,7 @@ func TestConnectionsOfEarlierLivesLeaveTheImage(t *testing.T) {
 	}
 	d.stop(m)
 	t.Logf("bytes of the images: %v", sizes)
-	// The first image has no earlier connections. The state of one connection is several KiB.
+	// The first image has no earlier connections. Each connection's state is several KiB.
 	if grown := sizes[suspends-1] - sizes[1]; grown > connections<<10 {
 		t.Errorf("the images grow by %d bytes in %d suspends: %v", grown, suspends-2, sizes)
 	}

@@ -15,7 +15,6 @@ const (
 	placeTries = 4
 )
 
-// readerPermit is a reader's data for the eviction decision.
 type readerPermit struct {
 	workspace, tenant string
 	beside            bool
@@ -23,7 +22,7 @@ type readerPermit struct {
 	used              time.Time
 }
 
-// acquirePermit reserves a permit for a reader that is about to start. If none is free, it evicts another reader.
+// acquirePermit evicts another reader if no permit is free.
 func (h *Host) acquirePermit(open *openReader) error {
 	for range placeTries {
 		victim, placed := h.reads.reserve(open, time.Now())
@@ -43,7 +42,7 @@ func (h *Host) acquirePermit(open *openReader) error {
 	return refuse("no_capacity", "Too many workspaces' disks are being read")
 }
 
-// reserve takes a permit for the reader, or returns the reader to evict; nil: none can be evicted.
+// reserve returns the reader to evict if no permit is free; nil: none can be evicted.
 func (d *diskReads) reserve(open *openReader, now time.Time) (victim *openReader, placed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,8 +62,8 @@ func (o *openReader) place() readerPermit {
 	return readerPermit{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
 }
 
-// readerToEvict returns the workspace whose reader is evicted if no permit is free; "" means none. It picks the longest-unused reader among
-// those of tenants with more readers than the newcomer's would have, and idle ones.
+// readerToEvict picks the longest-unused reader among idle ones and those of tenants with more readers than the
+// newcomer's would have. workspace "" means none.
 func readerToEvict(places []readerPermit, newcomer readerPermit, now time.Time) (workspace string, full bool) {
 	if newcomer.beside {
 		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPermit) bool { return !p.beside })

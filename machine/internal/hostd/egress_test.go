@@ -68,7 +68,6 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// within runs do on a thread that enters the network namespace and returns to its own.
 func within(namespace *os.File, do func() error) error {
 	done := make(chan error)
 	go func() {

@@ -20,7 +20,6 @@ func twoSlots(config map[string]any) {
 	config["slots"] = map[string]any{"count": 2, "cpu_millis": 1000, "memory_mib": 256}
 }
 
-// otherTemplate has the files of the daemon's template and one more.
 func (d *daemon) otherTemplate() []string {
 	d.t.Helper()
 	tree, image := d.dir+"/tree", d.dir+"/other.erofs"
@@ -52,7 +51,6 @@ func (d *daemon) waitingRecords() (records []engine.Record) {
 	return records
 }
 
-// fittedSlot waits for a warm sandbox with these layers, and starts machines of the template until there is one.
 func (d *daemon) fittedSlot(layers []string) (slot string) {
 	d.t.Helper()
 	tries := 0
@@ -99,7 +97,6 @@ func (d *daemon) spares() []string {
 	return names
 }
 
-// onlyFittedHaveSpares checks that every spare disk belongs to a warm sandbox.
 func (d *daemon) onlyFittedHaveSpares() {
 	d.t.Helper()
 	for _, spare := range d.spares() {
@@ -184,7 +181,6 @@ func TestAFittedSlotIsTakenOverByTheNextHostdAndGoesWhenNobodyStartsItsTemplate(
 	})
 	d.fittedSlot(other)
 	eventually(t, "its disk is gone", func() bool { return !slices.Contains(d.spares(), old) })
-	// A warm sandbox that dies leaves nothing either.
 	dying := d.fittedSlot(other)
 	for _, record := range d.waitingRecords() {
 		if record.Slot == dying {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// fillDisk copies all files of the layers to a blank disk, durably and with ownership, modes, times, attributes and hard links. A partly
-// filled disk belongs to an attempt that is never committed.
+// fillDisk copies the layers durably, with all metadata and hard links. A partly filled disk belongs to an attempt that
+// is never committed.
 func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) error {
 	lower, err := h.mountLayers(digests)
 	if err != nil {
@@ -31,7 +31,7 @@ func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) erro
 	return h.pool.Sync(disk)
 }
 
-// copyLimits includes memory for cp's table of hard-linked files, at most layerEntriesMax per layer.
+// copyLimits includes cp's table of hard-linked files, at most layerEntriesMax per layer.
 var copyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: 64<<20 + layerEntriesMax*copyBytesEntry, Pids: 64}
 
 const copyBytesEntry = 256

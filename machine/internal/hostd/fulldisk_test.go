@@ -8,9 +8,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fillDisk fills the disk completely. The file system reserves more for a write than it needs and releases the rest later. So the disk
-// counts as full after two passes without a successful write. The output appears only when space is free again, because it is on the same
-// disk.
+// The file system reserves more for a write than it needs and releases the rest later. So the disk counts as full after
+// two passes without a successful write. The output, on the same disk, appears only when space is free again.
 const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	n=$((n + 1)); full=$((full + 1))
 	head -c 1K /dev/zero >>/home/big 2>/dev/null && full=0; cat /dev/zero >>/home/big 2>/dev/null
@@ -18,7 +17,7 @@ const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	sync; sleep 0.2
 done; true`
 
-// fill checks a second later, because hostd may have raised the limit; a slow computer may need longer.
+// fill checks a second later, because hostd may have raised the limit.
 func (d *daemon) fill(m wire.Machine) {
 	d.t.Helper()
 	eventually(d.t, "the disk is full", func() bool {

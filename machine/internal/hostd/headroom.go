@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// waitingMiB is reserved per warm or blank sandbox: three times its usual use.
+	// waitingMiB per warm or blank sandbox is three times its usual use.
 	waitingMiB = 64
-	// headroomStepMiB is the granularity of headroom changes after a start or stop.
+	// headroomStepMiB is the granularity of changes.
 	headroomStepMiB = 32
-	// serviceMinBytes is the memory that the kernel guarantees to service and database, if it can.
+	// serviceMinBytes is what the kernel guarantees to service and database, if it can.
 	serviceMinBytes = 256 << 20
 )
 
-// headroomMiB returns each machine's share of the memory left in the pool limit, clamped. A greedy machine then hits its own limit before
-// the common one.
+// headroomMiB is each machine's share of what is left. A greedy machine then hits its own limit before the common one.
 func (c Config) headroomMiB(machines, toldMiB int) int {
 	if c.MachinesMemoryMiB == 0 || machines == 0 {
 		return c.MemoryHeadroomMiB
@@ -29,7 +28,7 @@ func (c Config) headroomMiB(machines, toldMiB int) int {
 	return min(max(part, c.MemoryHeadroomMinMiB), c.MemoryHeadroomMiB)
 }
 
-// balance sets the current headroom of every machine; machines that are being made count too.
+// balance also counts machines that are being made.
 func (h *Host) balance() {
 	h.balancing.Lock()
 	defer h.balancing.Unlock()
@@ -48,7 +47,7 @@ func (h *Host) balance() {
 	}
 }
 
-// told returns the finished machines, and the memory in MiB of each workspace's machine, including those being made.
+// told returns the finished machines, and each workspace's MiB, including machines in the making.
 func (h *Host) told() (machines []*engine.Sandbox, told map[string]int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +68,7 @@ func sum(values map[string]int) (total int) {
 	return total
 }
 
-// boundMemory limits all machines together. A new limit may be below the current use; hostd then logs the error, and the next sweep tries
-// again.
+// boundMemory limits all machines together. A new limit may be below the current use; the next sweep tries again.
 func (h *Host) boundMemory() {
 	err := errors.Join(h.groups.LimitMachines(int64(h.config.MachinesMemoryMiB)<<20), h.groups.ProtectService(serviceMinBytes))
 	if err != nil {

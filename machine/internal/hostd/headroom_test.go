@@ -55,7 +55,7 @@ func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 		t.Errorf("one of three, the machine may use %d MiB", got)
 	}
 	at := d.counts(quiet, 0)
-	// Memory that the sandbox uses for a process does not count as the guest's. So no process grows large, and the agent ends none.
+	// Memory that the sandbox uses for a process is not the guest's: no process grows large, and the agent ends none.
 	for _, m := range hungry {
 		d.begin(m, "hungry", "ulimit -u unlimited; while :; do sleep 1000 & done")
 	}

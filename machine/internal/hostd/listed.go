@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// manifestCache caches manifests with a valid seal for inventories. A manifest is never rewritten in place, so the entry is valid while inode,
-// size and change time match. A restore always reads the file.
+// manifestCache holds manifests with a valid seal, for inventories. None is rewritten in place: an entry is valid while
+// inode, size and change time match. A restore always reads the file.
 type manifestCache struct {
 	mu    sync.Mutex
 	known map[string]listedManifest
@@ -23,7 +23,7 @@ type listedManifest struct {
 	saw     manifest
 }
 
-// cachePass is the cache of one inventory. Its end drops entries that it did not find.
+// cachePass is one inventory's; its end drops entries that it did not find.
 type cachePass struct {
 	of    *manifestCache
 	known map[string]listedManifest
@@ -61,7 +61,7 @@ func (k *cachePass) checkpoint(h *Host, workspace, id string) (wire.CheckpointIn
 	return h.infoNow(m), nil
 }
 
-// infoNow checks again whether the memory can be restored here: engines come and go while a manifest stays.
+// infoNow checks the memory again: engines come and go while a manifest stays.
 func (h *Host) infoNow(m manifest) wire.CheckpointInfo {
 	info := m.info()
 	info.MemoryRefused, _ = h.refusesMemory(m)

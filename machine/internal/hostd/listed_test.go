@@ -47,7 +47,7 @@ func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	}
 	look("the first look", workspaces)
 	look("the second look", workspaces)
-	// A flipped bit in a listed manifest is noticed, and the old entry returns after the repair.
+	// A flipped bit is noticed, and the old entry returns after the repair.
 	whole, err := os.ReadFile(last)
 	must(t, err)
 	whole[20] ^= 1

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostd lives in its own mount namespace: guests' disks are mounted nowhere else, and the gofers' mounts are slaves of its mounts. The
-// namespace must survive hostd, because the next hostd mounts and unmounts disks of running sandboxes in it. So it is pinned by a bind
-// mount on <run_dir>/mnt/ns, in the namespace that hostd was started in.
+// hostd lives in its own mount namespace: guests' disks are mounted nowhere else, and the gofers' mounts are slaves of
+// its mounts. The next hostd mounts and unmounts running sandboxes' disks there. So it is pinned by a bind mount on
+// <run_dir>/mnt/ns, in hostd's initial namespace.
 
 // HoldCommand makes this binary wait in a new mount namespace until its input ends.
 const HoldCommand = "hold-mount-namespace"
 
 const insideVariable = "BERTH_HOSTD_MOUNT_NAMESPACE"
 
-// EnterMountNamespace returns when the process is inside. Outside, it makes or finds the namespace, enters it and executes this program
-// again; it then returns only on failure.
+// EnterMountNamespace returns when the process is inside. Outside, it makes or finds the namespace and executes this
+// program again there; it then returns only on failure.
 func EnterMountNamespace(runDir string) error {
 	pin := pinPath(runDir)
 	if inside, err := isInside(); err != nil || inside {
@@ -43,7 +43,7 @@ func EnterMountNamespace(runDir string) error {
 	return enter(pin, os.Args)
 }
 
-// Unpin releases the namespace; its mounts go when its last process ends. It must be called from outside.
+// Unpin releases the namespace; its mounts go with its last process. It must be called from outside.
 func Unpin(runDir string) error {
 	pin := pinPath(runDir)
 	for _, point := range []string{pin, filepath.Dir(pin)} {
@@ -71,7 +71,7 @@ func makeNamespace(pin string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The mount that carries the pin must not propagate: inside the new namespace it would be a loop, which the kernel refuses.
+	// The pin's mount must not propagate: inside the new namespace it would be a loop, which the kernel refuses.
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func makeNamespace(pin string) error {
 	return onEachProcessor(func() error { return pinFresh(pin) })
 }
 
-// onEachProcessor runs do until it returns something other than EINVAL, first on the current processor, then on each one.
+// onEachProcessor tries do on the current processor, then on each, until it returns no EINVAL.
 //
-// The kernel pins a mount namespace only in one with a lower number, to prevent loops. Since Linux 6.18 each processor hands out numbers
-// from its own batch. So a later namespace of another processor may have a lower number. On the processor of this process's own namespace
-// the number is always higher.
+// The kernel pins a mount namespace only in one with a lower number, to prevent loops. Since Linux 6.18 each processor
+// has its own batch of numbers, so a later namespace of another processor may be lower. On the processor of this
+// process's namespace it is always higher.
 func onEachProcessor(do func() error) error {
 	err := do()
 	if !errors.Is(err, unix.EINVAL) {
@@ -138,7 +138,7 @@ func pinFresh(pin string) error {
 	return unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", holder.Process.Pid), pin, "", unix.MS_BIND, "")
 }
 
-// Hold implements HoldCommand. Mounts and unmounts of the host propagate into the namespace; nothing propagates out.
+// Hold implements HoldCommand. The host's mounts and unmounts propagate into the namespace, and nothing out.
 func Hold() error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return err
@@ -166,7 +166,7 @@ func isInside() (bool, error) {
 	return true, os.Unsetenv(insideVariable)
 }
 
-// enter moves this thread into the namespace and executes the program again, because the other threads of a Go process cannot follow.
+// enter executes the program again, because a Go process's other threads cannot follow into the namespace.
 func enter(pin string, args []string) error {
 	runtime.LockOSThread()
 	directory, err := os.Getwd() // setns changes to the namespace's root

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// pinVariable makes the test binary pin a namespace below the directory that it names, as hostd does at its start.
+// pinVariable makes the test binary pin a namespace below that directory.
 const pinVariable = "BERTH_TEST_PIN"
 
 func exitWith(err error) {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// withTmpInMemory builds an agent from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp, have no directories
-// next to their tree, and show the kernel's boot id.
+// withTmpInMemory builds an agent from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp,
+// and show the kernel's boot id.
 func (d *daemon) withTmpInMemory() string {
 	d.t.Helper()
 	const adopt = "../agent/spawn/adopt.go"
@@ -69,7 +69,7 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 	d.stop(forked)
 
-	// Without the memory the machine is like any other: an empty /tmp on its disk, and its own boot id.
+	// Without the memory it has an empty /tmp on its disk, and its own boot id.
 	alone := wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
 	d.ok(d.call("POST", "/checkpoints/clone", alone, nil))
 	m = d.restore(workspace, alone.CheckpointID, 4)

@@ -20,7 +20,6 @@ func (d *daemon) leftoversOf() wire.Leftovers {
 	return answer
 }
 
-// inHostd runs a command in hostd's mount namespace.
 func (d *daemon) inHostd(command ...string) {
 	d.t.Helper()
 	enter := append([]string{"--target", itoa(d.process.Process.Pid), "--mount"}, command...)
@@ -53,7 +52,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	for _, group := range groups {
 		must(t, os.MkdirAll(group+"/0badc1", 0o755))
 	}
-	// The network of these tests has 256 links: no machine can have the number used here.
+	// These tests' network has 256 links: no machine has this number.
 	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m256", "type", "veth", "peer", "name", "x"+instance)...)
 	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
 	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// policing serializes the changes of a machine's policy and the release of its network. A change after the release would reach the next
-// machine at that address.
+// policing serializes policy changes and the release of a machine's network. A change after the release would reach the
+// next machine at that address.
 type policing struct {
 	mu    sync.Mutex
 	turns map[string]*policyLock

@@ -15,12 +15,11 @@ import (
 
 var proxyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: secretproxy.MemoryBytesMax, Pids: 64}
 
-// proxySockets are the sockets of the secret proxy: requests from machines, inside the router, and answers from the cell. hostd owns
-// them, so that connections wait during a restart of the proxy.
+// hostd owns proxySockets, so that connections wait during a restart of the proxy.
 type proxySockets struct{ requests, answers *os.File }
 
-// keepSecretProxy restarts the proxy whenever it dies. The process outlives hostd and serves until the next hostd has started its own.
-// Without it, connections to a machine's secret ports fail, with or without a secret.
+// keepSecretProxy restarts the proxy when it dies. The process outlives hostd until the next hostd has its own. Without
+// it, all connections to secret ports fail.
 func (h *Host) keepSecretProxy(ctx context.Context) {
 	if h.config.SecretsSocket == "" {
 		return
@@ -79,7 +78,7 @@ func (h *Host) listenForSecrets() (*proxySockets, error) {
 	return &proxySockets{requests, answers}, nil
 }
 
-// listenForAnswers makes a socket for the cell's user only: the kernel checks write permission, and the proxy checks the peer's uid.
+// listenForAnswers is for the cell's user only: the kernel checks write permission, and the proxy the peer's uid.
 func (h *Host) listenForAnswers() (*os.File, error) {
 	path := h.config.SecretsSocket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -39,7 +39,7 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
 }
 
-// statusWithoutRights waits until a proxy has read its setup, because it then gives its last rights up. It returns the process's status.
+// A proxy gives its last rights up after it has read its setup.
 func statusWithoutRights(t *testing.T, pid int) string {
 	t.Helper()
 	var status []byte
@@ -50,7 +50,6 @@ func statusWithoutRights(t *testing.T, pid int) string {
 	return string(status)
 }
 
-// secretProxies are the processes of the daemon that put secrets in.
 func (d *daemon) secretProxies() (found []int) {
 	d.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

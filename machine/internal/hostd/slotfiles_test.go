@@ -53,13 +53,13 @@ func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *test
 	}
 }
 
-// checkMounts checks hostd's mounts for a slot, which the sandbox gets copies of.
+// The sandbox gets copies of hostd's mounts.
 func (d *daemon) checkMounts(slot string) {
 	d.t.Helper()
 	file, err := os.Open("/proc/" + itoa(d.process.Process.Pid) + "/mountinfo")
 	must(d.t, err)
 	defer file.Close()
-	// The disk and the agent's records next to it count for the workspace's quota.
+	// These count for the workspace's quota.
 	writable := map[string]bool{"root/claim/root": true, "root/claim/state": true}
 	looked := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// stop ends a workspace's machine: no process of it runs another instruction. Memory and kernel objects are released after the answer;
-// the next verb that needs them gone waits for that. The disk stays. A missing machine is no error.
+// stop lets no process run another instruction. Memory and kernel objects are released after the answer; the next verb
+// that needs them gone waits.
 func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error) {
 	var done wire.Ended
 	s := h.machine(r.Owner())
@@ -34,7 +34,7 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error)
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
-// endMachine can fail half-way: the sandbox is then in the list of dead machines, and the next verb cleans up.
+// endMachine can fail half-way: the next verb then cleans up.
 func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	if err := h.killMachine(workspace); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.groups.Get(s.Slot).Thaw()
 }
 
-// fence has nothing left to do: when it runs, the token is raised and earlier verbs have ended.
+// fence runs when the token is raised and earlier verbs have ended.
 func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
@@ -161,7 +161,7 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 	return struct{}{}, nil
 }
 
-// removeCheckpoint removes the manifest first. The rest is then an orphan that any later start of hostd removes.
+// removeCheckpoint removes the manifest first: the rest is then an orphan for any later hostd.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
 	h.warm.drop(dir)

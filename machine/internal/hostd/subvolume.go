@@ -15,7 +15,6 @@ const (
 	subvolumeUUIDAt    = 8 + 256 + 8 + 8 + 8 + 8 // treeid, name[256], parent_id, dirid, generation, flags
 )
 
-// subvolumeUUID returns the unique UUID that the kernel gave the subvolume when it was made.
 func subvolumeUUID(path string) (string, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
