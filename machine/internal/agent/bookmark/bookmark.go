@@ -1,5 +1,4 @@
-// Package bookmark encodes the position of a directory walk as a cursor. A walk sorts names by bytes, and visits a
-// directory before its entries.
+// Package bookmark encodes a position in a walk that sorts names by bytes and visits a directory before its entries.
 package bookmark
 
 import (
@@ -10,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// The cursor of a 4,096-byte path fits.
 const cursorMax = 6000
 
 // Position is a path below the walk's start, in raw bytes, and a number that the walk defines.

@@ -1,5 +1,4 @@
-// Package browser keeps one headless Chromium running as the guest's user. It is replaced when it dies, hangs, or has
-// opened pagesMax pages.
+// Package browser keeps one headless Chromium running as the guest's user.
 package browser
 
 import (
@@ -23,7 +22,6 @@ const (
 	waitingMax = 32
 	idleMax    = 10 * time.Minute
 	timeoutMax = 2 * time.Minute
-	// A healthy browser opens an empty page in this time.
 	openMax = 20 * time.Second
 )
 

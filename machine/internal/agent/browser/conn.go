@@ -18,7 +18,7 @@ var (
 	errTooLarge = errors.New("browser: a message is too large")
 )
 
-// conn speaks the DevTools protocol over two pipes: JSON messages that end with NUL. The guest's browser is untrusted.
+// conn speaks the DevTools protocol: JSON messages that end with NUL. The guest's browser is untrusted.
 type conn struct {
 	out    *os.File
 	in     *os.File
@@ -100,7 +100,6 @@ func (c *conn) deliver(m message) {
 	}
 }
 
-// close fails every pending call; the first cause is kept.
 func (c *conn) close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// An empty page starts with the size that most calls ask for.
+	// Most calls ask for this size.
 	usualWidth, usualHeight = 1280, 720
 
 	loadersMax = 100 // documents followed in one call, for example by redirects
@@ -26,7 +26,7 @@ const (
 
 var lifecycle = map[string]string{"load": "load", "domcontentloaded": "DOMContentLoaded", "networkidle": "networkIdle"}
 
-// page is a tab in its own browsing context: calls share no cookies, cache or storage.
+// page has its own browsing context: calls share no cookies, cache or storage.
 type page struct {
 	conn             *conn
 	context, session string
@@ -70,7 +70,7 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 
 type values map[string]any
 
-// prepare does not wait: the browser handles messages in order, so before the navigation.
+// prepare does not wait: the browser handles messages in order, these before the navigation.
 func (p *page) prepare() error {
 	for _, each := range []struct {
 		session, method string
@@ -88,7 +88,7 @@ func (p *page) prepare() error {
 	return nil
 }
 
-// size waits for the reply: a dead or hung browser is detected before anything is visited.
+// The reply shows that the browser lives before anything is visited.
 func (p *page) size(ctx context.Context, req wire.BrowserRequest) error {
 	return p.conn.call(ctx, p.session, "Emulation.setDeviceMetricsOverride", metricsOf(req.Width, req.Height), nil)
 }
@@ -185,7 +185,7 @@ func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	}
 }
 
-// The requested document may have redirected to the newest.
+// The requested document may have redirected.
 func (p *page) isLoaded(loaderID, name string) bool {
 	first := slices.IndexFunc(p.loaders, func(l loader) bool { return l.id == loaderID })
 	return first >= 0 && slices.Contains(p.loaders[len(p.loaders)-1].names, name)

@@ -14,7 +14,7 @@ import (
 
 const program = "/usr/bin/chromium"
 
-// Chromium expects its pipes on descriptors 3 and 4. The data directory holds no page data: contexts are in memory.
+// Chromium expects its pipes on descriptors 3 and 4. Contexts are in memory, so the directory holds no page data.
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 
@@ -105,7 +105,7 @@ func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, er
 	return p, nil
 }
 
-// Two pages opened at once would both be late, so a call waits for a spare page that is being opened.
+// Two pages opened at once would both be late, so a call waits for an opening spare page.
 func (r *running) take(ctx context.Context) (*page, error) {
 	if p := r.takeSpare(); p != nil {
 		return p, nil

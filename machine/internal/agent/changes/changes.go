@@ -1,5 +1,5 @@
-// Package changes lists how a workspace's disk differs from its template. It compares the merged view with the template
-// in the directories of the upper layer, since a guest cannot read whiteouts and opaque markers.
+// Package changes compares the merged view with the template in the directories of the upper layer: a guest cannot read
+// whiteouts and opaque markers.
 package changes
 
 import (
@@ -42,7 +42,7 @@ type Request struct {
 	Cursor     string
 	Hash       bool
 	Summary    bool
-	// From this many new files on, the disk reader fills in a page's facts; 0 is never.
+	// The disk reader fills in the facts of this many new files; 0 is never.
 	OnDiskFrom int
 	Own        map[string]identity.File // files that the service writes, by path; no change while unmodified
 }
@@ -82,7 +82,7 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	}
 	err = w.run(at)
 	if errors.Is(err, errLost) {
-		// The entry no longer exists: continue by its index.
+		// The entry is gone: continue by its index.
 		from.found, from.seen = byCount, 0
 		err = w.run(at)
 	}
@@ -96,7 +96,6 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	return result, err
 }
 
-// It also drops files that vanished.
 func fillFacts(merged string, changes []wire.Change) ([]wire.Change, error) {
 	root, err := guestroot.OpenDir(merged)
 	if err != nil {
@@ -141,7 +140,6 @@ func summarize(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error
 }
 
 var (
-	// A limit of entries or time is reached.
 	errPageFull = errors.New("changes: page full")
 	errLost     = errors.New("changes: the cursor's place is gone")
 )

@@ -229,7 +229,6 @@ func TestACursorWhosePlaceIsGoneGoesOnBehindIt(t *testing.T) {
 	req.Cursor = *page.NextCursor
 	page, err = Run(d.Trees, req, nil)
 	must(t, err)
-	// One entry is skipped for the removed one; none is repeated.
 	if len(page.Changes) != 4 || page.Changes[0].Path != dir+"6" {
 		t.Fatalf("%+v", page)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// A cursor names the last path of a page. A longer path is cut to an ancestor, with its digest and the number of
-// entries listed below that ancestor, in case the path vanishes.
+// A cursor names the last path of a page. A longer path is cut to an ancestor, with its digest and, in case it
+// vanishes, the number of entries listed below.
 //
 //	checksum of the rest and the filter (8) | digest of the path (8) | count (4) | path or ancestor
 const (
@@ -32,7 +32,6 @@ const (
 	found
 )
 
-// A page begins after its position.
 type position struct {
 	path   string // "" is the beginning
 	digest [digestBytes]byte
@@ -121,7 +120,7 @@ func (p *position) entriesOf(dir string) uint32 {
 	return 0
 }
 
-// passed must be called for every entry, in order: it counts entries below a cut path's ancestor.
+// passed counts entries below a cut path's ancestor: it must be called for each, in order.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
 		return p.path == "" && p.found == whole || after(path, p.path)

@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 )
 
-// An entry outside the upper layer that is sameStat counts as the template's own. Inode numbers would be exact, but the
-// engine invents those a guest sees.
+// An entry outside the upper layer that is sameStat is the template's own. Inode numbers would be exact, but the engine
+// invents them.
 func sameStat(a, b *side) bool {
 	return sameOwner(a, b) && a.Mtim == b.Mtim && a.Rdev == b.Rdev && (a.kind() == unix.S_IFDIR || a.Size == b.Size)
 }
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// The entries have one type; "" means no change. A directory's mtime changes with each entry, so it is ignored.
+// "" means no change. A directory's mtime changes with each entry, so it is ignored.
 func (w *walk) compareEntries(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:
@@ -67,7 +67,7 @@ func target(s *side) string {
 	return string(buffer[:n])
 }
 
-// sameContent compares bytes within the call's read budget, then only mtimes.
+// Beyond the call's read budget only mtimes are compared.
 func (w *walk) sameContent(now, before *side) bool {
 	if now.Size != before.Size {
 		return false
@@ -114,7 +114,6 @@ func sameBytes(a, b io.Reader) bool {
 	}
 }
 
-// digest is "" if the file is too large or unreadable.
 func (s *side) digest() string {
 	f := s.file()
 	if f == nil {

@@ -53,7 +53,7 @@ func (w *walk) sides(dir *os.File, path string) *sidePrefetcher {
 	return &sidePrefetcher{w: w, dir: dir, path: path}
 }
 
-// at is nil if list[i] is missing or cannot be on this page. Callers ask in ascending order.
+// at is nil if list[i] is missing or not on this page. Callers ask in ascending order.
 func (s *sidePrefetcher) at(list []string, i int) *side {
 	if i >= s.begun {
 		end := min(i+aheadNames, len(list))
@@ -85,8 +85,7 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// sideFromDirent is nil if the entry needs an lstat. A summary needs only the type; the disk reader takes files and
-// links with UTF-8 paths.
+// nil: the entry needs an lstat. A summary needs only the type; the disk reader takes files and links with UTF-8 paths.
 func (w *walk) sideFromDirent(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {

@@ -40,8 +40,7 @@ func openRoot(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// The directory is closed at once: the guest can remove it without the engine noticing, and a checkpoint with it open
-// cannot be restored.
+// A guest can remove the directory without the engine noticing, and a checkpoint with it open cannot be restored.
 func (w *walk) upperNames(path string) map[string]bool {
 	fd, err := w.upper.Open("/"+path, directoryFlags, 0)
 	if err != nil {
@@ -57,7 +56,6 @@ func (w *walk) upperNames(path string) map[string]bool {
 	return set
 }
 
-// path is "" for the root, else like "/etc".
 func (w *walk) compared(merged, template *os.File, path string, depth int) error {
 	inUpper := w.upperNames(path)
 	var list []string
@@ -169,7 +167,7 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// It is also true if something below path may be on this page.
+// Something below path may also be on this page.
 func (w *walk) concerns(path, name string) bool {
 	return !slices.Contains(mountPoints, path) && !files.Hidden(name) && related(path, w.req.PathPrefix) && w.from.reaches(path)
 }
@@ -183,7 +181,7 @@ func (w *walk) visit(path, name string) (bool, error) {
 		return false, errPageFull
 	default:
 	}
-	// Every page must progress, or paging would never end.
+	// Every page must progress, or paging never ends.
 	if w.last != "" && time.Now().After(w.deadline) {
 		return false, errPageFull
 	}

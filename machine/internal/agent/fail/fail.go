@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Error is a reply as in the gateway's error table.
+// Error is a row of the gateway's error table.
 type Error struct {
 	Status int
 	wire.AgentError
@@ -54,10 +54,12 @@ func Timeout(message string) *Error {
 	return refuse(http.StatusGatewayTimeout, "timeout", "", message)
 }
 
+// TooLarge is a 413 with details.max_bytes.
 func TooLarge(message string, maxBytes int64) *Error {
 	return refuse(http.StatusRequestEntityTooLarge, "payload_too_large", "", message).With("max_bytes", maxBytes)
 }
 
+// RangeNotSatisfiable is a 416 with details.size.
 func RangeNotSatisfiable(sizeBytes int64) *Error {
 	return refuse(http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", "", "The range starts past the end of the file").
 		With("size", sizeBytes)

@@ -102,6 +102,7 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	return nil
 }
 
+// Delete removes a file, a link or a directory.
 func Delete(r *guestroot.Root, path string, recursive bool) error {
 	if err := CheckPath(path); err != nil {
 		return err
@@ -130,7 +131,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	return nil
 }
 
-// A descriptor per level: replacing a directory by a link cannot redirect the deletion.
+// With a descriptor per level, replacing a directory by a link cannot redirect the deletion.
 func removeTree(dir int, name string, depth int) error {
 	if depth == 0 {
 		return unix.ENAMETOOLONG

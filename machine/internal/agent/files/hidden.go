@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A write goes to a hidden file, then renamed. If the machine dies before, the next agent that writes in the directory
-// removes it.
+// A write renames a hidden file. If the machine dies before, the next agent that writes in the directory removes it.
 
 const (
 	hiddenPrefix = ".berth-"
@@ -36,7 +35,6 @@ type hiddenFiles struct {
 	swept map[[2]uint64]bool // by device and inode
 }
 
-// The name is in use until done is called.
 func hiddenIn(dir int) (name string, done func(), err error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {

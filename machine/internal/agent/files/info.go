@@ -137,7 +137,7 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 	return Digest(f, &st, bytesMax)
 }
 
-// Digest is "" above bytesMax. Digests of unchanged files are cached.
+// Digest is "" above bytesMax, and cached for unchanged files.
 func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil
@@ -158,7 +158,7 @@ func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	return sum, nil
 }
 
-// It is false if the entry vanished. A name that is not UTF-8 is escaped, so no other call can use it.
+// A name that is not UTF-8 is escaped, so no other call can use it.
 func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool) {
 	if unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false

@@ -24,7 +24,7 @@ const (
 	listBytesMax = 8 << 20
 )
 
-// ListOptions select a page. Recursive follows no links and enters no mounts.
+// ListOptions Recursive follows no links and enters no mounts.
 type ListOptions struct {
 	Limit     int
 	Cursor    string

@@ -9,7 +9,6 @@ import (
 // A patch must replace the content that it read. Guest processes do not take these locks.
 var fileLocks = lockTable{of: map[fileName]*fileLock{}}
 
-// fileName identifies a name, whichever path led to it.
 type fileName struct {
 	dev, ino uint64 // of the directory
 	name     string

@@ -60,14 +60,14 @@ func rename(from, to *pathTarget, overwrite bool) error {
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	// Some shared file systems lack RENAME_NOREPLACE: check first, although another writer can win the race.
+	// Some shared file systems lack RENAME_NOREPLACE; another writer can win this race.
 	if _, missing := to.stat(); missing == nil {
 		return unix.EEXIST
 	}
 	return unix.Renameat(from.dir, from.name, to.dir, to.name)
 }
 
-// The target appears whole, and the source is removed once it is durable.
+// The target appears whole; the source is removed once it is durable.
 type crossDeviceMove struct {
 	from, to *pathTarget
 	old      unix.Stat_t
@@ -95,7 +95,7 @@ func (c *crossDeviceMove) run(overwrite bool) error {
 	return unix.Unlinkat(c.from.dir, c.from.name, 0)
 }
 
-// This fails before the copy; the rename checks again.
+// The rename checks again.
 func (c *crossDeviceMove) refused(overwrite bool) error {
 	st, err := c.to.stat()
 	switch {

@@ -43,8 +43,8 @@ func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) 
 
 func (p *Pack) Close() { p.dir.Close() }
 
-// Send sorts by the bytes of names. Hard links become separate files; mounts and other types are left out. After an
-// error the tar is incomplete.
+// Send sorts names by bytes, copies hard links, and leaves out mounts and other types. After an error the tar is
+// incomplete.
 func (p *Pack) Send(w io.Writer) error {
 	p.out = w
 	archive := tar.NewWriter(w)
@@ -130,7 +130,7 @@ func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Head
 	return p.directory(archive, f, prefix, depth+1)
 }
 
-// file sends exactly the size that it had when opened. A file that shrinks makes the tar fail.
+// A file has the size that it had when opened; if it shrinks, the tar fails.
 func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Header) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 	return p.send(archive, f, piece{0, st.Size})
 }
 
-// The lost end would have been read as a hole.
+// The lost end would read as a hole.
 func checkNotShrunk(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

@@ -18,9 +18,9 @@ const (
 	holesBytesMin = 1 << 20
 	// Smaller holes are sent as zeros.
 	holeBytesMin = 64 << 10
-	// This keeps the map below 1 MiB, the limit of Go's tar reader.
+	// The limit of Go's tar reader is a map of 1 MiB.
 	sparsePiecesMax = 16 << 10
-	// This limits the seeks; the rest counts as data.
+	// Beyond these seeks the rest counts as data.
 	holesLookedAtMax = 64 << 10
 
 	tarBlock = 512
@@ -28,7 +28,7 @@ const (
 
 type piece struct{ at, size int64 }
 
-// dataOf is nil if holes save too little or are not reported. GNU tar expects an empty piece after a hole at the end.
+// nil: holes save too little or are not reported. GNU tar expects an empty piece after a hole at the end.
 func dataOf(f *os.File, size int64) []piece {
 	var pieces []piece
 	holes := int64(0)
@@ -69,7 +69,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	return from, min(to, size), err
 }
 
-// sparse writes GNU tar's PAX sparse format 1.0. Readers without support see another name instead of wrong content.
+// This is GNU tar's PAX sparse format 1.0. Other readers see another name instead of wrong content.
 func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
 	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
 	sparseMap = append(sparseMap, '\n')
@@ -118,7 +118,7 @@ func sparseHead(h *tar.Header, archived int64) []byte {
 	return append(head, plainHead(tar.TypeReg, "GNUSparseFile.0/"+base, h.Mode, archived)...)
 }
 
-// record formats a PAX record: "<length of the whole record> <key>=<value>\n".
+// "<length of the whole record> <key>=<value>\n"
 func record(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	size := len(rest) + len(strconv.Itoa(len(rest)))
@@ -156,7 +156,7 @@ func plainHead(kind byte, name string, mode, size int64) []byte {
 	return b
 }
 
-// sizeField is octal, or base 256 from 8 GiB on. In a PAX record "size", Python would include the holes.
+// The size is octal, or base 256 from 8 GiB on. In a PAX record "size", Python would include the holes.
 func sizeField(size int64) []byte {
 	if size < 1<<33 {
 		return fmt.Appendf(nil, "%011o\x00", size)

@@ -25,7 +25,6 @@ const largePatchBytes = 1 << 20
 
 type PatchOptions struct {
 	Owner Owner
-	// As in WriteOptions.
 	Announce func(wire.PatchResult) error
 }
 
@@ -147,7 +146,6 @@ func (p *patching) next() ([]byte, error) {
 	return next, err
 }
 
-// The content is returned only if edits need it.
 func (p *patching) read() ([]byte, error) {
 	if p.old == nil {
 		p.result.PreviousRevision = wire.RevisionAbsent

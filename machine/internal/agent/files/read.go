@@ -21,7 +21,7 @@ type Content struct {
 	Revision  string
 }
 
-// Read opens a regular file; length -1 is the rest. The caller closes File.
+// Read takes length -1 for the rest. The caller closes File.
 func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err

@@ -99,7 +99,6 @@ type unpacking struct {
 	dirs    []dirMetadata
 }
 
-// Metadata is applied once all entries are extracted.
 type dirMetadata struct {
 	name string
 	mode uint32
@@ -141,7 +140,6 @@ func refusedEntry(name, why string) error {
 	return fail.Invalid("invalid_path", "An entry of the tar is refused: "+why).With("path", strings.ToValidUTF8(name, "\uFFFD"))
 }
 
-// nameOf is "" for the directory itself.
 func nameOf(name string) (string, error) {
 	switch {
 	case strings.HasPrefix(name, "/"):

@@ -26,11 +26,11 @@ type WriteOptions struct {
 	CreateParents bool
 	Mode          string // octal; "" keeps the mode of an existing file, and is 0644 for a new one
 	Owner         Owner
-	// Announce is called right before the change; its error stops the write. An append starts from sizeBefore.
+	// Announce is called right before the change; its error stops the write.
 	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
-// Write stores body whole and durable, or changes nothing. body must return an error if the sender disconnects.
+// Write stores body whole and durable, or changes nothing. body must fail if the sender disconnects.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.WriteResult{}, err
@@ -57,7 +57,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	if o.Announce != nil {
 		w.announce = func(sizeBefore int64) error { return o.Announce(w.result, sizeBefore) }
 	}
-	// Check before the body is read, and again under the lock.
+	// Before the body is read, and again under the lock.
 	if w.old, err = w.existing(); err != nil {
 		return wire.WriteResult{}, err
 	}
@@ -69,7 +69,6 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	return w.result, Explain(err, path)
 }
 
-// At a final slash, either a directory is there, or no file can be.
 func asFile(r *guestroot.Root, path string) error {
 	if !strings.HasSuffix(path, "/") {
 		return nil
@@ -166,7 +165,6 @@ func (w *writing) tell(sizeBefore int64) error {
 	return w.announce(sizeBefore)
 }
 
-// append truncates the file again on failure.
 func (w *writing) append(body io.Reader) error {
 	// Read the whole body first: appended bytes are visible at once.
 	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
@@ -269,7 +267,7 @@ func (w *writing) copy(f *os.File, body io.Reader) error {
 	return nil
 }
 
-// Errnos of the disk pass through; all else means that the sender disconnected.
+// All but errnos of the disk mean that the sender disconnected.
 func bodyError(err error) error {
 	var errno unix.Errno
 	var refusal *fail.Error
@@ -293,7 +291,6 @@ func (w *writing) applyMetadata(fd int) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// parseMode returns -1 for "".
 func parseMode(text string) (int64, error) {
 	if text == "" {
 		return -1, nil

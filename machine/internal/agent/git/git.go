@@ -1,5 +1,5 @@
-// Package git runs the guest's own git, as its user and under its network policy. The program is untrusted: it can lie,
-// but only to its own workspace.
+// Package git runs the guest's own git, as its user and under its network policy. The program can lie, but only to its
+// own workspace.
 package git
 
 import (
@@ -28,7 +28,6 @@ type Git struct {
 	User   string
 }
 
-// job is one call: several runs under one deadline.
 type job struct {
 	git Git
 	ctx context.Context
@@ -45,7 +44,7 @@ func (g Git) begin(ctx context.Context, req wire.GitRequest, settings ...setting
 	return &job{git: g, ctx: ctx, req: req, env: environment(req.Env, settings)}, cancel
 }
 
-// A setting overrides every configuration file.
+// It overrides every configuration file.
 type setting struct{ name, value string }
 
 // No program chosen by the repository runs, nothing prompts, nothing continues in the background.
@@ -55,7 +54,7 @@ var always = []setting{
 	{"maintenance.auto", "false"}, {"color.ui", "false"},
 }
 
-// Other GIT_ variables of the workspace could redirect git or log its headers.
+// Others could redirect git or log its headers.
 var passed = []string{"GIT_SSL_", "GIT_HTTP_", "GIT_AUTHOR_", "GIT_COMMITTER_"}
 
 // GIT_CONFIG_COUNT keeps credentials out of arguments and files.
@@ -88,7 +87,6 @@ func hasAnyPrefix(name string, prefixes []string) bool {
 	return false
 }
 
-// A non-zero exit code is no error.
 func (j *job) run(cwd string, stdin []byte, stdoutMax int, arguments ...string) (helper.Result, error) {
 	result, err := j.git.Runner.Run(j.ctx, helper.Command{
 		User: j.git.User, Argv: append([]string{"git"}, arguments...), Env: j.env, Cwd: cwd, Stdin: stdin,
@@ -127,7 +125,7 @@ func (g Git) Clone(ctx context.Context, req wire.GitCloneRequest) (wire.GitHead,
 	return j.head()
 }
 
-// The header is for the URL's host only. Redirects are off: git would send it on to their target.
+// Redirects are off: git would send the header on to their target.
 func credentialSettings(req wire.GitCloneRequest) ([]setting, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -157,7 +155,6 @@ func (j *job) head() (wire.GitHead, error) {
 	return head, err
 }
 
-// lineOf is nil if the run failed or printed nothing.
 func lineOf(result helper.Result) *string {
 	text := strings.ToValidUTF8(strings.TrimSuffix(string(result.Stdout), "\n"), "\uFFFD")
 	if result.ExitCode != 0 || text == "" {
@@ -195,7 +192,7 @@ func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, e
 	return status, nil
 }
 
-// Commit stages the paths, or all changes if there are none.
+// Commit stages all changes if there are no paths.
 func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHead, error) {
 	j, cancel := g.begin(ctx, req.GitRequest)
 	defer cancel()
@@ -217,7 +214,7 @@ func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHea
 	return j.head()
 }
 
-// Paths go by stdin: they may be many, and begin with any character.
+// Paths may be many, and begin with any character.
 func (j *job) add(paths []string) error {
 	arguments := []string{"add", "--all"}
 	var stdin []byte

@@ -11,7 +11,7 @@ import (
 
 var errMalformed = errors.New("git: its answer is not what git writes")
 
-// cut: the output of `git status --porcelain=v2 --branch -z` was truncated, perhaps inside a record.
+// cut: the output was truncated, perhaps inside a record.
 func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	s := wire.GitStatus{Files: []wire.GitFile{}, Truncated: cut}
 	r := records{rest: out}
@@ -35,7 +35,6 @@ func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	return s, nil
 }
 
-// An unfinished last record stays in rest.
 type records struct{ rest []byte }
 
 func (r *records) next() (string, bool) {

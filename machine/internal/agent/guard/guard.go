@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Thresholds are thousandths of the configured memory. At 2 ms, one allocator at full speed is caught between killAbove
-// and the limit. Below relaxedBelow a fast poll would only cost CPU.
+// In thousandths of the configured memory. At 2 ms, one allocator at full speed is caught between killAbove and the
+// limit. Below relaxedBelow a fast poll would only cost CPU.
 const (
 	relaxedBelow = 600
 	nearAbove    = 820
 	killAbove    = 880
 	endAllAbove  = 970
 
-	// Fast growth lowers thresholds to these. The engine's numbers are up to some hundred milliseconds old, in which
-	// many processes may double the usage.
+	// Fast growth lowers thresholds to these. The engine's numbers are some hundred milliseconds old, in which many
+	// processes may double the usage.
 	killAboveMin   = 800
 	endAllAboveMin = 940
 
@@ -30,8 +30,8 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// Twenty polls a second cost 3 to 8 % of a processor per guest, four cost 1 to 2 %. With four, growth of 2 GB/s is
-// detected after at most 512 MiB, for which there is headroom.
+// Twenty polls a second cost 3 to 8 % of a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected
+// after at most 512 MiB, for which there is headroom.
 const (
 	settledInterval = 250 * time.Millisecond
 	settledAfter    = 40
@@ -39,17 +39,16 @@ const (
 )
 
 // Memory is released in steps after a kill, on a busy host much later than the next poll. So the next kill waits for
-// growth, in thousandths.
+// growth.
 const (
 	killAgainGrowth = 20
 	endAllGrowth    = 30
 )
 
-// This allows for the agent's own tasks. Beyond limit and slack the guest has evaded the kernel's limit: all its
-// processes are killed.
+// For the agent's own tasks. Beyond it the guest has evaded the kernel's limit.
 const tasksSlack = 128
 
-// Guest's methods must not wait for the guest or the disk: memory grows during the wait.
+// Guest's methods must not wait for the guest or the disk: memory grows meanwhile.
 type Guest interface {
 	Own() []int // pids that must not be killed
 	EndAll(why string)
@@ -60,10 +59,9 @@ type Guard struct {
 	memory atomic.Int64
 	tasks  atomic.Int64
 	used   atomic.Int64 // at the last poll
-	// Memory in use at the last kill; 0 once usage fell below killAboveMin.
+	// 0 once usage fell below killAboveMin.
 	killedAt atomic.Int64
 	victims  chan struct{} // request to kill the largest process
-	// Consecutive polls without a change, and the last poll's number of tasks.
 	still atomic.Int64
 	procs uint16
 	onEnd atomic.Pointer[func(pid int, reason string)]
@@ -108,8 +106,7 @@ func (g *Guard) Wake() {
 	}
 }
 
-// The loop sleeps in the kernel on its own thread: with dozens of runnable processes a goroutine switch may exceed the
-// interval.
+// With dozens of runnable processes a goroutine switch may exceed the interval, so it sleeps on its own thread.
 func (g *Guard) loop() {
 	runtime.LockOSThread()
 	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor
@@ -148,7 +145,7 @@ func (g *Guard) checkMemory(info *unix.Sysinfo_t) time.Duration {
 	if total <= 0 {
 		return relaxedEvery
 	}
-	// A busy host delays polls. The growth since the last poll may repeat, so it lowers the thresholds.
+	// A busy host delays polls, and the growth may repeat before the next.
 	change := used - g.used.Swap(used)
 	growth := max(0, change) * 1000 / total
 	share := used * 1000 / total
@@ -177,8 +174,8 @@ func (g *Guard) relaxed(changed bool) time.Duration {
 	return relaxedEvery
 }
 
-// It must not block: reading the size of a process takes a lock that page faults hold, for seconds at worst. File pages
-// do not count: they are in the host's page cache.
+// Reading the size of a process here would block: it takes a lock that page faults hold, for seconds at worst. File
+// pages do not count: they are in the host's page cache.
 func (g *Guard) handlePressure(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total

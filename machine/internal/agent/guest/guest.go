@@ -1,4 +1,4 @@
-// Package guest holds the adopted workspace: its root, its accounts, and the start of its processes.
+// Package guest holds the adopted workspace, and starts its processes.
 package guest
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// By then callers no longer wait for the adopted machine.
+// Callers no longer wait for the adopted machine.
 const procUnmountDelay = time.Second
 
-// Guest is waiting (a spawner is ready), adopted, or briefly broken: killing its own init kills all its processes. A
-// new spawner then adopts the same tree.
+// Guest is waiting (a spawner is ready), adopted, or briefly broken by killing its own init. A new spawner then adopts
+// the same tree.
 type Guest struct {
 	binary string
 	layout spawn.Layout
@@ -38,8 +38,7 @@ type Guest struct {
 	current *adoptedSpawner
 	volumes []wire.Volume // mounted in the guest
 
-	// The guard must not wait for mu, which an adoption holds throughout. endable is current until its processes are
-	// killed. Holders of this lock never block.
+	// The guard must not wait for mu, which an adoption holds throughout. Holders of this lock never block.
 	ending  sync.Mutex
 	endable *adoptedSpawner
 }
@@ -51,7 +50,7 @@ type adoptedSpawner struct {
 	ended   bool // by EndAll; guarded by ending
 }
 
-// New launches the first spawner ahead: a claim does not wait for it.
+// New launches the first spawner ahead of a claim.
 func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
 	g := &Guest{binary: binary, layout: layout, reaper: reaper}
 	tasks, err := newTaskLimit()
@@ -146,7 +145,7 @@ func (g *Guest) adopt() error {
 	return nil
 }
 
-// Root returns the guest's root; the caller releases it.
+// Root must be released.
 func (g *Guest) Root() (*guestroot.Root, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,7 +155,7 @@ func (g *Guest) Root() (*guestroot.Root, error) {
 	return g.current.root.Acquire(), nil
 }
 
-// ErrUnclaimed means that no tree has been adopted yet.
+// ErrUnclaimed means that no tree has been adopted.
 var ErrUnclaimed = errors.New("guest: not claimed")
 
 func (g *Guest) ready() error {
@@ -169,7 +168,7 @@ func (g *Guest) ready() error {
 	return g.adopt()
 }
 
-// User looks up an account by name or uid.
+// User takes a name or uid.
 func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -180,8 +179,8 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start repairs a guest whose init has died and tries once more. The kernel refused the first start, so nothing runs
-// twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after ErrRefused.
+// Start repairs a guest whose init has died and tries once more: the kernel refused the first start. If c.Meanwhile is
+// set, descriptors may be gone, so the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.acquire()
@@ -226,7 +225,7 @@ func (g *Guest) acquire() (*adoptedSpawner, error) {
 }
 
 func (g *Guest) endLate(pid int) {
-	// The pidfd comes first: if the reaper has not reaped the process by then, it refers to it.
+	// If the reaper has not reaped the process by then, the pidfd refers to it.
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer unix.Close(pidfd)
@@ -243,7 +242,6 @@ func (g *Guest) endLate(pid int) {
 	}
 }
 
-// The next caller adopts the tree again.
 func (g *Guest) retire(in *adoptedSpawner) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,7 +275,7 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		// The pid is not reused: its parent, a worker, lives until retire has cleared endable.
+		// Its parent, a worker, lives until retire has cleared endable, so the pid is not reused.
 		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	}
 	g.ending.Unlock()
@@ -287,7 +285,7 @@ func (g *Guest) EndAll(why string) {
 	}
 }
 
-// Own returns the pids that must never be killed. It does not block.
+// Own must never be killed. It does not block.
 func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	g.ending.Lock()

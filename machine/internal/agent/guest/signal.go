@@ -19,7 +19,7 @@ func (g *Guest) Signal(guestPID int, signal syscall.Signal) error {
 	if ended != 0 {
 		g.reaper.Forget(ended)
 	}
-	// Every process died with the guest's init.
+	// Every process died with init.
 	if errors.Is(err, spawn.ErrBroken) {
 		g.retire(in)
 		return syscall.ESRCH

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The guest does not see this mount of the pids controller: its /sys is bound without submounts. It must not be on the
-// sandbox's disk: a restore in another sandbox would not find the mount point.
+// The guest's /sys is bound without submounts, so it does not see this. On the sandbox's disk, a restore in another
+// sandbox would not find the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
-// These are threads of a spawner and its workers.
+// For the threads of a spawner and its workers.
 const spawnerTasks = 24
 
-// The kernel limits tasks, since polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each
-// also costs memory that the guest's accounting does not show.
+// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each also costs memory that the
+// guest's accounting does not show.
 type taskLimit struct{ group string }
 
 // Commands join the group because the spawner has.

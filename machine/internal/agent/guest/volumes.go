@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Unmounting selects the treatment of a volume's users.
+// Unmounting is the treatment of a volume's users.
 type Unmounting int
 
 const (
@@ -29,7 +29,6 @@ const (
 	Detach
 )
 
-// Killed processes release the volume within this time.
 const endedTime = 5 * time.Second
 
 // SetVolumes leaves exactly the wanted volumes mounted. Calls must not overlap.
@@ -118,7 +117,7 @@ func (g *Guest) reapMount(started spawn.Started, err error) error {
 	return err
 }
 
-// It creates missing components and follows no links.
+// makeDirectory follows no links.
 func makeDirectory(root *guestroot.Root, at string) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY
 	parent, err := root.OpenPlain("/", flags)
@@ -149,8 +148,7 @@ func isLink(parent int, name string) bool {
 	return unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// A volume that is not at its path was moved or unmounted by the guest's root: only the host can then tell whether it
-// is in use.
+// If the guest's root moved or unmounted a volume, only the host can tell whether it is in use.
 func (g *Guest) unmountVolume(in *adoptedSpawner, v wire.Volume, how Unmounting) bool {
 	if how == Detach {
 		return g.unmountAt(in, v, true) == nil

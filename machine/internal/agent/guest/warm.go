@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// Nearly every first command reads these files. A program's loader and C library are at one of these paths.
+// Nearly every first command reads these, with its loader and C library at one of the paths.
 var touched = []string{
 	"/etc/ld.so.cache", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
 	"/bin/true", "/bin/sh", "/bin/bash", "/home/user",
 }
 
-// Warm loads files that the first command needs into the sandbox's memory. It runs no program of the guest.
+// Warm loads files into the sandbox's memory. It runs no program of the guest.
 func (g *Guest) Warm() {
 	root, err := g.Root()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a shared, counted descriptor of the guest's "/".
+// Root is a shared descriptor of the guest's "/".
 type Root struct {
 	fd    int
 	alone bool // mounts below are not entered
@@ -34,8 +34,8 @@ func OpenDir(path string) (*Root, error) {
 // ErrInMemory means that the path is not on the disk.
 var ErrInMemory = errors.New("guestroot: in the memory of a machine")
 
-// OpenDisk opens a hibernated workspace's disk. Stand-in mounts cover the directories that a machine keeps in memory. A
-// path there, even by links or "..", returns ErrInMemory.
+// OpenDisk opens a hibernated workspace's disk. Stand-in mounts cover what a machine keeps in memory; a path there,
+// even by links or "..", returns ErrInMemory.
 func OpenDisk(path string) (*Root, error) {
 	r, err := OpenDir(path)
 	if err == nil {
@@ -44,7 +44,7 @@ func OpenDisk(path string) (*Root, error) {
 	return r, err
 }
 
-// Alone reports whether mounts below must not be entered.
+// Alone forbids entering mounts below.
 func (r *Root) Alone() bool { return r.alone }
 
 func (r *Root) Acquire() *Root {
@@ -79,7 +79,7 @@ func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 		if r.alone && errors.Is(err, unix.EXDEV) {
 			return -1, ErrInMemory
 		}
-		// The kernel returns EAGAIN if a rename races with "..". Without retries a guest could make every open fail.
+		// The kernel returns EAGAIN if a rename races with "..": without retries a guest could make every open fail.
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
 			return fd, err
 		}
@@ -99,7 +99,7 @@ func (r *Root) OpenPlain(path string, flags int) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// ReadSmall fails for a file above bytesMax, a FIFO or a device.
+// ReadSmall fails above bytesMax, and for a FIFO or a device.
 func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

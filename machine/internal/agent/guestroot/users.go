@@ -65,8 +65,7 @@ func (c *cached) read(r *Root, path string) []byte {
 	return c.data
 }
 
-// One system call. A link at /etc would resolve in the agent's view, but nothing but numbers is read: the comparison
-// can only fail.
+// A link at /etc would resolve in the agent's view, but only numbers are read: the comparison can only fail.
 func (c *cached) fresh(r *Root, path string) bool {
 	var st unix.Stat_t
 	return c.data != nil && unix.Fstatat(r.fd, path[1:], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && keyOf(&st) == c.key

@@ -1,5 +1,5 @@
-// Package helper runs a program of the guest for the agent. The program is untrusted and may hang: its output is
-// limited, and its process group is killed at the deadline.
+// Package helper runs a program of the guest for the agent. It is untrusted and may hang: its output is limited, and
+// its process group is killed at the deadline.
 package helper
 
 import (
@@ -40,7 +40,7 @@ func New(guest Guest, reaper *reap.Reaper) *Runner {
 	return &Runner{guest: guest, reaper: reaper, slots: make(chan struct{}, atOnceMax)}
 }
 
-// Env overrides the user's login environment.
+// Command Env overrides the user's login environment.
 type Command struct {
 	User      string
 	Argv      []string
@@ -89,7 +89,7 @@ type Process struct {
 	gone   bool
 }
 
-// Start leaves closing the descriptors to the caller.
+// Start leaves the descriptors open.
 func (r *Runner) Start(c Command, stdin, stdout, stderr int) (*Process, error) {
 	user, ok, err := r.guest.User(c.User)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *Process) ended(status unix.WaitStatus) {
 	close(p.Ended)
 }
 
-// A reaped leader's number may be another process.
+// Signal spares a reaped leader, whose number may be another process.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

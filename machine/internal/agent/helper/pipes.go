@@ -30,7 +30,6 @@ func newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// kept is the index of the agent's end.
 func (p *pipe) open(kept int) error {
 	p.theirs = -1
 	var fds [2]int
@@ -70,7 +69,7 @@ func (p *pipes) feed(data []byte) {
 	p.stdin.ours.Close()
 }
 
-// collect drops what exceeds bytesMax, and then signals full once.
+// What exceeds bytesMax is dropped, and full signaled once.
 func collect(from *os.File, bytesMax int, full chan<- struct{}) <-chan []byte {
 	done := make(chan []byte, 1)
 	go func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Each boot creates these in the state directory, on the workspace's disk outside of the guest's tree. Adoption binds
-// them into the guest (spawn/adopt.go).
+// Each boot creates these on the workspace's disk, outside of the guest's tree. Adoption binds them into the guest
+// (spawn/adopt.go).
 const (
 	Tmp    = "tmp"
 	BootID = "boot_id"
@@ -26,8 +26,8 @@ const (
 	stateListMax = 4096
 )
 
-// Boot gives a guest without memory an empty /tmp and a new boot id. Old files are deleted in the background: there may
-// be a million.
+// Boot gives a guest without memory an empty /tmp and a new boot id. Deletion is in the background: there may be a
+// million files.
 func Boot(stateDir string) error {
 	if err := emptyTmp(stateDir); err != nil {
 		return fmt.Errorf("/tmp: %w", err)
@@ -51,7 +51,6 @@ func emptyTmp(stateDir string) error {
 	return unix.Chmod(tmp, tmpMode) // mkdir applies the umask
 }
 
-// It includes what an earlier boot did not finish.
 func removeOldTmp(stateDir string) {
 	dir, err := os.Open(stateDir)
 	if err != nil {
@@ -69,8 +68,7 @@ func removeOldTmp(stateDir string) {
 	}
 }
 
-// The guest has the file mounted, so it is overwritten in place. Disks of older agents lack it; their guests see the
-// kernel's id.
+// The guest has the file mounted, so it is overwritten in place. Disks of older agents lack it.
 func renewBootID(stateDir string, in wire.Incarnation) error {
 	if !in.RenewIdentity {
 		return nil

@@ -1,4 +1,4 @@
-// Package identity writes the service's files in the guest's /etc, and /tmp and the boot id at each boot.
+// Package identity writes the service's files in the guest's /etc, and /tmp and the boot id.
 package identity
 
 import (
@@ -23,7 +23,7 @@ const (
 	etcEntriesMax = 4096
 )
 
-// Apply tries all files and joins the errors: the guest may have made any of them unwritable.
+// Apply tries all files: the guest may have made any of them unwritable.
 func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	var failed []error
 	if in.Hostname != "" {
@@ -41,7 +41,7 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	return errors.Join(failed...)
 }
 
-// Continue needs no files: the workspace's disk has its identity.
+// Continue needs no files: the disk has its identity.
 func Continue(in wire.Incarnation) error { return unix.Sethostname([]byte(in.Hostname)) }
 
 // Workspaces must not share their template's machine-id.
@@ -79,7 +79,7 @@ func markerPath(stateDir string) string { return filepath.Join(stateDir, "identi
 
 func readMarker(stateDir string) (seen marker) {
 	if b, err := os.ReadFile(markerPath(stateDir)); err == nil {
-		// A torn marker counts as none: a new id is made.
+		// A torn marker counts as none.
 		_ = json.Unmarshal(b, &seen)
 	}
 	return seen
@@ -96,7 +96,7 @@ func hostname(in wire.Incarnation) []byte { return []byte(in.Hostname + "\n") }
 
 func resolver(in wire.Incarnation) []byte { return []byte("nameserver " + in.Nameserver + "\n") }
 
-// 127.0.1.1 lets sudo resolve its own host name without DNS.
+// sudo resolves its own host name by 127.0.1.1, without DNS.
 func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
 	return append(otherHosts(r), ownHost(in)...)
 }

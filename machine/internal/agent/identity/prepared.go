@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Prepared is a tree without a workspace. Files that depend on the workspace are open.
+// Prepared is a tree whose files that depend on the workspace are open.
 type Prepared struct {
 	hostname, hosts, marker *os.File
 	machineID               string
 }
 
-// Prepare does most of Apply. After an error the caller discards the tree.
+// Prepare does most of Apply. After an error the tree is discarded.
 func Prepare(r *guestroot.Root, stateDir string, slot wire.Incarnation) (*Prepared, error) {
 	p := &Prepared{machineID: newMachineID()}
 	err := errors.Join(replace(r, "resolv.conf", resolver(slot), textMode), replace(r, "machine-id", marker{MachineID: p.machineID}.content(), machineIDMode))

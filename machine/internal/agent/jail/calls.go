@@ -37,14 +37,14 @@ const (
 	atCwd      = 1<<32 - 100 // the low 32 bits of AT_FDCWD
 )
 
-// Other calls fail with EPERM. clone may create threads but no processes; openat needs an open directory.
+// clone may create threads but no processes; openat needs an open directory.
 func filterCalls(allowed []uint32) error {
 	program := []unix.SockFilter{
 		load(architectureAt),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: architecture, Jt: 1},
 		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		load(callAt),
-		// clone3 keeps its flags in memory, which a filter cannot read: after ENOSYS callers use clone.
+		// A filter cannot read clone3's flags: after ENOSYS callers use clone.
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
 		refuse(unix.ENOSYS),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},

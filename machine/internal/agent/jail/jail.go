@@ -1,5 +1,5 @@
-// Package jail confines processes that read guests' data. hostd starts the reader of a hibernated workspace's disk in
-// its own namespaces. Here it leaves the host's root, and keeps only the right to read and search regardless of modes.
+// Package jail confines processes that read guests' data. hostd starts the disk reader in its own namespaces. It leaves
+// the host's root, and keeps only the right to read and search regardless of modes.
 package jail
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Even outside of the jail this uid and gid owns nothing.
+// It owns nothing, even outside of the jail.
 const nobody = 65534
 
 const openFilesMax = 2048
@@ -46,8 +46,8 @@ func EnterDisk(fd int, mountPoint string) error {
 	return mountPlaceholders()
 }
 
-// The kernel can then tell which paths lead to what a machine covers with a mount. Links exist only if no machine has
-// run on the disk yet; they lead to the disk and stay.
+// The kernel can then tell which paths lead to a machine's mounts. Links exist only before the first machine; they lead
+// to the disk and stay.
 func mountPlaceholders() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t
@@ -61,7 +61,7 @@ func mountPlaceholders() error {
 	return nil
 }
 
-// GiveUpRights keeps CAP_DAC_READ_SEARCH in the user namespace, and the calls of serving files. It cannot be undone.
+// GiveUpRights keeps CAP_DAC_READ_SEARCH in the user namespace, and the calls of serving files, for good.
 func GiveUpRights() error {
 	for resource, bound := range map[int]uint64{unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFilesMax} {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
@@ -85,7 +85,7 @@ func GiveUpRights() error {
 	return filterCalls(calls)
 }
 
-// OnlyNetwork keeps the calls of network clients and servers, and of reading in open directories. It cannot be undone.
+// OnlyNetwork keeps the calls of network clients and servers, and of reading in open directories, for good.
 func OnlyNetwork(openFiles uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -97,7 +97,7 @@ func OnlyNetwork(openFiles uint64) error {
 			return fmt.Errorf("limit %d: %w", resource, err)
 		}
 	}
-	// One thread suffices: the filter's TSYNC copies no_new_privs to all threads, and dumpable is per process.
+	// TSYNC copies no_new_privs to all threads, and dumpable is per process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, option := range [][2]uintptr{{unix.PR_SET_NO_NEW_PRIVS, 1}, {unix.PR_SET_DUMPABLE, 0}} {
@@ -128,7 +128,7 @@ func keepReading() error {
 	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
 }
 
-// Threads created later inherit the setting.
+// Later threads inherit the setting.
 func everyThread(call, a, b, c uintptr) error {
 	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, c); errno != 0 {
 		return errno

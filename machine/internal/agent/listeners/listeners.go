@@ -19,7 +19,7 @@ import (
 
 const (
 	listening = "0A"
-	// About 50,000 sockets; the rest is not read.
+	// About 50,000 sockets.
 	tableBytesMax = 8 << 20
 	lineBytesMax  = 4 << 10
 )

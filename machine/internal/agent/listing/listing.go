@@ -90,7 +90,7 @@ func newestFirst(a, b Position) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Name, a.Name))
 }
 
-// At returns the start in Unix milliseconds; the end if it never ran, 0 without either.
+// At is the start in Unix milliseconds; the end if it never ran, 0 without either.
 func At(startedAt, endedAt *string) int64 {
 	for _, stamp := range []*string{startedAt, endedAt} {
 		if stamp == nil {

@@ -12,13 +12,13 @@ import (
 // The longest record has two paths of 4,096 bytes, escaped.
 const lineBytesMax = 256 << 10
 
-// Of JSON lines, the last of a key counts. One file, with one append per record: each new file would cost 0.25 ms.
+// The last line of a key counts. Each new file would cost 0.25 ms.
 type logFile struct {
 	file  *os.File
 	bytes int64
 }
 
-// A torn last line is cut off, or the next append would continue it.
+// The next append would continue a torn last line.
 func openLog(path string, each func(Record, int64)) (*logFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package once is the idempotency log of changes with a key: a repeated call gets the first result and changes nothing.
-// It is in the state directory, outside of the guest's tree, so it survives the gateway, a suspend and a fork. After a
-// crash it tells finished changes from unfinished ones.
+// Package once is the idempotency log: a repeated call gets the first result and changes nothing. It is in the state
+// directory, outside of the guest's tree, so it survives the gateway, a suspend and a fork. After a crash it tells
+// finished changes from unfinished ones.
 package once
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// Beyond them the oldest records are dropped; a repeat of their key runs again.
+// The oldest records are dropped; a repeat of their key runs again.
 const (
 	recordsMax      = 10_000
 	recordsBytesMax = 4 << 20
@@ -22,7 +22,7 @@ const (
 	dropped   = "dropped" // it did not take effect
 )
 
-// The caller defines all fields but Key and State.
+// Record has fields that the caller defines, all but Key and State.
 type Record struct {
 	Key     string          `json:"key"`
 	State   string          `json:"state"`
@@ -69,7 +69,7 @@ type KeyLock struct {
 	open   bool // announced under this lock and not settled
 }
 
-// Lock waits until gone is closed.
+// Lock waits for the key; a closed gone ends the wait.
 func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 	for {
 		m.mu.Lock()
@@ -112,14 +112,14 @@ func (t *KeyLock) Settle(request string, result any) error {
 		return err
 	}
 	t.open = false
-	// Not synced: the durable announcement is enough to recover.
+	// The durable announcement is enough to recover.
 	return t.memory.note(Record{Key: t.key, State: done, Request: request, Result: text}, false)
 }
 
-// Unlock records a change as dropped if it was announced but not settled, so callers must settle one that took effect.
+// Unlock drops what was announced but not settled: callers must settle a change that took effect.
 func (t *KeyLock) Unlock() {
 	if t.open {
-		// On failure the record stays announced, and the next caller checks.
+		// The record stays announced, and the next caller checks.
 		_ = t.memory.note(Record{Key: t.key, State: dropped}, false)
 	}
 	t.memory.mu.Lock()

@@ -15,7 +15,7 @@ type FrameWriter struct {
 
 func NewFrameWriter(w io.Writer) *FrameWriter { return &FrameWriter{w: w} }
 
-// Buffer avoids a copy of the next frame's data.
+// Buffer holds the next frame's data, without a copy.
 func (f *FrameWriter) Buffer() []byte {
 	if f.buffer == nil {
 		f.buffer = make([]byte, wire.FrameHeader+wire.FrameDataMax)

@@ -77,7 +77,7 @@ func TestDroppedBytesReadAsExpiredAndOffsetsStay(t *testing.T) {
 	}
 	for s.DropOldest() > 0 {
 	}
-	// The open segment stays until it is sealed.
+	// The open segment stays.
 	if first, end := s.Range(); first != 4000 || end != 5000 {
 		t.Fatalf("%d..%d", first, end)
 	}

@@ -8,15 +8,15 @@ import (
 const (
 	// QueueBytesMax limits a stream's bytes that wait for the disk.
 	QueueBytesMax = 64 << 10
-	// Beyond this, for all streams, each may still queue pageBytes: none is starved.
+	// Beyond this each stream may still queue pageBytes: none is starved.
 	queuedBytesMax = 16 << 20
 	pageBytes      = 4 << 10
 )
 
 type Queues struct{ bytes atomic.Int64 }
 
-// Queue appends from its own goroutine, so a slow disk delays only this stream. One goroutine at a time calls Capacity
-// and Put.
+// Queue appends on its own goroutine: a slow disk delays only this stream. One goroutine at a time calls Capacity and
+// Put.
 type Queue struct {
 	queues *Queues
 	stream *Stream
@@ -29,12 +29,12 @@ type Queue struct {
 	hasRoom func()          // called once when bytes may be put
 }
 
-// NewQueue passes the result of each Append to wrote.
+// NewQueue passes each Append's result to wrote.
 func (q *Queues) NewQueue(stream *Stream, wrote func(grown int64)) *Queue {
 	return &Queue{queues: q, stream: stream, wrote: wrote}
 }
 
-// Capacity returns how many bytes may be put.
+// Capacity is how many bytes may be put.
 func (q *Queue) Capacity() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,8 +49,7 @@ func (q *Queue) room() int {
 	return max(0, most-len(q.waiting))
 }
 
-// OnCapacity calls f once bytes may be put, on another goroutine. It returns false, without a call, if they already
-// may.
+// OnCapacity calls f on another goroutine once bytes may be put; it returns false if they already may.
 func (q *Queue) OnCapacity(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +93,7 @@ func (q *Queue) await(holds func() bool) {
 
 func (q *Queue) write() {
 	for p := q.next(nil); len(p) > 0; p = q.next(p) {
-		// The stream reports bytes that the disk refuses to readers.
+		// The stream tells readers of refused bytes.
 		grown, _ := q.stream.Append(p)
 		q.wrote(grown)
 	}

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Store limits the output of all commands together. It evicts ended commands first, oldest first. If running commands
-// hold more than half, they go first: one that floods must not evict the output of short ones. No disk access happens
-// with mu held.
+// Store limits all output together. It evicts ended commands first, oldest first, unless running ones hold more than
+// half: one that floods must not evict the output of short ones. No disk access happens with mu held.
 type Store struct {
 	knownMax int
 
@@ -27,7 +26,6 @@ type retainedOutput struct {
 	streams []*Stream // nil: only the files are known, of an earlier boot or of a command beyond knownMax
 }
 
-// It runs with mu released.
 type garbage []func()
 
 func (g garbage) remove() {
@@ -57,7 +55,7 @@ func (k *Store) SegmentBytes() int64 {
 	return SegmentFor(k.limit)
 }
 
-// Began registers empty streams as running.
+// Began takes empty streams.
 func (k *Store) Began(streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +67,7 @@ func (k *Store) Began(streams ...*Stream) {
 // Grew takes the result of an Append.
 func (k *Store) Grew(bytes int64) { k.locked(func() { k.total += bytes }) }
 
-// Ended registers streams as those that ended last; their files are in dir.
+// Ended takes streams with files in dir.
 func (k *Store) Ended(dir string, streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,7 +82,7 @@ func (k *Store) Ended(dir string, streams ...*Stream) {
 	}
 }
 
-// Earlier registers directories of earlier boots, oldest first. It skips commands that Ended has registered since.
+// Earlier takes directories of earlier boots, oldest first, and skips those that Ended has registered.
 func (k *Store) Earlier(dirs []string) {
 	old := make([]retainedOutput, 0, len(dirs))
 	for _, dir := range dirs {
@@ -103,7 +101,7 @@ func (k *Store) Earlier(dirs []string) {
 	})
 }
 
-// Beyond forgets all but the newest count ended commands, and returns their directories for deletion.
+// Beyond forgets all but the newest count ended commands; their directories are for deletion.
 func (k *Store) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -141,7 +139,7 @@ func (k *Store) forget(one *retainedOutput, gone *garbage) {
 	one.bytes = 0
 }
 
-// It takes from the running stream that retains most; false if there is nothing to evict.
+// false: nothing is left to evict.
 func (k *Store) trimRunning(gone *garbage) bool {
 	var largest *Stream
 	var most int64
@@ -170,7 +168,6 @@ func (k *Store) runningBytes() (total int64) {
 	return total
 }
 
-// The record is no segment.
 func isSegment(name string) bool {
 	for _, stream := range []string{"stdout.", "stderr.", "output."} {
 		if strings.HasPrefix(name, stream) {

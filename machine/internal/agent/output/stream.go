@@ -1,4 +1,4 @@
-// Package output stores the output of commands: byte streams in segment files, with offsets that only grow.
+// Package output stores byte streams in segment files, with offsets that only grow.
 package output
 
 import (
@@ -19,10 +19,10 @@ import (
 // SegmentBytes is the unit of eviction.
 const SegmentBytes = 8 << 20
 
-// SegmentFor keeps segments small relative to the limit, since whole segments are evicted.
+// SegmentFor keeps segments small relative to the limit, since whole ones are evicted.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// A command can still look for the cause of a full disk. A thousand commands with two streams each hold 32 MiB.
+// A command can still look for the cause of a full disk. A thousand commands with two streams hold 32 MiB.
 const heldBytesMax = 16 << 10
 
 // ErrExpired means that the bytes are no longer retained.
@@ -43,7 +43,7 @@ type Stream struct {
 	open     bool // the last segment takes appends
 }
 
-// A segment is a file, or bytes that the disk refused.
+// Or it is bytes that the disk refused.
 type segment struct {
 	start, end int64
 	held       []byte
@@ -54,8 +54,7 @@ func NewStream(dir, name string, segmentBytes int64) *Stream {
 	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
 }
 
-// LoadStream reads the files of an earlier boot. end was recorded, possibly beyond the retained bytes; -1 if it was
-// not.
+// LoadStream reads an earlier boot's files. end was recorded, possibly beyond the retained bytes; -1 if not.
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)
@@ -80,7 +79,7 @@ func LoadStream(dir, name string, end int64) (*Stream, error) {
 	return s, nil
 }
 
-// A crash can lose the end of a segment that is not the last.
+// A crash can lose the end of any segment.
 func (s *Stream) keepLastRun() {
 	for i := len(s.segments) - 1; i > 0; i-- {
 		if s.segments[i-1].end != s.segments[i].start {
@@ -90,8 +89,8 @@ func (s *Stream) keepLastRun() {
 	}
 }
 
-// Append returns the change of retained bytes. Refused by the disk, p is kept in memory within heldBytesMax. Beyond
-// that p is lost: its offsets are counted and read as expired.
+// Append returns the change of retained bytes. If the disk refuses p, it stays in memory within heldBytesMax, or is
+// lost: its offsets read as expired.
 func (s *Stream) Append(p []byte) (grown int64, err error) {
 	if err = s.write(p); err == nil {
 		s.mu.Lock()
@@ -158,7 +157,7 @@ func (s *Stream) ensureSegment() error {
 	return nil
 }
 
-// The directory is created only if missing: many commands write nothing.
+// Many commands write nothing.
 func (s *Stream) create(start int64) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND
 	f, err := plainfile.Open(s.path(start), flags, 0o600)
@@ -209,15 +208,14 @@ func (s *Stream) take(n int) []segment {
 
 func (s *Stream) remove(gone []segment) (freed int64) {
 	for _, old := range gone {
-		// A file that cannot be removed is no longer served, but uses the workspace's disk. A segment in memory may
-		// have a partial file.
+		// A file that cannot be removed is no longer served. A segment in memory may have a partial file.
 		_ = os.Remove(s.path(old.start))
 		freed += old.end - old.start
 	}
 	return freed
 }
 
-// DropOldest spares a segment that is appended to.
+// DropOldest spares an open segment.
 func (s *Stream) DropOldest() (freed int64) { return s.remove(s.takeOldest()) }
 
 func (s *Stream) takeAll() []segment {
@@ -235,7 +233,7 @@ func (s *Stream) takeOldest() []segment {
 	return s.take(1)
 }
 
-// Range returns the first retained offset and the end.
+// Range is the first retained offset and the end.
 func (s *Stream) Range() (first, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

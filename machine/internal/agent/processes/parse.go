@@ -1,5 +1,5 @@
-// Package processes lists the guest's processes from the guest's own /proc. It is untrusted: programs choose their
-// names, and the guest's root may mount another file system there.
+// Package processes lists processes from the guest's own /proc. It is untrusted: programs choose their names, and the
+// guest's root may mount another file system there.
 package processes
 
 import (
@@ -76,7 +76,7 @@ func (n *numbers) small(field string) int {
 	return int(v)
 }
 
-// Products with a page or a tick stay within the 53 bits that JSON readers hold exactly.
+// Products with a page or a tick stay within the 53 bits of JSON readers.
 const largeMax = 1 << 40
 
 func (n *numbers) large(field string) int64 {
@@ -85,7 +85,7 @@ func (n *numbers) large(field string) int64 {
 	return v
 }
 
-// This is the effective uid.
+// The effective uid.
 func parseUID(status []byte) (uint32, bool) {
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
@@ -110,7 +110,7 @@ func parseBootTime(stat []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Programs may overwrite their command line with anything.
+// Programs may overwrite theirs with anything.
 func parseCommand(line []byte) (command []string, truncated bool) {
 	if len(line) > wire.ProcessCommandBytesMax {
 		line, truncated = line[:wire.ProcessCommandBytesMax], true

@@ -1,5 +1,5 @@
-// Package procfs reads the sandbox's processes. It mounts /proc only while in use: a mounted one adds a hundred inodes
-// to every saved image, and a restore recreates them.
+// Package procfs mounts /proc only while in use: it adds a hundred inodes to every saved image, which a restore
+// recreates.
 package procfs
 
 import (
@@ -20,7 +20,7 @@ var (
 	ours    bool // mounted by this package
 )
 
-// UnmountInitial unmounts the /proc that the sandbox was created with.
+// UnmountInitial unmounts what the sandbox was created with.
 func UnmountInitial() {
 	mu.Lock()
 	defer mu.Unlock()

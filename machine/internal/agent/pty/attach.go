@@ -21,7 +21,7 @@ func (t *Terminal) CheckOffset(offset int64) error {
 	return nil
 }
 
-// Send goes at the reader's pace, until the exit frame or the end of ctx.
+// Send ends with the exit frame or ctx.
 func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	frames := output.NewFrameWriter(w)
 	reader := t.stream.NewReader(offset)
@@ -123,7 +123,7 @@ func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 
 var errFrame = errors.New("pty: not a frame of an attached terminal")
 
-// data is valid until the next call. The buffer grows on demand, since most frames hold one key.
+// data is valid until the next call. Most frames hold one key, so the buffer grows on demand.
 func readFrame(r io.Reader, buffer *[]byte) (kind byte, data []byte, err error) {
 	var header [wire.FrameHeader]byte
 	head := header[:]

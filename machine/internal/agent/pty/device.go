@@ -1,4 +1,4 @@
-// Package pty runs terminals. Each id is used once. Output is kept in the state directory, outside of the guest's tree.
+// Package pty runs terminals. Each id is used once. Output is in the state directory, outside of the guest's tree.
 package pty
 
 import (
@@ -10,14 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The agent keeps the replica open too: the terminal survives a program that closes all its descriptors and opens it
-// again.
+// The agent keeps the replica open: a program may close all its descriptors and open it again.
 type device struct {
 	master  *os.File // non-blocking, so that close wakes readers and writers
 	replica int
 }
 
-// uid owns the terminal, as with login, so that its programs can open it by name.
+// Programs of uid can open it by name, as after a login.
 func openDevice(uid uint32, size wire.PtySize) (*device, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -47,7 +46,6 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	return d.resize(size)
 }
 
-// The kernel sends SIGWINCH to the foreground process group.
 func (d *device) resize(size wire.PtySize) error {
 	raw, err := d.master.SyscallConn()
 	if err != nil {
@@ -63,7 +61,6 @@ func (d *device) resize(size wire.PtySize) error {
 	return failed
 }
 
-// drain may exceed limit by one read.
 func (d *device) drain(buffer []byte, limit int, sink func([]byte)) {
 	raw, err := d.master.SyscallConn()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A shell with job control puts each job into its own process group. So a terminal is ended by its session; processes
-// that left it by setsid live on.
+// A shell puts each job into its own process group, so a terminal is ended by its session. Processes that left it by
+// setsid live on.
 
 func signalSession(leader int, signals ...unix.Signal) {
 	groups := map[int]bool{leader: true}
@@ -27,8 +27,7 @@ func signalSession(leader int, signals ...unix.Signal) {
 	}
 }
 
-// A stat line is: pid (name) state parent group session. The name may contain anything, so parsing starts after the
-// last ")".
+// The name may contain anything, so parsing starts after the last ")".
 func groupOf(stat []byte) (group, session int, ok bool) {
 	at := bytes.LastIndexByte(stat, ')')
 	if at < 0 {

@@ -57,7 +57,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.keep.SetLimit(limits.OutputBytes)
 }
 
-// Start may return an existing terminal with this id; created tells.
+// Start may return an existing terminal; created tells.
 func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err error) {
 	m.index.Do(m.load)
 	command, err := check(req)
@@ -85,7 +85,7 @@ func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err err
 	return t, mine, nil
 }
 
-// Without argv the command holds a placeholder for the login shell.
+// Without argv this is a placeholder for the login shell.
 func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	argv := req.Argv
 	if len(argv) == 0 {
@@ -98,7 +98,6 @@ func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	return command, err
 }
 
-// The first caller starts the terminal, others wait for it.
 func (m *Manager) take(id string) (t *Terminal, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +122,7 @@ func (m *Manager) drop(id string) {
 	m.running--
 }
 
-// It also deletes the oldest ended terminals beyond keptMax.
+// The oldest beyond keptMax are deleted.
 func (m *Manager) ended(t *Terminal) {
 	m.mu.Lock()
 	m.running--
@@ -171,7 +170,7 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// Terminals open on a full disk too, so that the user can delete files. They are then only in this agent's memory.
+	// Terminals open on a full disk too, so that the user can delete files. They are then only in memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err
@@ -196,7 +195,6 @@ func loginShell(user guestroot.User) []string {
 	return []string{user.Shell, "-l"}
 }
 
-// spawn returns the reason of a failed start, or "".
 func (m *Manager) spawn(t *Terminal, user guestroot.User, command wire.ExecRequest) string {
 	d, err := openDevice(user.UID, t.record.PtySize)
 	if err != nil {

@@ -62,7 +62,7 @@ func (t *Terminal) running() bool {
 	return t.device != nil
 }
 
-// Only memory changes: a later boot needs just the first line on disk.
+// A later boot needs just the first line on disk.
 func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.device, t.leader = d, pid
 }
 
-// The reaper calls it; run then reads the remaining output.
+// run then reads the remaining output.
 func (t *Terminal) leaderExited(d *device, status unix.WaitStatus) {
 	t.left <- status
 	_ = d.master.SetReadDeadline(time.Now()) // wakes run; fails harmlessly on a closed file
@@ -80,7 +80,7 @@ func (t *Terminal) leaderExited(d *device, status unix.WaitStatus) {
 func (t *Terminal) run(d *device, kept func(grown int64)) {
 	buffer := make([]byte, readBytes)
 	sink := func(p []byte) {
-		// The stream reports bytes that the disk refuses to readers.
+		// The stream tells readers of refused bytes.
 		grown, _ := t.stream.Append(p)
 		kept(grown)
 		t.notice.Wake()
@@ -123,7 +123,7 @@ func (t *Terminal) failedToStart(why string) {
 
 func (t *Terminal) writeLast() {
 	t.notice.Wake() // wake waiters before the disk write
-	// On a full disk only the first line stays, and a later boot reports the terminal as lost.
+	// On a full disk a later boot reports the terminal as lost.
 	_ = record.Append(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }

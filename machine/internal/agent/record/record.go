@@ -1,5 +1,5 @@
-// Package record stores the state of a command or terminal as JSON lines. The first is written before the program
-// starts, the last after its end.
+// Package record stores a command or terminal as JSON lines: the first before the program starts, the last after its
+// end.
 package record
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// A record that ends with starting is from an earlier boot: it counts as lost.
+// A last line with starting is from an earlier boot: it counts as lost.
 const (
 	Starting = "starting"
 	Running  = "running"
@@ -56,7 +56,7 @@ func Append(f *os.File, line any) error {
 	return err
 }
 
-// Last returns the last whole line, or an empty one, with the fingerprint of the first.
+// Last is the last whole line, or empty, with the fingerprint of the first.
 func Last[R any](path string) (last Line[R], err error) {
 	f, err := plainfile.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
@@ -77,7 +77,7 @@ func Last[R any](path string) (last Line[R], err error) {
 	}
 }
 
-// IsFull reports a full disk. Programs start nevertheless, so that the user can delete files.
+// IsFull tells a full disk. Programs start nevertheless, so that the user can delete files.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // Exit returns the code, or -1 and the signal's name.

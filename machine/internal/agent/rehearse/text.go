@@ -1,5 +1,5 @@
-// Package rehearse warms up a waiting sandbox: each first touch of a page of the program costs a trip into the
-// sandbox's kernel, which would slow a machine's first call.
+// Package rehearse warms up a waiting sandbox: each first touch of a page of code costs a trip into its kernel, in the
+// first call.
 package rehearse
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet passes idle before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be busy.
+// Quiet passes before the warm-up: a sandbox with a waiting caller is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
 func Text() {
@@ -24,7 +24,7 @@ func Text() {
 // Range has an exclusive End.
 type Range struct{ Start, End uintptr }
 
-// Map maps every page with one mlock. It is safe without a Go runtime, as in a forked child.
+// Map needs one mlock. It is safe without a Go runtime, as in a forked child.
 //
 //go:norace
 //go:nosplit

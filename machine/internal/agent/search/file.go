@@ -13,7 +13,6 @@ const textBytesMax = 1000
 // Between checks of the deadline.
 const linesPerLook = 1024
 
-// An unreadable file is left out.
 func (s *search) file(c *content, path string) error {
 	defer s.done(c)
 	if c.size == 0 {
@@ -26,7 +25,6 @@ func (s *search) file(c *content, path string) error {
 		return nil
 	}
 	s.result.FilesScanned++
-	// Skip binary files.
 	if bytes.IndexByte(c.text, 0) >= 0 || !s.pattern.possible(c.text) {
 		return nil
 	}

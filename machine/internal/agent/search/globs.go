@@ -16,7 +16,7 @@ const (
 	bracesMax = 3
 )
 
-// A glob with a slash matches the path below the start, one without matches the name.
+// A glob with a slash matches the path, one without matches the name.
 type nameFilter struct{ include, exclude []glob }
 
 type glob struct {
@@ -63,7 +63,6 @@ func (g glob) matches(path, name string) bool {
 	if g.ofPath {
 		subject = path
 	}
-	// compileGlobs validated the pattern.
 	ok, err := doublestar.Match(g.text, subject)
 	return ok && err == nil
 }
@@ -77,7 +76,6 @@ func anyOf(list []glob, path, name string) bool {
 	return false
 }
 
-// path is relative to the start.
 func (f *nameFilter) takes(path, name string) bool {
 	return !anyOf(f.exclude, path, name) && (len(f.include) == 0 || anyOf(f.include, path, name))
 }

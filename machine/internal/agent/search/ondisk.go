@@ -17,8 +17,7 @@ const (
 	mountsMax = 256 << 10
 )
 
-// onDisk reports whether everything at and below start has the same path on the workspace's disk. No mount may cover
-// any of it, and start may contain no link: without mounts it could lead elsewhere.
+// No mount may cover any of it, and start may contain no link: without mounts it could lead elsewhere.
 func onDisk(r *guestroot.Root, start string) bool {
 	if r.Alone() || path.Clean(start) != start {
 		return false

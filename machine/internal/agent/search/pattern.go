@@ -16,7 +16,7 @@ const (
 	patternBytesMax = 4096
 	// RE2 may run every instruction at each byte.
 	instructionsMax = 10_000
-	// Longer lines are matched with checks of the deadline in between.
+	// In longer lines the deadline is checked in between.
 	longLine     = 4 << 10
 	runesPerLook = 1024
 )
@@ -72,7 +72,6 @@ func tooComplex(text string) string {
 	return ""
 }
 
-// It is a fast check.
 func (p *pattern) possible(text []byte) bool {
 	if p.literal != nil {
 		return bytes.Contains(text, p.literal)
@@ -80,7 +79,7 @@ func (p *pattern) possible(text []byte) bool {
 	return bytes.Contains(text, p.prefix)
 }
 
-// find returns -1 without a match. An error of look ends the search.
+// -1: no match. An error of look ends the search.
 func (p *pattern) find(line []byte, look func() error) (at, length int, err error) {
 	if p.literal != nil {
 		return bytes.Index(line, p.literal), len(p.literal), nil

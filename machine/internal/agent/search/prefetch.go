@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// Files are opened and read in parallel, ahead of the search: each call is a round trip into gVisor, and may wait
-	// for the disk.
+	// Files are read in parallel, ahead of the search: each call is a round trip into gVisor, and may wait for the
+	// disk.
 	aheadFiles = 8
-	// A larger file is opened ahead and read later.
+	// A larger file is only opened ahead.
 	aheadBytesMax = 256 << 10
 )
 
-// size is 0 if there is nothing to search: the file is gone, not regular, empty or too large.
+// size 0: the file is gone, not regular, empty or too large.
 type content struct {
 	fd     int // -1: closed
 	size   int64
@@ -35,7 +35,7 @@ type prefetcher struct {
 	wants func(dirents.Item) bool
 }
 
-// at prefetches up to the next directory: no prefetched file stays open while that is searched.
+// No prefetched file stays open while a directory is searched.
 func (a *prefetcher) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]
@@ -93,7 +93,7 @@ func (c *content) take(fd int, fileBytesMax int64) {
 	c.size = st.Size
 }
 
-// read keeps to the size when opened. An unreadable file counts as empty.
+// An unreadable file counts as empty.
 func (c *content) read() {
 	if c.text != nil || c.size == 0 {
 		return

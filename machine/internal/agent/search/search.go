@@ -1,4 +1,4 @@
-// Package search finds lines in files below a directory of the guest. It follows no links and opens only regular files.
+// Package search finds lines in files of the guest. It follows no links and opens only regular files.
 package search
 
 import (
@@ -25,7 +25,7 @@ type Bounds struct {
 	Depth       int // nesting of directories; deeper ones are left out
 }
 
-// Default holds the documented limits.
+// Default is documented.
 var Default = Bounds{Time: 10 * time.Second, FileBytes: 1 << 30, Entries: 1_000_000, AnswerBytes: 8 << 20, Depth: 1024}
 
 const (
@@ -47,7 +47,7 @@ const (
 // Each search holds files and its result in memory.
 var atOnce = make(chan struct{}, 4)
 
-// Run returns a partial result when a limit is reached.
+// Run returns a partial result at a limit.
 func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct{}) (wire.SearchResult, error) {
 	s := &search{root: r, req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
 	s.result.Matches = []wire.SearchMatch{}
@@ -122,10 +122,9 @@ func checkNumbers(req wire.SearchRequest) error {
 	return nil
 }
 
-// search.stop has the reason.
 var (
 	errStop = errors.New("search: stopped")
-	// There is no result: the host-side disk reader is faster.
+	// The host-side disk reader is faster.
 	errOnDisk = errors.New("search: on the disk")
 	errGone   = fail.Conflict("operation_interrupted", "The caller has gone")
 )
@@ -199,7 +198,7 @@ func (s *search) single(r *guestroot.Root, shown string) error {
 	return s.file(c, shown)
 }
 
-// Files on these devices are generated on read, some without end. The device of the start is not included.
+// Their files are generated on read, some without end. The device of the start is not included.
 func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	devices := map[uint64]bool{}
 	for _, path := range []string{"/proc", "/sys", "/dev"} {
@@ -218,8 +217,8 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	return devices
 }
 
-// directory takes over fd. path is shown to callers, and globs match relative; both end with a slash or are empty.
-// steps lead to the cursor.
+// directory takes over fd. path is shown to callers, globs match relative; both end with a slash or are empty. steps
+// lead to the cursor.
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	defer unix.Close(fd)
 	if s.dirents == nil {

@@ -23,11 +23,10 @@ type DiskReads struct {
 	Idle  time.Duration
 }
 
-// A caller that stops reading must not keep the disk open forever.
+// A caller that stops reading must not keep the disk open.
 const diskAnswerSecondsMax = 600
 
-// ServeDisk serves reads of a disk, next to its machine or while the workspace hibernates. It returns once it has been
-// idle.
+// ServeDisk serves reads of a disk until idle, next to its machine or while the workspace hibernates.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
 	use := &activeCalls{idle: reads.Idle}
@@ -75,7 +74,7 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 	return bounded(mux)
 }
 
-// The longest paths fit, with each byte escaped as six.
+// For the longest paths, each byte escaped as six.
 const factsBodyBytesMax = files.FactsMax * 6 * 4 << 10
 
 func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {

@@ -41,8 +41,7 @@ func (m *machine) postExec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// A record frame precedes the output frames. It saves the caller a second request while the command needs the
-// processor.
+// A record frame precedes the output: the caller saves a second request while the command needs the processor.
 func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, record []byte) error {
 	control := http.NewResponseController(w)
 	// The deadline of the request body would end the stream.
@@ -118,7 +117,7 @@ func (m *machine) postCancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// After the first byte an error is sent as a frame.
+// After the first byte an error is a frame.
 func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := m.find(r)
 	if err != nil {

@@ -64,7 +64,6 @@ func sendContent(w http.ResponseWriter, c *files.Content) {
 	if c.Partial {
 		w.WriteHeader(http.StatusPartialContent)
 	}
-	// If the file shrinks, the caller sees too few bytes.
 	buffer := make([]byte, min(max(c.Length, 4<<10), 256<<10))
 	_, _ = io.CopyBuffer(struct{ io.Writer }{w}, c.Reader, buffer)
 }

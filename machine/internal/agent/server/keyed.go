@@ -30,7 +30,7 @@ func keyOf(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// The log is opened at first use, so that a claim does not wait.
+// A claim does not wait for the log.
 func (m *machine) lockKey(r *http.Request, key string) (*once.KeyLock, error) {
 	m.mu.Lock()
 	if m.writes == nil {
@@ -105,7 +105,7 @@ func (w *keyedWrite) first() (wire.WriteResult, error) {
 
 func (w *keyedWrite) request(sha256 string) string { return w.asked + " " + sha256 }
 
-// An interrupted replace runs again, which is harmless. An interrupted append depends on the file's size.
+// An interrupted replace runs again, which is harmless.
 func (w *keyedWrite) repeat(known *once.Record) (result wire.WriteResult, err error) {
 	var now wire.FileInfo
 	if !known.Done() {

@@ -24,7 +24,7 @@ const (
 	incarnationReadEvery = 20 * time.Millisecond
 )
 
-// Until the claim only the sandbox's own key is accepted, then only that of the current incarnation.
+// The sandbox's own key is accepted until the claim, then only that of the current incarnation.
 type keys struct {
 	dir string // of hostd's files <epoch>.json
 
@@ -34,7 +34,6 @@ type keys struct {
 	current wire.Incarnation
 	key     [sha256.Size]byte
 	hasKey  bool
-	// The last refusal.
 	refusedAt time.Time
 }
 
@@ -56,7 +55,7 @@ func callerOf(r *http.Request) (caller, error) {
 	return caller{key: sha256.Sum256([]byte(key)), epoch: epoch}, nil
 }
 
-// slot: the sandbox's owner, for a claim. fresh: an incarnation that hostd has just written, still to be adopted.
+// slot: the sandbox's owner, for a claim. fresh: an incarnation of hostd, still to be adopted.
 func (k *keys) authenticate(c caller) (slot bool, fresh *wire.Incarnation, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +92,7 @@ func (k *keys) checkSlot(c caller) error {
 }
 
 // An older epoch of the same workspace is refused; another workspace is a fork with its own epochs. Only refusals delay
-// the next read, so a resume right after another is not delayed.
+// the next read: a resume right after another is not delayed.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
 	if time.Since(k.refusedAt) < incarnationReadEvery {

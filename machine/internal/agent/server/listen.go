@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen avoids SO_REUSEADDR: with it a guest process could bind the same port at one address and impersonate the
-// agent.
+// Listen avoids SO_REUSEADDR: a guest process could bind the port at one address and impersonate the agent.
 func Listen(address string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error

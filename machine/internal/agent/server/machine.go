@@ -44,7 +44,6 @@ type machine struct {
 	sessions *session.Manager
 	guard    *guard.Guard
 	writes   *once.Log // nil before the first keyed write
-	// terminals is set together with sessions.
 	terminals *pty.Manager
 	helpers   *helper.Runner
 	browser   *browser.Browser
@@ -87,7 +86,7 @@ func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	return m.shown(in), nil
 }
 
-// The mounts and the identity's writes run in parallel; the first command needs both.
+// The first command needs both the mounts and the identity, so they run in parallel.
 func (m *machine) adopt(in wire.Incarnation) error {
 	if m.fitted != nil {
 		m.adoptFitted(in)
@@ -139,7 +138,7 @@ func (m *machine) identify(in wire.Incarnation) error {
 	return identity.Apply(root, m.paths.ClaimState, in)
 }
 
-// A resume waits for it, so the writes are skipped if nothing would change.
+// A resume waits for it.
 func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	same := have.WorkspaceID == in.WorkspaceID && have.Hostname == in.Hostname && have.Nameserver == in.Nameserver
 	if same && !in.RenewIdentity && in.Hostname != "" {
@@ -148,7 +147,6 @@ func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	return m.identify(in)
 }
 
-// Memory and disk stay in the new incarnation after a restore.
 func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()

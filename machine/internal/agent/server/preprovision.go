@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The sandbox has a disk but no workspace.
 type preProvisioned struct {
 	tree      *identity.Prepared
 	sessions  *session.Manager

@@ -114,7 +114,6 @@ func typeIntoPty(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error 
 	return t.Write(ctx, input.Data)
 }
 
-// After the switch to frames an error is sent as a frame.
 func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	t, err := m.terminal(r)
 	if err != nil {
@@ -156,12 +155,12 @@ func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 		conn.Close()
 	}
 	cancel() // ends a pending input
-	// Let the peer close: closing with unread bytes would reset the connection, and could lose the last frame.
+	// Closing with unread bytes would reset the connection, and could lose the last frame.
 	_ = conn.SetDeadline(time.Now().Add(goodbyeSecondsMax * time.Second))
 	<-taken
 }
 
-// Terminals get this fraction of the retained output, so that commands and terminals cannot evict each other's.
+// Commands and terminals cannot evict each other's output.
 const terminalShare = 4
 
 func forTerminals(limits wire.GuestLimits) wire.GuestLimits {

@@ -37,7 +37,6 @@ func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reap
 	return server.Serve(limited(outside{Listener: listener}, connectionsMax))
 }
 
-// A handle answers itself, or returns an error.
 type handle func(w http.ResponseWriter, r *http.Request) error
 
 func (m *machine) handler() http.Handler {
@@ -134,7 +133,7 @@ func (m *machine) forIncarnation(h handle) http.Handler {
 	})
 }
 
-// One bad request, even a panic, must not end the agent.
+// One bad request must not end the agent.
 func answer(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -147,7 +146,7 @@ func answer(h handle) http.Handler {
 				refuse(w, fail.Internal("Unexpected failure in the machine"))
 			}
 		}()
-		// Only with a body: otherwise the deadline would end a followed stream.
+		// Otherwise the deadline would end a followed stream.
 		if r.ContentLength != 0 {
 			control := http.NewResponseController(w)
 			if err := control.SetReadDeadline(time.Now().Add(bodySecondsMax * time.Second)); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// hostd has mounted these volumes at their mount slots, and unmounts all others afterwards.
+// hostd has mounted these volumes, and unmounts all others afterwards.
 func (m *machine) postVolumes(w http.ResponseWriter, r *http.Request) error {
 	var request wire.GuestVolumesRequest
 	if err := parse(w, r, &request); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A file blocks the path of a command's output directory, so the disk refuses its output.
+// A file blocks the path of the output directory.
 func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, dir, 1<<20)
@@ -37,7 +37,7 @@ func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	}
 }
 
-// The first write blocks, like a throttled disk, until release is called.
+// Like a throttled disk, the first write blocks until release is called.
 func stuckOutput(t *testing.T, dir, id string) (release func()) {
 	t.Helper()
 	own := filepath.Join(dir, dirName(id))

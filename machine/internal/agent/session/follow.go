@@ -34,8 +34,8 @@ func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, std
 		readers: [2]*output.Reader{s.stdout.NewReader(stdout), s.stderr.NewReader(stderr)}}, nil
 }
 
-// Run sends until the exit frame, or without follow until the current end. The caller flushes the last frame, which
-// then shares a packet with the end of the response.
+// Run sends until the exit frame, or without follow the current end. The last frame is not flushed: it shares a packet
+// with the end of the response.
 func (f *Follower) Run(ctx context.Context, follow bool) error {
 	defer f.readers[0].Close()
 	defer f.readers[1].Close()
@@ -133,7 +133,7 @@ func (f *Follower) sendExit() error {
 	r := f.session.Record()
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > wire.FrameDataMax {
-		// Arguments can exceed a frame; the status call returns them.
+		// The status call returns the arguments.
 		r.Argv = nil
 		data, err = json.Marshal(r)
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 )
 
-// A background process may keep a command's output open (decision 255). Its output is stored for lateSeconds after the
-// exit, up to lateBytesMax per stream. The exit does not wait for it.
+// A background process may keep a command's output open (decision 255). It is stored for lateSeconds after the exit, up
+// to lateBytesMax per stream, and the exit does not wait.
 const (
 	lateSeconds  = 60
 	lateBytesMax = 1 << 20
 )
 
-// It runs after the exit was announced. late: another process holds the output open, so endLate must follow.
+// late: another process holds the output open, so endLate must follow.
 func (s *Session) startLateOutput() (late bool) {
 	for i, t := range s.taps {
 		if t.startLateOutput(s.queues[i]) {
@@ -33,7 +33,7 @@ func (s *Session) endLate() {
 	s.close()
 }
 
-// On a full disk the previous line stays; if that is the first line, a later boot reports the session as lost.
+// On a full disk the previous line stays; if it is the first, a later boot reports the session as lost.
 func (s *Session) note() { _ = record.Append(s.log, entry{Record: s.Record()}) }
 
 func (s *Session) close() {

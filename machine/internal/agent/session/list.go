@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Records of earlier boots are read at the first list, so that a claim does not wait.
+// Earlier records are read at the first list, so that a claim does not wait.
 type startTimes struct {
 	mu sync.Mutex
 	at map[string]int64 // Unix milliseconds; unread: of an earlier boot
@@ -75,7 +75,6 @@ func (m *Manager) List(q listing.Query) wire.ExecList {
 	return wire.ExecList{Commands: rows, NextCursor: next}
 }
 
-// Running commands are in memory.
 func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listing.Position {
 	if q.State != listing.Running {
 		m.learnBegins()
@@ -91,7 +90,7 @@ func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listin
 	return places
 }
 
-// Torn records are forgotten: they have no id.
+// Torn records have no id.
 func (m *Manager) learnBegins() {
 	<-m.indexed
 	m.learning.Lock() // one list reads, others wait

@@ -1,5 +1,5 @@
-// Package session runs commands. Each id runs once. All state is in the state directory, outside of the guest's tree,
-// so it survives the agent, a suspend and a fork.
+// Package session runs commands, each id once. All state is in the state directory, outside of the guest's tree, so it
+// survives the agent, a suspend and a fork.
 package session
 
 import (
@@ -60,10 +60,9 @@ type Manager struct {
 	running int
 }
 
-// Pipes are drained with them when commands end.
 var buffers = sync.Pool{New: func() any { return new([output.QueueBytesMax]byte) }}
 
-// Open registers earlier sessions in the background, so that a claim does not wait.
+// Open reads earlier sessions in the background, so that a claim does not wait.
 func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	}
 }
 
-// Start may return an existing session with this id; created tells.
+// Start may return an existing session; created tells.
 func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err error) {
 	c, err := check(req)
 	if err != nil {
@@ -122,7 +121,6 @@ func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err err
 	return s, mine, nil
 }
 
-// The first caller starts the command, others wait for it.
 func (m *Manager) take(id string) (s *Session, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,8 +158,8 @@ func (m *Manager) remember(s *Session) {
 	}
 }
 
-// All other exits wait for the reaper's goroutine. So slow work goes to a new goroutine, which Gosched starts on this
-// thread at once.
+// All other exits wait for the reaper's goroutine, so slow work goes to a new one, which Gosched starts on this thread
+// at once.
 func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	m.lastEnded.Store(s.leaderLeft(pid))
 	m.processes.Delete(s)
@@ -178,7 +176,7 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 func (m *Manager) registerEnded(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(m.recordsMax) {
-		// The record is deleted last: by it the next boot finds an unfinished deletion.
+		// The record goes last: by it the next boot finds an unfinished deletion.
 		_ = os.RemoveAll(dir)
 		_ = os.Remove(dir + recordSuffix)
 		m.begins.forget(dir)
@@ -220,7 +218,7 @@ func (m *Manager) Cancel(s *Session) {
 	}
 }
 
-// Signal signals the whole process group.
+// Signal goes to the whole process group.
 func (m *Manager) Signal(s *Session, name string) error {
 	number := unix.SignalNum(name)
 	if number == 0 {

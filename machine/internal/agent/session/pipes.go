@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// [0] is the read end, [1] the write end. The pump watches them before the command starts, so that no output waits.
+// The pump watches the read ends [0] before the command starts, so that no output waits.
 type pipes struct {
 	stdin, stdout, stderr [2]int // -1: none, or closed
 	taps                  [2]*pipeReader
@@ -33,7 +33,7 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	return p, nil
 }
 
-// The same user most likely runs the next command. On failure that command makes its own pipes.
+// The same user most likely runs the next command, which else makes its own pipes.
 func (m *Manager) restockPipes(uid, gid uint32) {
 	if len(m.spare) > 0 {
 		return
@@ -109,12 +109,12 @@ func (p *pipes) abandon() {
 	}
 }
 
-// A command that does not read keeps one goroutine and the bytes until it ends.
+// A command that does not read keeps a goroutine and the bytes until it ends.
 func (p *pipes) feed(data []byte) {
 	if p.stdin[1] < 0 {
 		return
 	}
-	// On failure the descriptor blocks, which costs only a thread.
+	// A blocking descriptor costs only a thread.
 	_ = unix.SetNonblock(p.stdin[1], true)
 	f := os.NewFile(uintptr(p.stdin[1]), "stdin")
 	go func() {

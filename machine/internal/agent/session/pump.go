@@ -10,10 +10,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// The largest pipe that an unprivileged process can set.
+// The largest pipe of an unprivileged process.
 const drainBytesMax = 1 << 20
 
-// Pipes kept open after a command spare background processes a SIGPIPE.
+// Open pipes spare background processes a SIGPIPE.
 const discardsMax = 2048
 
 // One goroutine with epoll saves a goroutine and a buffer per pipe. It never waits for the disk: it pauses a pipe whose
@@ -25,7 +25,7 @@ type pump struct {
 	silent int
 }
 
-// With a nil queue, before a session and after the kept output, bytes are dropped.
+// Bytes for a nil queue are dropped.
 type pipeReader struct {
 	pump   *pump
 	mu     sync.Mutex
@@ -92,13 +92,13 @@ func (p *pump) loop() {
 				t.readOnce(buffer)
 			}
 		}
-		// Let followers run now, on this thread: EpollWait would hold the processor for a while, and waking another
-		// thread is slow.
+		// Let followers run on this thread: EpollWait would hold the processor for a while, and waking another thread
+		// is slow.
 		runtime.Gosched()
 	}
 }
 
-// One read per event is fair to other pipes: epoll reports the rest again.
+// One read per event is fair: epoll reports the rest again.
 func (t *pipeReader) readOnce(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,8 +159,8 @@ func (t *pipeReader) goOnLocked() {
 	}
 }
 
-// The command's own output ends here: reading stops until startLateOutput. It may wait for the disk, but only for this
-// command's output.
+// The command's own output ends here; reading stops until startLateOutput. It may wait for the disk, but only for this
+// output.
 func (t *pipeReader) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,8 +199,8 @@ func (t *pipeReader) stop() {
 	}
 }
 
-// Output of a background process is kept for a while and then dropped, since SIGPIPE would surprise its user. It
-// returns false if no process holds the write end or too many such pipes are open.
+// Output of a background process is kept for a while and then dropped: SIGPIPE would surprise its user. false: there is
+// none, or too many such pipes are open.
 func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -69,7 +69,7 @@ func (s *Session) belongsToTemplate() bool {
 	return strings.HasPrefix(s.record.SessionID, templatePrefix)
 }
 
-// The command counts as activity until its timeout, or for an hour.
+// Activity lasts until the timeout, or for an hour.
 func (s *Session) busyFor(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,6 @@ func (s *Session) started(pid, guestPID int) {
 	}
 }
 
-// SIGKILL follows after the grace.
 func (s *Session) end(pid int, timedOut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,13 +103,12 @@ func (s *Session) end(pid int, timedOut bool) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	// An error is harmless: the group has just ended.
 	_ = unix.Kill(-pid, unix.SIGTERM)
 	_ = unix.Kill(-pid, unix.SIGCONT)
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
-// Afterwards `end` sends no signal to the group.
+// No signal is sent to the group afterwards.
 func (s *Session) leaderLeft(pid int) (at *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +117,6 @@ func (s *Session) leaderLeft(pid int) (at *string) {
 	return s.leftAt
 }
 
-// late is as in startLateOutput.
 func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	if s.stdin != nil {
 		s.stdin.close()
@@ -141,7 +138,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 		s.record.Stdin = new(s.stdin.state())
 	}
 	s.mu.Unlock()
-	// Yield this thread to the followers: waking another is slow.
+	// Followers run on this thread: waking another is slow.
 	s.notice.Wake()
 	runtime.Gosched()
 	if late = s.startLateOutput(); late {
@@ -152,7 +149,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	return late
 }
 
-// A pending SIGKILL stays for members of the group that outlive the leader.
+// SIGKILL stays pending for members of the group that outlive the leader.
 func (s *Session) stopTimer(pid int) {
 	if s.timer == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Check validates a request and fills in defaults.
+// Check fills in defaults.
 func Check(req wire.ExecRequest) (wire.ExecRequest, error) {
 	c, err := check(req)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestTheSameIDRunsOnce(t *testing.T) {
 func TestTimeoutAndCancelReachTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
-	// The leader exits on SIGTERM; its child ignores it and must be killed. The setsid process stays.
+	// The leader exits on SIGTERM; its child must be killed. The setsid process stays.
 	line := `trap 'exit 7' TERM; (trap '' TERM; exec sleep 1000) & setsid sleep 2000 & wait`
 	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", line}, TimeoutMS: 5000, KillGraceMS: 300}) // enough time for all to start
 	if r := s.follow(id, "").record; !r.TimedOut || *r.ExitCode != 7 {

@@ -13,7 +13,7 @@ func TestAUserWhoStopsStartsHarmsNothingElse(t *testing.T) {
 	// A neighbour in the same guest, which answers on request.
 	neighbour := s.exec(wire.ExecRequest{User: "root", Argv: []string{"sh", "-c", "echo ready; until [ -e /root/ask ]; do sleep 0.1; done; echo unharmed"}})
 	s.awaitOutput(neighbour)
-	// Processes of the user are stopped once they have dropped root, mostly before they execute their program.
+	// Processes are stopped once they have dropped root, mostly before they execute their program.
 	stopper := s.exec(wire.ExecRequest{User: "user", Argv: []string{"bash", "-c", "echo ready; while :; do kill -STOP -1; done"}})
 	s.awaitOutput(stopper)
 	stopped := 0

@@ -15,14 +15,14 @@ type Layout struct {
 	Volumes   string // bound to /volumes if it exists
 }
 
-// The guest gets them too, without the agent's mounts below /sys.
+// The guest gets them without the agent's mounts below /sys.
 var bound = []struct {
 	name  string
 	flags uintptr
 }{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}}
 
-// PID 1 mounts by itself: proc shows the PID namespace of the mounting process. Then it only sleeps. It ignores
-// SIGCHLD, so the kernel reaps orphans.
+// PID 1 mounts by itself: proc shows the PID namespace of the mounting process. It ignores SIGCHLD, so the kernel reaps
+// orphans.
 func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)

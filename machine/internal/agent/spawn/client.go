@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrBroken: the spawner or the guest's init is gone, and a new spawner must adopt the tree.
+// ErrBroken: the spawner or the guest's init is gone. A new spawner must adopt the tree.
 var ErrBroken = errors.New("the guest's first process is gone")
 
 // ErrRefused is an ErrBroken of a start that certainly did not happen.
@@ -29,7 +29,7 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage, e.Errno) }
 
-// Spawner is the agent's side of a spawner process.
+// Spawner is the agent's side of the process.
 type Spawner struct {
 	PID     int   // of the spawner process, which exits once the workers wait
 	Guest   int   // pid of the guest's init in the agent's namespace; 0 before Adopt
@@ -48,7 +48,7 @@ type workerConn struct {
 	name   string
 }
 
-// Launch starts a spawner, which then waits for Prepare.
+// Launch starts a spawner, which waits for Prepare.
 func Launch(binary string, layout Layout) (*Spawner, error) {
 	workers := min(max(runtime.NumCPU(), 2), 4)
 	s := &Spawner{free: make(chan workerConn, workers)}
@@ -101,7 +101,7 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 	return pid, nil
 }
 
-// Prepare forks the workers, which inherit the spawner's current limits and cgroup.
+// Prepare forks the workers, which inherit current limits and cgroup.
 func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
 // Adopt makes the claimed tree the guest's root, and returns its descriptor in the guest's view, with its mounts.
@@ -223,7 +223,7 @@ func startedOf(r reply) (Started, error) {
 	return Started{}, &StartError{Stage: r.stage, Errno: errno, PID: int(r.pid)}
 }
 
-// Close ends the spawner and its workers. To end the guest too, the caller kills its init.
+// Close ends the spawner and its workers, not the guest's init.
 func (s *Spawner) Close() {
 	for _, fd := range s.all {
 		// A thread may still wait on the descriptor, whose number must not be reused.

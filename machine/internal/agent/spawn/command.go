@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The hard limit of commands is the sandbox's.
 const descriptorsMax = 65536
 
 // The Go runtime raises only the soft limit.
@@ -68,7 +67,7 @@ func (b *builder) credentials(c *Command) {
 	b.add(StageCredentials, false, unix.SYS_SETRESUID, numbers(uintptr(c.UID), uintptr(c.UID), uintptr(c.UID))...)
 }
 
-// Signals are blocked from the fork to this last step.
+// Signals are blocked from the fork to this step.
 func (b *builder) unblock() {
 	b.add(StageFork, false, unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), b.words(0), number(0), number(8))
 }

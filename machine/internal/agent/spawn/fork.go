@@ -41,7 +41,7 @@ type fork struct {
 // All functions below run without a Go runtime: in a child between vfork and execve, or in a forked worker. They must
 // not allocate or grow their stack.
 
-// at is the program's address; its offsets are converted in place.
+// Offsets in the program at that address become pointers, in place.
 //
 //go:noinline
 //go:norace

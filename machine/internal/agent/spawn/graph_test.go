@@ -11,7 +11,7 @@ import (
 )
 
 // A worker, and a child before execve, may call assembly, and code that neither allocates, grows its stack nor uses the
-// runtime. Functions of this module are followed.
+// runtime.
 var allowed = regexp.MustCompile(`^(` +
 	`github\.com/berth-dev/berth/machine/internal/agent/(spawn|rehearse)\.\S+` +
 	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` + // assembly or a frame

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine/runsc adds this value of PR_SET_DUMPABLE to gVisor. Processes in a PID namespace below the sandbox's cannot
-// inspect or trace such a process, or take its descriptors, with any capability. execve resets it.
+// machine/runsc adds this value of PR_SET_DUMPABLE to gVisor. Processes in a lower PID namespace cannot inspect or
+// trace such a process, or take its descriptors, with any capability. execve resets it.
 const dumpHidden = 3
 
 // From fork to execve the guest sees the workers' children, which share their memory. Their /proc/PID/exe names
@@ -19,7 +19,7 @@ func hide(program int) error {
 	}
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, dumpHidden, 0, 0, 0)
 	if errors.Is(err, unix.EINVAL) {
-		// The engine is not built by machine/runsc: the guest's root can read a worker's memory, which has no keys.
+		// Without the engine of machine/runsc the guest's root can read a worker's memory, which has no keys.
 		err = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The working directory of a short process in the guest's mount namespace is the target, opened before: renames by the
-// guest cannot redirect the mount.
+// A short process in the guest's mount namespace has the opened target as working directory: renames cannot redirect
+// the mount.
 
-// MountVolume binds /volumes/<place> onto a directory.
+// MountVolume binds /volumes/<place>.
 func (s *Spawner) MountVolume(place, directory int) (Started, error) {
 	return s.inPlace(directory, func(b *builder) {
 		b.add(StageMount, false, unix.SYS_MOUNT, b.text("/volumes/"+strconv.Itoa(place)), b.text("."), b.text(""), number(unix.MS_BIND), b.text(""))

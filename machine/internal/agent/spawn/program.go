@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// A program is all that a new process does before it executes another one. It is one block of memory, since its process
-// must not allocate.
+// A program is all that a new process does before it executes another one. It is one block: its process must not
+// allocate.
 //
 //	header | steps | data that steps point to
 
@@ -111,7 +111,7 @@ func (b *builder) texts(list []string) uint64 {
 	return uint64(b.words(append(array, 0)...).value) + 1
 }
 
-// build converts offsets in data (plus 1 in arrays and the header) to offsets from the header.
+// Offsets in data (plus 1 in arrays and the header) become offsets from the header.
 func (b *builder) build() ([]byte, error) {
 	if b.failed != nil {
 		return nil, b.failed

@@ -23,7 +23,6 @@ func load(program []byte) loaded {
 	return l
 }
 
-// It returns false outside of the program.
 func (l loaded) from(address uintptr) ([]byte, bool) {
 	base := uintptr(unsafe.Pointer(&l.memory[0]))
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&l.memory[0])), 8*len(l.memory))

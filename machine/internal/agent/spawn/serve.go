@@ -15,14 +15,13 @@ import (
 )
 
 const (
-	// The spawner, its workers and their commands share it.
+	// Of the spawner, its workers and their commands.
 	devNullFD = 0
-	// The spawner's own socket, then one per worker.
+	// The spawner's own, then one per worker.
 	firstSocketFD = 3
 )
 
-// ServeSpawner takes the number of workers and the Layout as JSON. It returns after forking and warming up; the first
-// worker will adopt the tree.
+// ServeSpawner takes the number of workers and the Layout as JSON. It returns after forking and warming up.
 func ServeSpawner(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("spawner: %d arguments", len(args))
@@ -68,7 +67,6 @@ func expect(socket int, word byte) error {
 	return nil
 }
 
-// It returns once the child has executed a program or died.
 func runHere(program []byte) reply {
 	f := &fork{}
 	memory := inWords(program)
@@ -79,7 +77,6 @@ func runHere(program []byte) reply {
 	return r
 }
 
-// A program needs aligned memory.
 func inWords(program []byte) []uint64 {
 	memory := make([]uint64, (len(program)+7)/8)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), len(program)), program)

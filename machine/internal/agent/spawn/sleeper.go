@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// The guest's PID 1 only exists. A Go program would cost the guest several MiB and threads.
+// PID 1 only exists: a Go program would cost the guest several MiB and threads.
 func sleeperFD() (int, error) {
 	return sealed.FD("init", sleeperELF(sleeperCode, sleeperMachine))
 }
@@ -16,7 +16,6 @@ const (
 	elfHeaderSize = 64 + 56
 )
 
-// One program header maps the whole file.
 func sleeperELF(code []byte, machine uint16) []byte {
 	le := binary.LittleEndian
 	b := append([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, make([]byte, 9)...)

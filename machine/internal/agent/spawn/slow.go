@@ -20,7 +20,7 @@ import (
 const (
 	lookSeconds      = 1
 	answerSecondsMax = 20
-	// After this Start gives up on a child that cannot be killed, as one that waits for a disk.
+	// A child that waits for a disk cannot be killed, so Start gives up.
 	gaveUpSeconds = 5
 	freeMax       = answerSecondsMax * time.Second
 )
@@ -32,7 +32,7 @@ func tooSlow(pid int32) error {
 	return &StartError{Stage: StageSlow, Errno: syscall.ETIMEDOUT, PID: int(pid)}
 }
 
-// The guest cannot delay this answer, since none of its processes runs yet.
+// The guest cannot delay this answer: none of its processes runs yet.
 func (s *Spawner) receiveSoon(socket int) (reply, []int, error) {
 	for looks := 0; ; looks++ {
 		r, fds, err := s.receive(socket)
@@ -80,7 +80,7 @@ func (s *Spawner) await(worker workerConn) (reply, error) {
 	}
 }
 
-// The caller has returned, so OnLate gets the process.
+// The caller has returned.
 func (s *Spawner) awaitLate(worker workerConn) {
 	for {
 		r, err := s.answer(worker.socket)
@@ -124,7 +124,7 @@ const nameBytes = 16
 // Children keep the worker's name until they execute a program.
 func workerName(number int) string { return "agent-worker-" + strconv.Itoa(number) }
 
-// These are children of the agent with the worker's name. A guest's program with that name counts too.
+// A guest's program with the worker's name counts too.
 func unfinished(worker workerConn, all bool) (pids []int) {
 	self := strconv.Itoa(os.Getpid())
 	procfs.Visit(func(pid int, read func(file string) ([]byte, error)) {

@@ -36,7 +36,6 @@ func startHere(t *testing.T, c *Command) reply {
 	return answer
 }
 
-// The runtime is busy with collections and growing stacks.
 func churn() (stop func()) {
 	ended := make(chan struct{})
 	var all sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package spawn starts the guest's processes by a spawner and its workers. These hold no keys or files of the agent,
-// and only they block in vfork. Workers are in the guest's mount and PID namespaces, while the agent stays invisible.
+// Package spawn starts the guest's processes by a spawner and its workers, without keys or files of the agent: only
+// they block in vfork. Workers are in the guest's mount and PID namespaces; the agent stays invisible.
 package spawn
 
 import (
@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// One request is one datagram.
+// A request is one datagram.
 const (
 	ArgumentBytesMax = 128 << 10                 // argv and env, plus 8 bytes per pointer
 	messageBytesMax  = ArgumentBytesMax + 48<<10 // a multiple of 8
@@ -28,7 +28,7 @@ const (
 // The spawner gets no other message.
 const messagePrepare = 2
 
-// Command has unresolved paths, since they depend on the guest's view.
+// Command's paths depend on the guest's view.
 type Command struct {
 	Argv          []string
 	Env           []string
@@ -40,7 +40,7 @@ type Command struct {
 	Stdin, Stdout int    // descriptors of the caller; Stdin -1 is /dev/null
 	Stderr        int
 	Terminal      bool // makes Stdin the controlling terminal
-	// Meanwhile is called during the start, when the descriptors may be closed.
+	// Meanwhile runs during the start, when the descriptors may be closed.
 	Meanwhile func()
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// A worker has one thread and no Go runtime, whose monitor would wake every 20 µs during a start. A fork without the
-// spawner's other threads costs nothing while it waits.
+// A worker has no Go runtime, whose monitor would wake every 20 µs during a start. A fork without the spawner's other
+// threads costs nothing while it waits.
 type worker struct {
 	socket  uintptr
 	name    [nameBytes]byte
@@ -118,8 +118,8 @@ func (w *worker) makeGuest() bool {
 	return w.send(0) && w.answer.stage == StageSpawned
 }
 
-// The first message has the pidfd of the guest's init. Children are then born in its PID namespace. The reply carries
-// the worker's root.
+// The first message has the pidfd of the guest's init, in whose PID namespace children are born. The reply carries the
+// worker's root.
 //
 //go:noinline
 //go:norace
@@ -156,7 +156,7 @@ type passing struct {
 //go:nosplit
 func passingBytes(count int) int { return int(unsafe.Offsetof(passing{}.fds)) + 4*count }
 
-// It returns false if the agent closed the socket or sent an invalid message.
+// false: the agent closed the socket or sent an invalid message.
 //
 //go:noinline
 //go:norace

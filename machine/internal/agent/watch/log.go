@@ -8,13 +8,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A reader that resumes before the kept events has missed some.
+// A reader that resumes before these has missed some.
 const (
 	eventsMax = 8192
 	bytesMax  = 512 << 10
 )
 
-// An event's offset is the next event's number, where a reader resumes.
+// An event's offset is where a reader resumes: the next event's number.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice

@@ -1,5 +1,5 @@
-// Package watch reports changes in a directory of the guest. Numbered events let a reader resume after a disconnect, or
-// learn that it missed some.
+// Package watch reports changes in a directory of the guest. By the numbers of events a reader can resume, or learn
+// that it missed some.
 package watch
 
 import (
@@ -27,7 +27,7 @@ type Manager struct {
 	watches map[string]*watch
 }
 
-// Request has no ID for a new watch; Offset is that of the last event that the reader got.
+// Request has no ID for a new watch; Offset is of the last event that the reader got.
 type Request struct {
 	Path      string
 	Recursive bool
@@ -42,7 +42,7 @@ type Reader struct {
 	missed  bool
 }
 
-// Open resumes a watch or begins one. The caller closes the reader.
+// Open resumes or begins a watch. The caller closes the reader.
 func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	if err := files.CheckPath(req.Path); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (m *Manager) drop(w *watch) {
 	w.close()
 }
 
-// Close keeps the watch for a while, for a resume.
+// Close keeps the watch for a resume.
 func (r *Reader) Close() {
 	m, w := r.manager, r.watch
 	m.mu.Lock()
@@ -119,7 +119,7 @@ func (r *Reader) Close() {
 	})
 }
 
-// Run sends one event per line until the watch ends or the reader has gone.
+// Run sends an event per line until the watch ends or the reader has gone.
 func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() error) error {
 	w := r.watch
 	if err := send(encode(wire.WatchEvent{Type: wire.WatchStart, WatchID: w.id, Offset: &r.offset, Missed: &r.missed})); err != nil {
@@ -152,7 +152,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 func (r *Reader) sendNew(send func([]byte) error) (ended bool, err error) {
 	lines, from, ended := r.watch.events.from(r.offset)
 	if from > r.offset {
-		// The reader is too slow: events were dropped.
+		// The reader is too slow.
 		if err := send(encode(wire.WatchEvent{Type: wire.WatchOverflow, Offset: &from, Why: wire.WatchEvents})); err != nil {
 			return false, err
 		}

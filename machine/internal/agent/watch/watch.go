@@ -19,7 +19,7 @@ import (
 const (
 	directoriesMax = 4096 // per watch
 	namesMax       = 100_000
-	// The kernel can then merge repeated events of one file.
+	// The kernel merges repeated events of one file.
 	gather = 20 * time.Millisecond
 
 	wanted = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
@@ -30,7 +30,6 @@ const (
 // Rooted opens the guest's root on demand: a watch keeps nothing open in the tree.
 type Rooted func() (*guestroot.Root, error)
 
-// If recursive, it has all directories below on the same file system.
 type watch struct {
 	id, path  string
 	recursive bool
@@ -94,7 +93,6 @@ func (w *watch) run() {
 	}
 }
 
-// false: the watch has ended.
 func (w *watch) take(said []byte) bool {
 	for len(said) >= unix.SizeofInotifyEvent {
 		descriptor := int32(binary.NativeEndian.Uint32(said))
@@ -151,7 +149,6 @@ func changeOf(mask uint32) string {
 	return wire.WatchMetadata
 }
 
-// below starts with a slash.
 func (w *watch) changed(below, change string, isDirectory bool) {
 	told := w.found[below] || w.earlier[below]
 	delete(w.found, below)
@@ -189,7 +186,6 @@ func (w *watch) handleOverflow() {
 	}
 }
 
-// tell reports entries as added.
 func (w *watch) enter(below string, tell bool) error {
 	root, err := w.rooted()
 	if err != nil {
@@ -212,7 +208,7 @@ func (w *watch) enter(below string, tell bool) error {
 	return w.watch(fd, below, tell)
 }
 
-// The kernel watches the directory before it is listed, so that no change is missed.
+// The kernel watches the directory before it is listed: no change is missed.
 func (w *watch) watch(fd int, below string, tell bool) error {
 	if len(w.directories) >= directoriesMax {
 		w.unwatched()
@@ -247,8 +243,7 @@ func (w *watch) watch(fd int, below string, tell bool) error {
 	return nil
 }
 
-// It is the thread's working directory only during the call: its name may change, and a deleted directory must not be
-// kept open.
+// The working directory needs no name, and a deleted directory must not be kept open.
 func (w *watch) add(fd int) (descriptor int, err error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return 0, err
@@ -260,7 +255,6 @@ func (w *watch) add(fd int) (descriptor int, err error) {
 	return descriptor, errors.Join(err, unix.Chdir("/"))
 }
 
-// Once is enough.
 func (w *watch) unwatched() {
 	if !w.tooMany {
 		w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchDirectories})

@@ -166,7 +166,6 @@ func TestWhatIsBelowIsWatchedToo(t *testing.T) {
 	expect(t, events, "change added /d/new", "change added /d/new/x", "change added /d/new/x/f")
 	g.write("d/new/x/g", "")
 	expect(t, events, "change added /d/new/x/g")
-	// A tree that was moved away is no longer watched.
 	g.do(os.Rename(filepath.Join(g.root, "d/new"), filepath.Join(g.root, "gone")))
 	expect(t, events, "change deleted /d/new")
 	g.write("gone/x/h", "")
