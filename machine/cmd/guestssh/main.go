@@ -1,4 +1,4 @@
-// guestssh serves one SSH connection on its standard input and output. Berth's CLI copies it into a workspace, and starts it there as the
+// guestssh serves one SSH connection on stdin and stdout. Berth's CLI copies it into a workspace and starts it as the
 // user who logs in.
 package main
 

@@ -1,5 +1,5 @@
-// Command hostd is Berth's only root process besides the supervisor. It makes machines, disks, checkpoints and networks for the cell,
-// which calls it over a unix socket. machine/internal/wire/hostd.go describes its calls.
+// Command hostd is Berth's only root process besides the supervisor. The cell calls it over a unix socket; see
+// machine/internal/wire/hostd.go.
 package main
 
 import (
@@ -80,7 +80,7 @@ func run(args []string) error {
 	return serve(config, *failpoints)
 }
 
-// readConfig refuses failpoints outside of tests.
+// Failpoints are for tests only.
 func readConfig(path string, enabled bool) (hostd.Config, error) {
 	config, err := hostd.ReadConfig(path)
 	if err != nil {
@@ -127,10 +127,10 @@ func serve(config hostd.Config, failpoints bool) error {
 	return host.Serve(ctx, listener)
 }
 
-// openFiles is gVisor's recommendation: a sandbox inherits hostd's limit and opens every file that its guest has open.
+// gVisor's recommendation: a sandbox inherits hostd's limit and opens every file that its guest has open.
 const openFiles = 1 << 20
 
-// cleanInside runs clean in the instance's mount namespace.
+// cleanInside runs in the instance's mount namespace.
 const cleanInside = "clean-inside"
 
 func cleanUp(config hostd.Config, path string) error {

@@ -29,15 +29,14 @@ func must(t *testing.T, err error) {
 
 func TestMain(m *testing.M) { os.Exit(testns.Run(m, 0)) }
 
-// newInstance returns a name that no other installation on this computer has.
 func newInstance(t testing.TB) string {
 	name := fmt.Sprintf("t%08x", rand.Uint32())
 	testns.NotesGroup(t, name)
 	return name
 }
 
-// eachVersion runs a test on the hierarchy that machines use, and on a cgroup2 tree that is also mounted. Without
-// controllers that tree still freezes, kills and counts CPU.
+// Besides the machines' hierarchy, a mounted cgroup2 tree is tested. Without controllers it still freezes, kills and
+// counts CPU.
 func eachVersion(t *testing.T, run func(t *testing.T, tree *Tree)) {
 	main, err := detect()
 	must(t, err)

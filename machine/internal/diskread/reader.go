@@ -1,5 +1,6 @@
-// Package diskread starts the process that reads a workspace's disk without its machine. The process is the agent's binary in its own
-// namespaces, with the read-only disk as its only file system. internal/agent/jail lists the privileges that it drops before it answers.
+// Package diskread reads a workspace's disk without its machine. Its process is the agent's binary in its own
+// namespaces, with the read-only disk as its only file system. internal/agent/jail lists the privileges that it drops
+// first.
 package diskread
 
 import (
@@ -31,7 +32,7 @@ type Config struct {
 	Idle      time.Duration
 }
 
-// Starter starts readers from one thread, which is their parent: they end with it, and so with hostd.
+// Starter starts readers from one thread: they end with it, and so with hostd.
 type Starter struct {
 	config Config
 	groups *cgroup.Tree
@@ -39,7 +40,7 @@ type Starter struct {
 	count  atomic.Int64
 }
 
-// Limits of one reader; the memory fits the agent's own limit.
+// Of one reader; the memory fits the agent's own limit.
 const (
 	CPUMillisMax = 1000
 	memoryBytes  = 256 << 20
@@ -52,7 +53,7 @@ const (
 	reasonBytesMax  = 1 << 10
 )
 
-// Open removes sockets that an earlier hostd left. The engine removes their readers with all orphaned cgroups.
+// Open removes an earlier hostd's sockets. The engine removes their readers with all orphaned cgroups.
 func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 	if err := os.RemoveAll(config.Dir); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 
 func (s *Starter) Empty() string { return filepath.Join(s.config.Dir, "empty") }
 
-// MountPoint is a directory for temporary mounts in other mount namespaces.
+// MountPoint is for temporary mounts in other mount namespaces.
 func (s *Starter) MountPoint() string { return filepath.Join(s.config.Dir, "root") }
 
 type Reader struct {
@@ -85,7 +86,7 @@ type Disk struct {
 	CPUMillis int                      // CPU limit of the reader
 }
 
-// Hibernated returns a disk made of directories, topmost first.
+// Hibernated takes the directories topmost first.
 func (s *Starter) Hibernated(lower []string) Disk {
 	return Disk{CPUMillis: CPUMillisMax, Open: func() (*os.File, error) { return layers.Detached(lower, s.MountPoint()) }}
 }
@@ -168,7 +169,7 @@ func (s *Starter) setUp(r *Reader, answer *os.File) error {
 	return nil
 }
 
-// listen makes the socket that the reader inherits; only its owner and root can connect.
+// Only the socket's owner and root can connect.
 func (s *Starter) listen(path string) (*os.File, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
@@ -184,7 +185,7 @@ func (s *Starter) listen(path string) (*os.File, error) {
 
 func (r *Reader) Done() <-chan struct{} { return r.done }
 
-// Awake reports whether the reader answers. If it does, its idle time starts again.
+// Awake restarts the idle time of a reader that answers.
 func (r *Reader) Awake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, awakeSecondsMax*time.Second)
 	defer cancel()

@@ -43,7 +43,7 @@ func NewMatcher(p wire.EgressPolicy) *Matcher {
 
 func (m *Matcher) IsOpen() bool { return m.Policy.Mode == wire.EgressAllowAll }
 
-// Ports returns the sorted ports that are open at the addresses of a name. None: the name is not allowed.
+// Ports returns a name's open ports, sorted. None: the name is not allowed.
 func (m *Matcher) Ports(name string) []uint16 {
 	name, ok := Canonical(name)
 	if !ok {
@@ -58,7 +58,7 @@ func (m *Matcher) Ports(name string) []uint16 {
 // Networks returns IPv4 networks whose TCP ports are all open.
 func (m *Matcher) Networks() []netip.Prefix { return m.networks }
 
-// PortsMax returns the largest number of open ports for one name.
+// PortsMax is an upper bound of one name's open ports.
 func (m *Matcher) PortsMax() (most int) {
 	count := func(of map[string][]uint16) (most int) {
 		for _, ports := range of {
@@ -69,8 +69,8 @@ func (m *Matcher) PortsMax() (most int) {
 	return count(m.exact) + count(m.below)
 }
 
-// Canonical returns a DNS name as rules are written: lower-case, without the last dot. A label may contain any bytes,
-// such as an escaped dot; no rule matches such a name.
+// Canonical returns a DNS name as rules are written. A label may contain any bytes, such as an escaped dot; no rule
+// matches such a name.
 func Canonical(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if name == "" || len(name) > nameBytesMax {

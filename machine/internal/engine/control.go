@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Time limits of an ordinary answer, which takes milliseconds, and of a save, which transfers all memory of a guest.
+// An ordinary answer takes milliseconds; a save transfers all memory of a guest.
 const (
 	answerBound = 30 * time.Second
 	saveBound   = 10 * time.Minute
 )
 
-// ImageFiles are the parts of an image, in the order in which the sandbox takes them: state, index of pages, pages.
+// ImageFiles are an image's parts, in the sandbox's order: state, index of pages, pages.
 var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 
-// Pause stops every task of the guest. The sandbox counts pauses, so a paused one is not paused again.
+// Pause stops every task of the guest. The sandbox counts pauses, so it must not pause twice.
 func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Settle replaces the uncertain state after an interrupted pause or unpause with the sandbox's real one.
+// Settle asks the sandbox after an interrupted pause or unpause.
 func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State != Pausing {
 		return nil
@@ -72,8 +72,8 @@ func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Save writes the image of a paused guest. `Resume` keeps the sandbox alive even if the save fails; the guest stays paused through our
-// own pause.
+// Save writes a paused guest's image. `Resume` keeps the sandbox alive even after a failure; our own pause still holds
+// the guest.
 func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
 	files, err := createImage(dir)
 	defer closeAll(files)
@@ -109,8 +109,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// IsPaused inspects the stacks of the guest's tasks: in a paused guest each one waits in doStop. The sandbox has no call for it, and the
-// guest could forge the agent's silence.
+// IsPaused reads the stacks: each task of a paused guest waits in doStop. The sandbox has no call for it, and the guest
+// could forge the agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
 	result, err := e.callSandbox(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {
@@ -140,7 +140,8 @@ func allStopped(stacks string) (bool, error) {
 	return true, nil
 }
 
-// noteState only logs a failure: a full disk must not keep a guest paused. A stale record only makes the next hostd ask the sandbox.
+// noteState only logs a failure: a full disk must not keep a guest paused. After a stale record the next hostd asks the
+// sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
 		e.log.Error("the record of a slot is old", "slot", s.Slot, "state", state, "error", err)

@@ -20,11 +20,10 @@ import (
 
 const (
 	couldNotStart = 127
-	// A terminal that is silent for this long after its command ended has shown all output.
+	// After a command's end, a terminal this long silent has shown all output.
 	silence = 200 * time.Millisecond
 )
 
-// session is one command, shell or subsystem of the client.
 type session struct {
 	channel ssh.Channel
 	env     []string
@@ -143,7 +142,6 @@ func (s *session) start(request *ssh.Request) bool {
 	return true
 }
 
-// command runs the line in a login shell of the user, or starts the shell itself.
 func (s *session) command(isShell bool, line string) *exec.Cmd {
 	shell := os.Getenv("SHELL")
 	if shell == "" {
@@ -207,8 +205,8 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// show copies a terminal's output. The returned function waits until all of it is copied, but not for a silent
-// process that the command left behind and that holds the terminal open.
+// The returned function waits for all output, but not for a silent process that the command left behind with the
+// terminal open.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -249,8 +247,7 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// hangUp signals a terminal's programs that the client has gone. Programs on pipes notice it by themselves, as with
-// OpenSSH.
+// Programs on pipes notice by themselves that the client has gone, as with OpenSSH.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal

@@ -87,7 +87,7 @@ func TestAMachineComesBackToTheAddressThatItsGuestKnows(t *testing.T) {
 	eventually(t, "the guest talks to itself", func() bool { return d.run(first, "test -p /home/ask && echo yes") == "yes" })
 	id := d.leave(first)
 
-	// A fork is restored first and must leave the address free for its source.
+	// A fork comes first and must leave the address free for its source.
 	clone := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	shell()

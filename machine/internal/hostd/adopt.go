@@ -16,8 +16,7 @@ import (
 
 const settleTime = 10 * time.Second
 
-// adopt takes over the sandboxes of an earlier hostd, and reports machines that ended in between. One that cannot be
-// adopted is only logged: all other machines need hostd.
+// A sandbox that cannot be adopted is only logged: all other machines need hostd.
 func (h *Host) adopt(ctx context.Context) error {
 	alive, gone, err := h.engine.Adopt(ctx)
 	if err != nil {
@@ -51,7 +50,7 @@ func (h *Host) adopt(ctx context.Context) error {
 	return nil
 }
 
-// returnToPool removes a sandbox of a refused engine or another size: it would count as ready but fit no request.
+// A sandbox of a refused engine or another size would count as ready but fit no request.
 func (h *Host) returnToPool(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {
@@ -67,8 +66,7 @@ func (h *Host) returnToPool(s *engine.Sandbox) {
 	h.stock.remove(s)
 }
 
-// clearUnfinished deletes the disk of an unfinished attempt, or reports the death of a machine that had run. A stuck
-// sandbox may still use its disk; its workspace's next verb removes it.
+// A stuck sandbox may still use its disk; its workspace's next verb removes it.
 func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	claim := left.Record.Claim
 	if claim == nil {
@@ -87,8 +85,7 @@ func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.Owner, claim.Disk))
 }
 
-// settle asks a guest whether it is paused, after a pause that hostd did not see finish. Without an answer the next
-// verb asks again.
+// hostd did not see the pause finish. Without an answer the next verb asks again.
 func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -100,7 +97,7 @@ func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	}
 }
 
-// sweepFiles removes unfinished objects and what is no longer needed. Nothing else may run at the same time.
+// Nothing else may run during sweepFiles.
 func (h *Host) sweepFiles(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	for _, workspace := range workspaces {
@@ -109,7 +106,7 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.layers.SweepMaking(), h.collect(ctx))
 }
 
-// dropSpares removes spare disks that an earlier hostd left when it died making or assigning them.
+// An earlier hostd died while it made or assigned these spare disks.
 func (h *Host) dropSpares(ctx context.Context) error {
 	spares, err := h.pool.ListSpares()
 	fitted := h.stock.prepared()
@@ -125,7 +122,7 @@ func (h *Host) collect(ctx context.Context) error {
 	return errors.Join(h.collectPrograms(), h.sweepDeleted(ctx))
 }
 
-// sweepDeleted also finishes deletions that had to wait for the kernel.
+// Some deletions had to wait for the kernel.
 func (h *Host) sweepDeleted(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -150,7 +147,7 @@ func (h *Host) sweepCheckpoints(workspace string) error {
 				return err
 			}
 		}
-		// A checkpoint with a broken manifest stays: it may hold the only copy of user data.
+		// A broken manifest stays: the checkpoint may hold the only copy of user data.
 	}
 	return nil
 }

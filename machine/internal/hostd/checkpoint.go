@@ -18,7 +18,7 @@ const (
 	thenPaused  = "paused"
 	thenRunning = "running"
 
-	// imageSlack covers kernel state and metadata beyond the machine's memory.
+	// imageSlack covers kernel state and metadata.
 	imageSlack  = 64 << 20
 	unpauseTime = 30 * time.Second
 )
@@ -45,7 +45,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 			details: map[string]any{"why": wire.RefusedEngine, "subject": r.Subject}}
 	}
 	if !r.DiskOnly {
-		// The memory restores only under the engine and agent of the machine's start, which hostd may have replaced.
+		// The memory restores only under the engine and agent of the machine's start.
 		release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
 		if err != nil {
 			return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
@@ -60,7 +60,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")
 }
 
-// withCounters adds the usage so far: the caller may never get to ask after the machine's end.
+// The caller may never get to ask for the usage after the machine's end.
 func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.CheckpointInfo {
 	if counters, err := h.countersOf(s); err == nil {
 		info.Counters = &counters
@@ -68,8 +68,8 @@ func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.Ch
 	return info
 }
 
-// finishedBefore finds a checkpoint that an earlier hostd finished but did not report. It counts only while the guest's
-// state is the requested one.
+// An earlier hostd may have finished the checkpoint without an answer. It counts while the guest is in the requested
+// state.
 func (h *Host) finishedBefore(s *engine.Sandbox, owner string, r wire.CheckpointRequest) (manifest, bool) {
 	m, err := h.readManifest(owner, r.CheckpointID)
 	if err != nil || m.OperationID != r.OperationID || m.Fence != r.Fence.Fence {
@@ -117,7 +117,7 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 	return h.finishCheckpoint(ctx, dir, m)
 }
 
-// prepareCheckpoint does the work that needs no pause.
+// prepareCheckpoint needs no pause.
 func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
 	record := s.Record()
 	if owner != r.Owner() {
@@ -138,7 +138,7 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	if err := h.flush(h.pool.DiskPath(r.Owner(), record.Claim.Disk), owner, dir); err != nil {
 		return "", err
 	}
-	// This check follows the flush: unwritten data does not count as used yet.
+	// Unwritten data does not count as used, so the flush comes first.
 	if r.ThenBlank {
 		if err := h.checkBlankCapacity(r.Owner(), record.Claim.DiskGiB); err != nil {
 			return "", err
@@ -147,8 +147,8 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	return dir, h.checkCheckpointSpace(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
 }
 
-// flush writes dirty data, so that the snapshot during the pause has little to write. A temporary snapshot does this; a
-// sync would also write all other workspaces' data (decision 77).
+// flush leaves little to write for the snapshot during the pause. It takes a temporary snapshot; a sync would also
+// write all other workspaces' data (decision 77).
 func (h *Host) flush(disk, owner, dir string) error {
 	thrown := filepath.Join(dir, diskName)
 	if err := h.pool.SnapshotDisk(disk, owner, thrown, true); err != nil {
@@ -157,7 +157,7 @@ func (h *Host) flush(disk, owner, dir string) error {
 	return h.pool.DeleteSubvolume(thrown)
 }
 
-// checkCheckpointSpace precedes any pause. A suspend may use the pool's reserve; a copy may not.
+// A suspend may use the pool's reserve; a copy may not.
 func (h *Host) checkCheckpointSpace(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {
@@ -199,7 +199,7 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 	if err := h.points.at("checkpoint.snapshot"); err != nil {
 		return 0, err
 	}
-	// Not in parallel with the save: during it the sandbox writes back dirty pages of mapped files.
+	// Not in parallel: during the save the sandbox writes back dirty pages of mapped files.
 	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.Owner, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
 		return 0, err
 	}
@@ -224,7 +224,7 @@ func (h *Host) save(ctx context.Context, s *engine.Sandbox, dir string) error {
 	return errors.Join(saveError(err), h.engine.Resize(s, size))
 }
 
-// finishCheckpoint makes the data durable, then makes it a checkpoint in one step.
+// The manifest comes last: it turns durable data into a checkpoint in one step.
 func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (manifest, error) {
 	if err := h.points.at("checkpoint.sync"); err != nil {
 		return m, err
@@ -265,7 +265,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	return m, h.writeManifest(dir, m)
 }
 
-// resumeAfterFailure ignores the caller's deadline, which may have passed.
+// The caller's deadline may have passed.
 func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	if s.Ended() {
 		return nil
@@ -275,7 +275,7 @@ func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	return h.engine.Unpause(ctx, s)
 }
 
-// saveError finds the errno in the sandbox's error, which is only text.
+// The sandbox's errno is only in its text.
 func saveError(err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 	servantReady    = time.Minute
 )
 
-// childProcess runs this same binary as a user that owns nothing, for work that root must not do. It outlives hostd.
+// childProcess is this binary as a user that owns nothing, for work that root must not do. It outlives hostd.
 type childProcess struct {
 	name     string
 	command  string
@@ -51,9 +51,8 @@ func (h *Host) superviseChild(ctx context.Context, what string, run func() error
 	}
 }
 
-// start returns when the process serves. Once it is in its cgroup, start calls `begin` with the connection and a kill
-// function. `begin` returns the set-up, one line of JSON; from then on the caller owns the connection, also after an
-// error.
+// start returns when the process serves. Once it is in its cgroup, `begin` gets the connection and a kill function, and
+// returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
 func (s childProcess) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {

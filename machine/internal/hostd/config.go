@@ -37,24 +37,23 @@ type Config struct {
 	Firewall       string       `json:"firewall,omitempty"`    // auto (the default) or manual
 	Pool           PoolConfig   `json:"pool"`
 	LayersDir      string       `json:"layers_dir"`
-	// DataReserveBytes stay free on the file system of DataDir and LayersDir, where PostgreSQL writes.
+	// DataReserveBytes stay free for PostgreSQL on the file system of DataDir and LayersDir.
 	DataReserveBytes int64          `json:"data_reserve_bytes,omitempty"`
 	Slots            SlotsConfig    `json:"slots"`
 	Shells           ShellsConfig   `json:"shells"`
 	Capacity         CapacityConfig `json:"capacity"`
-	// SecretsSocket is where the cell gives the proxy its secrets; "" disables secret injection.
+	// SecretsSocket "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
 	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: nobody
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
-	// SecretsCA is a PEM file of authorities that the secret proxy trusts besides the host's.
+	// SecretsCA is a PEM file that the proxy trusts besides the host's authorities.
 	SecretsCA string `json:"secrets_ca,omitempty"`
-	// MemoryHeadroomMiB is a machine's maximum beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed.
+	// MemoryHeadroomMiB is a machine's most beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
-	// MachinesMemoryMiB bounds all machines' memory with headroom; 0: no bound.
+	// MachinesMemoryMiB bounds all machines with headroom; 0: no bound.
 	MachinesMemoryMiB int `json:"machines_memory_mib,omitempty"`
-	// EnginesRefused lists engine versions that nothing starts or restores under; "others" means all but the current
-	// one.
+	// EnginesRefused start and restore nothing; "others" means all but the current one.
 	EnginesRefused []string   `json:"engines_refused,omitempty"`
 	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // interval of the orphan sweep
 	Failpoints     Failpoints `json:"failpoints,omitempty"`    // refused without --enable-failpoints
@@ -77,8 +76,8 @@ type ShellsConfig struct {
 	Count int `json:"count"`
 }
 
-// CapacityConfig bounds all machines together; 0 takes the computer's value. Disks are thin-provisioned and may exceed
-// the pool: DiskGiB is only a promise that the cell accounts for.
+// CapacityConfig is for all machines together; 0 takes the computer's value. Thin-provisioned disks may exceed the
+// pool: DiskGiB is only a promise that the cell accounts for.
 type CapacityConfig struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -143,7 +142,7 @@ func (c *Config) check() error {
 	return errors.Join(wrong...)
 }
 
-// fromHost keeps an eighth of the memory, at least 512 MiB, for the service.
+// An eighth of the memory, at least 512 MiB, is the service's.
 func (c *Config) fromHost() error {
 	if c.SweepSeconds == 0 {
 		c.SweepSeconds = 30

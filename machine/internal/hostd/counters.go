@@ -33,7 +33,7 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	return one, nil
 }
 
-// ranFor returns 0 if the clock went back or the start time cannot be parsed.
+// ranFor is 0 if the clock went back or the start cannot be parsed.
 func ranFor(startedAt string, now time.Time) int64 {
 	started, err := time.Parse(time.RFC3339, startedAt)
 	if err != nil {
@@ -42,7 +42,7 @@ func ranFor(startedAt string, now time.Time) int64 {
 	return max(0, now.Sub(started).Milliseconds())
 }
 
-// lastCounters serves callers that lost the answer and ask again.
+// Callers may lose the answer and ask again.
 type lastCounters struct {
 	mu    sync.Mutex
 	known map[string]endedCounters // by subject
@@ -89,7 +89,7 @@ func (l *lastCounters) of(owner string) *wire.MachineStats {
 	return nil
 }
 
-// noteLast must run while cgroup and network exist. The memory may already be released, so the larger reading counts.
+// Cgroup and network must exist. The memory may already be released, so the larger reading counts.
 func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineStats) {
 	last, err := h.countersOf(s)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The digest of an image part depends only on its content, not on its layout. Holes cost nothing: pages.img may be a
-// sparse file as large as the guest's memory.
+// A digest depends on the content only. Holes cost nothing: pages.img may be a sparse file as large as the guest's
+// memory.
 //
 //	digest  = SHA-256(size ‖ digest of each segment of 16 MiB, in order)
 //	segment = SHA-256 over offset ‖ tag of each block of 64 KiB in it that is not all zero
@@ -70,7 +70,7 @@ func saltedDigester(key []byte, salt string) (digester, error) {
 	return digester{prefix: digestPrefix + salt + ":", tags: tags}, err
 }
 
-// of opens the file itself, so it shares no file offset.
+// of shares no file offset with others.
 func (d digester) of(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -132,7 +132,7 @@ func (d digester) segment(ctx context.Context, file *os.File, start, end int64, 
 			if err != nil {
 				return nil, err
 			}
-			// Starts at the data's block, so that the digest does not depend on extent boundaries.
+			// From the data's block, so that extent boundaries do not change the digest.
 			offset, hole = max(offset, data-data%digestBlock), after
 			if offset >= end {
 				break

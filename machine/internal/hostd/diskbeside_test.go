@@ -51,7 +51,7 @@ mkfifo pipe; dir=deep; for i in $(seq 60); do dir=$dir/d; done; mkdir -p $dir; e
 mkdir many; for i in $(seq 300); do echo "needle $i" > many/$i; done; rm many/1*; mv many/2 many/moved; rm /etc/motd; echo needle > /etc/new-needle
 seq -f 'needle %%g' 3000 > lines; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('socket')"`
 
-// hostileMachine has hostileTree, with one link to a file of the host.
+// One link points to a file of the host.
 func (d *daemon) hostileMachine() wire.Machine {
 	d.t.Helper()
 	canary := filepath.Join(d.dir, "canary")
@@ -103,7 +103,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	}
 }
 
-// A reader sees a guest's writes at once: plain writes, an open file, a mapping, a rename.
+// A reader sees plain writes, an open file, a mapping and a rename at once.
 func TestWhatAGuestHasWrittenIsFoundBesideItAtOnce(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
@@ -169,7 +169,6 @@ func TestAReaderBesideAMachineEndsWithIt(t *testing.T) {
 	d.noReaderLeft()
 }
 
-// A page completed with the host-side reader's facts equals the agent's.
 func TestTheFactsOfChangesBesideAMachineAreThoseOfItsAgent(t *testing.T) {
 	d := withOthers(t)
 	m := d.hostileMachine()

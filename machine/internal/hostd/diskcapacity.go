@@ -11,9 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// diskCapacity adjusts quota limits of running machines' disks, so that deleted files free capacity even if a
-// checkpoint or fork refers to them. The kernel reports no deletes and rejects writes at the limit by itself. So a
-// poller measures disks near their limit or much changed.
+// diskCapacity lets deleted files free capacity even if a checkpoint or fork refers to them. The kernel reports no
+// deletes and rejects writes at the limit by itself. So a poller measures disks near their limit or much changed.
 type diskCapacity struct {
 	mu   sync.Mutex // held while a limit is set; the poller checks under it that the machine is still the listed one
 	seen map[*engine.Sandbox]*measurement
@@ -70,7 +69,7 @@ func (h *Host) measureDueDisks(ctx context.Context) {
 	}
 }
 
-// isMeasurementDue is cheap, and skips paused and frozen machines.
+// isMeasurementDue is cheap; paused and frozen machines change nothing.
 func (h *Host) isMeasurementDue(s *engine.Sandbox, look *measurement, now time.Time) bool {
 	claim := s.Record().Claim
 	if claim.State != engine.Running || now.Before(look.next) {
@@ -131,14 +130,14 @@ func (h *Host) measureRoom(workspace, disk string, diskGiB int) (pool.DiskCapaci
 	return h.pool.CapacityFor(workspace, diskGiB, bytes)
 }
 
-// raiseLimitForAssembly allows the service's writes while it makes a machine.
+// The service writes while it makes a machine.
 func (h *Host) raiseLimitForAssembly(workspace string, diskGiB int) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()
 	return h.pool.AssembleWorkspace(workspace, diskGiB)
 }
 
-// setGuestLimit measures unknown (nil) bytes.
+// Unknown (nil) bytes are measured.
 func (h *Host) setGuestLimit(workspace, disk string, diskGiB int, bytes *int64) error {
 	var room pool.DiskCapacity
 	var err error

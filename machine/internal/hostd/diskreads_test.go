@@ -90,8 +90,7 @@ func (d *daemon) noReaderLeft() {
 	})
 }
 
-// settled removes what a running sandbox caches: modification times differ from the disk by milliseconds, and directory
-// sizes are of the first look.
+// A running sandbox caches modification times, milliseconds off, and the first directory sizes.
 func settled(answer string) string {
 	answer = regexp.MustCompile(`"modified_at":"[^"]*"`).ReplaceAllString(answer, "")
 	return regexp.MustCompile(`"type":"directory","size":\d+`).ReplaceAllString(answer, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// applyEgress changes the kernel's rules first, then resolver and secret proxy. A nil policy is the default.
+// The kernel's rules come first, then resolver and secret proxy. A nil policy is the default.
 func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.EgressPolicy) error {
 	wanted := egress.Default()
 	if policy != nil {
@@ -42,8 +42,7 @@ func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.
 	return nil // the resolver does not know the machine
 }
 
-// setEgress does not wait in the workspace's queue: it need not wait for a checkpoint. One machine's changes are
-// serialized.
+// setEgress skips the queue, so it need not wait for a checkpoint. One machine's changes are serialized.
 func (h *Host) setEgress(ctx context.Context, r wire.SetEgressRequest) (wire.EgressRevision, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// events holds recent events. A reader behind the oldest sees a gap in the numbers and takes an inventory.
+// A reader behind the oldest event sees a gap in the numbers and takes an inventory.
 type events struct {
 	mu      sync.Mutex
 	bootID  string

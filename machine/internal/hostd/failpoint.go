@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FailpointVariable holds failpoints: "checkpoint.save:kill9,stop.kill:throw".
+// FailpointVariable holds "checkpoint.save:kill9,stop.kill:throw".
 const FailpointVariable = "BERTH_FAILPOINT"
 
-// FailpointNames: each lies just before the step that it names.
+// FailpointNames lie just before the step that they name.
 var FailpointNames = []string{
 	"start.disk", "start.slot", "start.mount", "start.claim", "start.commit", "start.answer",
 	"connect.network", "fit.disk", "fit.mount", "fit.ready",
@@ -34,7 +34,7 @@ var FailpointNames = []string{
 	"volumes.mount", "volumes.guest", "volumes.commit",
 }
 
-// Failpoints maps names to actions: kill9, stop (SIGSTOP, until SIGCONT), throw (the step fails). Each fires once.
+// Failpoints maps names to kill9, stop (until SIGCONT) or throw (the step fails). Each fires once.
 type Failpoints map[string]string
 
 var errFailpoint = errors.New("a failpoint made this step fail")

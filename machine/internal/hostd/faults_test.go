@@ -164,7 +164,7 @@ func TestACheckpointThatChangedIsCorruptAndAnOlderOneIsNot(t *testing.T) {
 		})
 	}
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(workspace, newID(), 3), nil), "not_found")
-	// Copies have other inodes and times but the same content: hostd reads them again, and the restore succeeds.
+	// Copies have other inodes and times, so hostd reads them again, and the restore succeeds.
 	resumed := d.restore(workspace, newer, 3)
 	d.counts(resumed, 0)
 	d.stop(resumed)
@@ -270,7 +270,7 @@ func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
 	d.stop(m)
 }
 
-// askAs returns the HTTP status; "000": no answer.
+// "000" means no answer.
 func (d *daemon) askAs(uid uint32) string {
 	command := exec.Command("curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", d.dir+"/hostd.sock", "http://hostd/healthz")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -278,8 +278,8 @@ func (d *daemon) askAs(uid uint32) string {
 	return string(output)
 }
 
-// gVisor's own pin does not survive repeated freezes without our patch (machine/runsc). A second freeze left a stale
-// notification in the kernel's count, and the next system call of an idle process ended it or the whole machine.
+// Without our patch (machine/runsc), a second freeze left a stale notification in the kernel's count. The next system
+// call of an idle process then ended it or the whole machine.
 func TestAnIdleGuestSurvivesBeingFrozenManyTimes(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)

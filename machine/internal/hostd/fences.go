@@ -12,8 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/onepage"
 )
 
-// fences stores each workspace's highest fencing token in a file outside the pool, so that a deleted workspace stays
-// fenced: a late start must not revive it.
+// The files lie outside the pool, so that a deleted workspace stays fenced: a late start must not revive it.
 type fences struct {
 	dir string
 }
@@ -25,7 +24,7 @@ func openFences(dir string) (*fences, error) {
 	return &fences{dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
-// read returns 0 for a file that a power cut emptied: the same power cut ended all processes with an older token.
+// A power cut can empty a file; it also ended all processes with an older token.
 func (f *fences) read(workspace string) (int64, error) {
 	text, err := os.ReadFile(f.path(workspace))
 	if errors.Is(err, fs.ErrNotExist) {

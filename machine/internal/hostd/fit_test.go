@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// With two warm sandboxes, one stays without a disk.
+// One of two sandboxes stays without a disk.
 func twoSlots(config map[string]any) {
 	config["slots"] = map[string]any{"count": 2, "cpu_millis": 1000, "memory_mib": 256}
 }
@@ -31,7 +31,7 @@ func (d *daemon) otherTemplate() []string {
 	return []string{d.layer, d.addLayer(image)}
 }
 
-// recordOf fails for a sandbox that is just being made or removed.
+// recordOf fails while the sandbox is made or removed.
 func (d *daemon) recordOf(slot string) (record engine.Record, err error) {
 	text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
 	if err != nil {
@@ -144,7 +144,6 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 		t.Errorf("its disks are %v", files.Disks)
 	}
 
-	// The machine survives a suspend, a fork of its disk, and a restart of hostd.
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
 	id := newID()

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// waitingMiB per warm or blank sandbox is three times its usual use.
-	waitingMiB = 64
-	// headroomStepMiB is the granularity of changes.
+	// Three times the usual use of a warm or blank sandbox.
+	waitingMiB      = 64
 	headroomStepMiB = 32
-	// serviceMinBytes is what the kernel guarantees to service and database, if it can.
+	// The kernel guarantees this to service and database, if it can.
 	serviceMinBytes = 256 << 20
 )
 
-// headroomMiB is each machine's share of what is left. A greedy machine then hits its own limit before the common one.
+// With an equal share a greedy machine hits its own limit before the common one.
 func (c Config) headroomMiB(machines, toldMiB int) int {
 	if c.MachinesMemoryMiB == 0 || machines == 0 {
 		return c.MemoryHeadroomMiB
@@ -28,7 +27,7 @@ func (c Config) headroomMiB(machines, toldMiB int) int {
 	return min(max(part, c.MemoryHeadroomMinMiB), c.MemoryHeadroomMiB)
 }
 
-// balance also counts machines that are being made.
+// Machines that are being made count too.
 func (h *Host) balance() {
 	h.balancing.Lock()
 	defer h.balancing.Unlock()
@@ -47,7 +46,7 @@ func (h *Host) balance() {
 	}
 }
 
-// told returns the finished machines, and each workspace's MiB, including machines in the making.
+// The map also has machines that are being made, in MiB.
 func (h *Host) told() (machines []*engine.Sandbox, told map[string]int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +67,7 @@ func sum(values map[string]int) (total int) {
 	return total
 }
 
-// boundMemory limits all machines together. A new limit may be below the current use; the next sweep tries again.
+// A new limit may be below the current use; the next sweep tries again.
 func (h *Host) boundMemory() {
 	err := errors.Join(h.groups.LimitMachines(int64(h.config.MachinesMemoryMiB)<<20), h.groups.ProtectService(serviceMinBytes))
 	if err != nil {

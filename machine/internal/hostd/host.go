@@ -62,7 +62,7 @@ type Host struct {
 	last     lastCounters
 }
 
-// Open prepares pool, network and cgroups, adopts running sandboxes and removes orphans.
+// Open also adopts running sandboxes and removes orphans.
 func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnabled bool) (*Host, error) {
 	h := &Host{config: config, log: log, machines: map[string]*engine.Sandbox{}, making: map[string]wire.Resources{},
 		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}, names: newNames(), secrets: newSecretLinks(config.SecretsSocket != "")}
@@ -152,7 +152,7 @@ func engineConfig(c Config) engine.Config {
 		HeadroomBytes: int64(c.MemoryHeadroomMiB) << 20}
 }
 
-// hostKey makes the host key once. Agent keys and manifest seals derive from it.
+// Agent keys and manifest seals derive from the host key.
 func hostKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) == 32 {

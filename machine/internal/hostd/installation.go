@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// installation is the id of the database that knows the pool's content. It lies in the pool and moves with it, so that
-// a cell of another database changes nothing here.
+// installation is the id of the database that knows the pool's content. It moves with the pool, so that a cell of
+// another database changes nothing here.
 type installation struct {
 	path string
 	mu   sync.Mutex
@@ -50,7 +50,7 @@ func (o *installation) admits(id string) error {
 	return nil
 }
 
-// claim takes over the pool of `insteadOf`, which operators request explicitly.
+// Operators request insteadOf explicitly.
 func (o *installation) claim(id, insteadOf string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -79,7 +79,7 @@ func (h *Host) workspaceFiles(look *cachePass, workspace string) (wire.SubjectFi
 	for _, id := range ids {
 		info, err := look.checkpoint(h, workspace, id)
 		if err != nil {
-			// It is being written or deleted, or corrupt. A restore reports the reason.
+			// It is being written or deleted, or corrupt, which a restore reports.
 			continue
 		}
 		files.Checkpoints = append(files.Checkpoints, info)
@@ -126,7 +126,6 @@ func (h *Host) statsOf(machines []*engine.Sandbox) (wire.Stats, error) {
 	return stats, nil
 }
 
-// measureDisks omits disks that were deleted or cannot be measured.
 func (h *Host) measureDisks(_ context.Context, r wire.MeasureRequest) (wire.Measures, error) {
 	measures := wire.Measures{Disks: []wire.DiskMeasure{}}
 	for _, subject := range r.Subjects {

@@ -23,7 +23,7 @@ const (
 	layerRefusedCode = "layer_refused"
 )
 
-// makeLayer depends on no earlier attempt: the image follows from the disk alone, and its name from the image.
+// The image follows from the disk alone, and its name from the image: no earlier attempt matters.
 func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, error) {
 	dropped, err := layers.ParseDropped(r.Drop)
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries, Findings: findings}, h.points.at("layer_make.answer")
 }
 
-// A caller waits for the compression, so it gets as much CPU as a machine.
+// A caller waits, so compression gets as much CPU as a machine.
 func imageLimits(memoryBytes int64) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: 2000, MemoryBytes: memoryBytes, Pids: 64}
 }
@@ -62,7 +62,7 @@ func (h *Host) runImage(command *exec.Cmd, memoryBytes int64) error {
 	return h.runInCgroup("image", imageLimits(memoryBytes), command, func() error { return nil })
 }
 
-// diskForLayer returns a disk that nothing writes to, and the layers below it.
+// Nothing writes to the disk.
 func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk string, below []string, err error) {
 	if r.Of == nil {
 		if h.machine(r.Owner()) != nil {

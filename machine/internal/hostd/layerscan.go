@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// asideWeight is a percentage of a machine's CPU weight: work on layers yields to machines.
+	// A percentage of a machine's weight: work on layers yields to machines.
 	asideWeight = 25
 	// A byte of a path takes up to six bytes of JSON.
 	scanAnswerMax = wire.LayerFindingsMax * (6*unix.PathMax + 256)
@@ -28,8 +28,7 @@ const (
 
 var scanLimits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: layerscan.MemoryBytesMax, Pids: 64, WeightPercent: asideWeight}
 
-// scanForSecrets only advises the owner: if the scan fails, one finding says so, and the layer is made. The only errors
-// are those of an ended context.
+// The findings only advise: after a failed scan one says so, and the layer is made. Only an ended context is an error.
 func (h *Host) scanForSecrets(ctx context.Context, from *os.File, r wire.LayerRequest) ([]wire.LayerFinding, error) {
 	found, err := h.scanAside(ctx, from, layerscan.Setup{Drop: r.Drop, EntriesMax: r.EntriesMax})
 	if err == nil || ctx.Err() != nil {
@@ -73,7 +72,6 @@ func (h *Host) scanAside(ctx context.Context, from *os.File, setup layerscan.Set
 	return found, nil
 }
 
-// bounded fails beyond max bytes.
 type bounded struct {
 	bytes.Buffer
 	max int

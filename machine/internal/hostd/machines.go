@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// machine returns the living machine of a workspace, or nil.
 func (h *Host) machine(workspace string) *engine.Sandbox {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -22,7 +21,7 @@ func (h *Host) machine(workspace string) *engine.Sandbox {
 	return nil
 }
 
-// runningMachine refuses another epoch's machine: it belongs to another attempt.
+// Another epoch's machine belongs to another attempt.
 func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	s := h.machine(f.Owner())
 	if s == nil || s.Record().Claim.Epoch != f.Epoch {
@@ -31,7 +30,7 @@ func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	return s, nil
 }
 
-// admit counts each machine with its full memory and its minimum headroom.
+// Each machine counts with its full memory and minimum headroom.
 func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), err error) {
 	counted := h.config.MemoryHeadroomMinMiB
 	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB+counted > h.config.Capacity.MemoryMiB {
@@ -67,7 +66,7 @@ func (h *Host) setAside(workspace string, wanted wire.Resources) bool {
 	return true
 }
 
-// From enlist on, the machine's end is an event.
+// From now on its end is an event.
 func (h *Host) enlist(s *engine.Sandbox) {
 	h.mu.Lock()
 	h.machines[s.Record().Claim.Owner] = s
@@ -76,7 +75,7 @@ func (h *Host) enlist(s *engine.Sandbox) {
 	go h.clearAfter(s)
 }
 
-// handOver sets the limits, and lets the cell thaw through the freezer file without hostd.
+// The cell can thaw through the freezer file without hostd.
 func (h *Host) handOver(s *engine.Sandbox) error {
 	if err := h.engine.Resize(s, s.Record().Size); err != nil {
 		return err
@@ -84,8 +83,8 @@ func (h *Host) handOver(s *engine.Sandbox) error {
 	return os.Chown(h.groups.Get(s.Slot).FreezerFile(), h.config.SocketUID, -1)
 }
 
-// noticeEnd reports an unexpected death once. The first goroutine that sees it reports it, so that the remains are
-// known before the workspace's next machine is made.
+// The first goroutine that sees an unexpected death reports it, once, so that the remains are known before the next
+// machine is made.
 func (h *Host) noticeEnd(s *engine.Sandbox) {
 	claim := s.Record().Claim
 	if !h.isListed(s) {
@@ -134,7 +133,7 @@ func (h *Host) deathReason(s *engine.Sandbox) string {
 	return "killed"
 }
 
-// clearDead needs the workspace's queue, held by the caller.
+// The caller holds the workspace's queue.
 func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	h.mu.Lock()
 	left := h.dead[workspace]

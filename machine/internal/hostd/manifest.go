@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A checkpoint is a directory with the image parts, a read-only snapshot of the disk, and manifest.json. Renaming the
-// manifest to that name completes it; a directory without it is an orphan.
+// A checkpoint is a directory with image parts, a read-only snapshot of the disk, and manifest.json. Renaming the
+// manifest completes it; without one it is an orphan.
 const (
 	manifestName    = "manifest.json"
 	manifestVersion = 1
@@ -55,8 +55,7 @@ type manifest struct {
 	PausedMS     int64          `json:"paused_ms"`
 }
 
-// part is one image file. Inode and change time were read after the digest: while they and the size match, the file is
-// unchanged.
+// Inode and change time were read after the digest: while they and the size match, the file is unchanged.
 type part struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
@@ -74,7 +73,7 @@ func (m manifest) withoutMemory() manifest {
 	return m
 }
 
-// sealed adds the HMAC under the host key, which detects any flipped bit.
+// The HMAC under the host key detects any flipped bit.
 type sealed struct {
 	Manifest json.RawMessage `json:"manifest"`
 	Seal     string          `json:"seal"`
@@ -87,7 +86,7 @@ func (h *Host) seal(text []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// writeManifest completes the checkpoint. Everything that it names must be durable before.
+// Everything that the manifest names must be durable before.
 func (h *Host) writeManifest(dir string, m manifest) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -114,7 +113,7 @@ func (h *Host) writeManifest(dir string, m manifest) error {
 	return errors.Join(pool.SyncDir(dir), pool.SyncDir(filepath.Dir(dir)))
 }
 
-// readManifest checks the seal and the names: a valid manifest in another checkpoint's directory is corrupt.
+// A valid manifest in another checkpoint's directory is corrupt.
 func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	var m manifest
 	whole, err := readBounded(filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName), manifestBytes)
@@ -142,7 +141,7 @@ func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	return m, nil
 }
 
-// verifyContent reads a part only if it may have changed.
+// A part is read only if it may have changed.
 func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error {
 	for _, expected := range m.Parts {
 		if err := h.verifyPart(ctx, dir, expected); err != nil {
@@ -189,7 +188,7 @@ func (h *Host) verifyPart(ctx context.Context, dir string, expected part) error 
 	return nil
 }
 
-// digestParts flushes and digests in parallel: one waits for the disk, the other for the processor.
+// In parallel: the flush waits for the disk, the digest for the processor.
 func (h *Host) digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
 	parts, errs := make([]part, len(names)), make([]error, 2*len(names))
 	var work sync.WaitGroup

@@ -13,14 +13,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// sweeper removes an orphan that two sweeps in a row find: hostd registers any object sooner after its first trace.
+// An orphan is removed by two sweeps in a row: hostd registers any object sooner after its first trace.
 type sweeper struct {
 	mu      sync.Mutex
 	seen    map[string]bool
 	removed int64
 }
 
-// collectSweeps lie between two collections, which read every manifest.
+// A collection reads every manifest.
 const collectSweeps = 10
 
 type orphan struct {
@@ -72,7 +72,7 @@ func (h *Host) straySpares() (found []orphan, err error) {
 	return found, err
 }
 
-// Loop devices of the pool and of layers stay while mounted, and detach themselves.
+// Loop devices of the pool and of layers detach themselves with their mounts.
 func (h *Host) ownsLoop(file string) bool {
 	file = strings.TrimSuffix(file, " (deleted)")
 	return file == h.config.Pool.Image || filepath.Dir(file) == filepath.Clean(h.config.LayersDir)

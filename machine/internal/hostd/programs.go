@@ -24,8 +24,7 @@ func (m manifest) engineKind() string {
 // Manifests without a version are of version 1.
 func (m manifest) protocol() int { return max(m.Protocol, 1) }
 
-// refusesMemory returns why the memory cannot be restored here now, with the exact cause; "" if it can or there is
-// none.
+// why is "" if the memory can be restored here now, or there is none.
 func (h *Host) refusesMemory(m manifest) (why string, cause error) {
 	switch {
 	case m.DiskOnly:
@@ -55,7 +54,7 @@ var memoryRefusals = map[string]string{
 	wire.RefusedNotKept:        "The engine or the agent of the checkpoint is not on this computer",
 }
 
-// holdPrograms keeps the checkpoint's engine and agent from collection until release.
+// The engine and agent stay until release.
 func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	why, cause := h.refusesMemory(m)
 	if why == "" {
@@ -67,7 +66,6 @@ func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
 }
 
-// damaged also says whether the disk can be booted.
 func (h *Host) damaged(m manifest, cause error) error {
 	return h.memoryRefusal("checkpoint_corrupt", "The checkpoint does not match its manifest", wire.RefusedDamaged, m, cause)
 }
@@ -91,14 +89,13 @@ func (h *Host) memoryRefusal(code, message, why string, m manifest, cause error)
 // EnginesButCurrent in engines_refused means every engine except that of new machines.
 const EnginesButCurrent = "others"
 
-// refusesEngine concerns starts and restores. Running machines go on.
+// Running machines go on under a refused engine.
 func (h *Host) refusesEngine(version string) bool {
 	refused := h.config.EnginesRefused
 	return slices.Contains(refused, version) || version != h.engine.Version() && slices.Contains(refused, EnginesButCurrent)
 }
 
-// collectPrograms removes engines and agents that nothing uses. It reads every manifest, so it runs only with a
-// candidate.
+// Collection reads every manifest, so it runs only with a candidate.
 func (h *Host) collectPrograms() error {
 	if spare, err := h.engine.Spare(); err != nil || !spare {
 		return err

@@ -14,18 +14,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// quarantineName lists objects that no database row names but that are not provably garbage. The cell decides what is
-// in quarantine and when it is deleted.
+// The file lists objects that no database row names but that are not provably garbage. The cell decides what is in
+// quarantine and when it is deleted.
 const quarantineName = "quarantine.json"
 
-// quarantined maps objects to the time since when they are kept.
+// The values are times since when an object is kept.
 type quarantined struct {
 	Workspace   string            `json:"workspace,omitempty"` // since when the whole workspace is kept; "" if it is not
 	Disks       map[string]string `json:"disks,omitempty"`
 	Checkpoints map[string]string `json:"checkpoints,omitempty"`
 }
 
-// Objects that stay listed keep their time.
 func (h *Host) quarantine(_ context.Context, r wire.QuarantineRequest) (struct{}, error) {
 	var done struct{}
 	if !h.pool.HasWorkspace(r.Owner()) {
@@ -63,7 +62,7 @@ func since(before map[string]string, names []string, now string) map[string]stri
 	return after
 }
 
-// readQuarantine takes an unparsable file as empty: the cell's next comparison lists its objects again.
+// An unparsable file is empty: the cell's next comparison lists its objects again.
 func readQuarantine(path string) (quarantined, error) {
 	var found quarantined
 	text, err := readBounded(path, manifestBytes)

@@ -49,8 +49,8 @@ func (s *resolverState) ended() {
 	s.known.Serving = false
 }
 
-// keepResolver restarts the resolver when it dies or stops answering. The process outlives hostd until the next hostd
-// has its own. Without it guests run on: their queries wait in the sockets, which hostd owns.
+// The resolver outlives hostd until the next hostd has its own. Without it guests run on: their queries wait in the
+// sockets, which hostd owns.
 func (h *Host) keepResolver(ctx context.Context) {
 	var sockets *network.NameSockets
 	h.superviseChild(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
@@ -59,7 +59,7 @@ func (h *Host) keepResolver(ctx context.Context) {
 	}
 }
 
-// runResolver returns when the process has ended. If the context ends, the process lives on.
+// If the context ends, the process lives on.
 func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) error {
 	if *sockets == nil {
 		made, err := h.router.ListenForNames()

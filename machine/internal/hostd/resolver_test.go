@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// blockedName is answered without an upstream query.
+// blockedName needs no upstream query.
 const blockedName = "4.3.2.10.in-addr.arpa."
 
 func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
@@ -82,7 +82,7 @@ func (d *daemon) resolver() int {
 	return found[0]
 }
 
-// asksName repeats the query: a datagram that a dying process has read is lost.
+// A datagram that a dying process has read is lost.
 func (d *daemon) asksName(router *os.File) {
 	d.t.Helper()
 	network := d.config["machine_network"].(string)

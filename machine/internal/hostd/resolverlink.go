@@ -40,8 +40,7 @@ type resolverLink struct {
 	once  sync.Once
 
 	denied map[netip.Addr]map[string]*deniedName
-	// isLetOut reports whether a connected machine has the address: the resolver may still report denials of the
-	// previous one.
+	// The resolver may still report denials of the previous machine at an address.
 	isLetOut func(netip.Addr) bool
 }
 
@@ -67,7 +66,7 @@ type nameLink struct {
 	waiting map[uint64]chan struct{}
 }
 
-// begin holds the lock while `snapshot` builds the set-up, so each change is in the set-up or is sent.
+// The lock is held during `snapshot`, so each change is in the set-up or is sent.
 func (n *resolverLink) begin(link *nameLink, snapshot func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,8 +84,8 @@ func (n *resolverLink) over(link *nameLink) {
 	close(link.gone)
 }
 
-// tell returns when no resolver answers under an earlier policy. A nil policy allows all names. The router already has
-// the policy, and so a new resolver.
+// tell returns when no resolver answers under an earlier policy. A nil policy allows all names. The router has the
+// policy already, and so a new resolver.
 func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wire.EgressPolicy) error {
 	ctx, cancel := context.WithTimeout(ctx, resolverAlone)
 	defer cancel()
@@ -152,7 +151,7 @@ func (l *nameLink) write(message resolver.FromHost) error {
 	return err
 }
 
-// forget need not wait: the address gets no other owner while the resolver may still use the old state.
+// No other owner gets the address while the resolver may use the old state.
 func (n *resolverLink) forget(machine netip.Addr) {
 	n.mu.Lock()
 	link := n.link

@@ -49,7 +49,7 @@ func newSecretLink(conn net.Conn, end func()) *secretLink {
 	return &secretLink{conn: conn, end: end, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}}
 }
 
-// secretsOf is nil if no port of the machine is redirected to the proxy.
+// nil means that no port is redirected to the proxy.
 func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
 	claim := s.Record().Claim
 	if len(policy.SecretPorts) == 0 || policy.Mode == wire.EgressDenyAll || claim == nil {
@@ -69,7 +69,7 @@ func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 
 func (l *secretLinks) beAlone() { l.once.Do(func() { close(l.alone) }) }
 
-// begin holds the lock while `snapshot` builds the set-up, so that no change is lost.
+// The lock is held during `snapshot`, so that no change is lost.
 func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +87,8 @@ func (l *secretLinks) over(link *secretLink) {
 	close(link.gone)
 }
 
-// tell returns when no proxy relays a connection from before the change. `of` is nil without secrets. The router
-// already has the change, and so a new proxy.
+// tell returns when no proxy relays a connection from before the change. The router has the change already, and so a
+// new proxy.
 func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.SecretsOf) error {
 	l.mu.Lock()
 	known := l.told[machine]
@@ -121,7 +121,7 @@ func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.Sec
 	}
 }
 
-// forget must return before another machine may get the address.
+// forget must precede the address's next machine.
 func (l *secretLinks) forget(machine netip.Addr) {
 	_ = l.tell(context.Background(), machine, nil) // a proxy that does not acknowledge is ended, and its successor reads the router's state
 	l.mu.Lock()
@@ -161,7 +161,7 @@ func (l *secretLink) tell(machine netip.Addr, of *wire.SecretsOf) error {
 	}
 }
 
-// The proxy parses input of hostile guests, so anything but an acknowledgement ends it.
+// The proxy parses input of hostile guests, so any other message ends it.
 func (l *secretLink) listen() {
 	lines := bufio.NewScanner(l.conn)
 	for lines.Scan() {

@@ -15,11 +15,10 @@ import (
 
 var proxyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: secretproxy.MemoryBytesMax, Pids: 64}
 
-// hostd owns proxySockets, so that connections wait during a restart of the proxy.
+// hostd owns the sockets, so that connections wait during a restart of the proxy.
 type proxySockets struct{ requests, answers *os.File }
 
-// keepSecretProxy restarts the proxy when it dies. The process outlives hostd until the next hostd has its own. Without
-// it, all connections to secret ports fail.
+// The proxy outlives hostd until the next hostd has its own. Without it, all connections to secret ports fail.
 func (h *Host) keepSecretProxy(ctx context.Context) {
 	if h.config.SecretsSocket == "" {
 		return
@@ -32,7 +31,7 @@ func (h *Host) keepSecretProxy(ctx context.Context) {
 	}
 }
 
-// runSecretProxy returns when the process has ended. If the context ends, the process lives on.
+// If the context ends, the process lives on.
 func (h *Host) runSecretProxy(ctx context.Context, sockets **proxySockets) error {
 	if *sockets == nil {
 		made, err := h.listenForSecrets()
@@ -78,7 +77,7 @@ func (h *Host) listenForSecrets() (*proxySockets, error) {
 	return &proxySockets{requests, answers}, nil
 }
 
-// listenForAnswers is for the cell's user only: the kernel checks write permission, and the proxy the peer's uid.
+// The kernel checks write permission, and the proxy the peer's uid: only the cell's user can answer.
 func (h *Host) listenForAnswers() (*os.File, error) {
 	path := h.config.SecretsSocket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -136,7 +136,7 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 	})
 }
 
-// unfenced is for objects without a subject. Only the pool's installation may call it.
+// Without a subject there is no token: only the pool's installation may call.
 func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
 	inner := query(h, check, do)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R
 	})
 }
 
-// query changes nothing that a fencing token guards.
+// A query changes nothing that a fencing token guards.
 func query[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
@@ -196,7 +196,7 @@ func answer(w http.ResponseWriter, status int, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Listen makes a socket for root and the configured user only, whatever the file's mode.
+// Listen accepts only root and the configured user, whatever the file's mode.
 func (h *Host) Listen() (net.Listener, error) {
 	path := h.config.Socket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -206,7 +206,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A successor may already have its own socket there when this one closes.
+	// A successor may already have its own socket there.
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chown(path, 0, h.config.SocketGID), os.Chmod(path, 0o660)); err != nil {
 		listener.Close()
@@ -215,7 +215,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	return &peerListener{Listener: listener, uid: uint32(h.config.SocketUID)}, nil
 }
 
-// Serve answers until the context ends, then drains running verbs. Machines run on.
+// Serve drains running verbs when the context ends. Machines run on.
 func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// Tests with the real engine run as root; a missing variable is reported.
+// Tests with the real engine run as root.
 const (
 	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
 	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
@@ -32,7 +32,7 @@ const (
 
 var sharedDir string
 
-// daemons starts at random to avoid other test runs' numbers.
+// A random start hardly collides with other test runs.
 var daemons atomic.Uint32
 
 func TestMain(m *testing.M) {
@@ -66,7 +66,6 @@ func makeSharedDir() (err error) {
 	return err
 }
 
-// takeDown removes kernel objects that ended tests left.
 func takeDown(folder string) (failed error) {
 	binary := os.Getenv(hostdVariable)
 	if built, _ := filepath.Glob(filepath.Join(folder, sharedPrefix+"*", "hostd")); len(built) > 0 {
@@ -81,7 +80,7 @@ func takeDown(folder string) (failed error) {
 	return failed
 }
 
-// With the race detector, hostdBinary always builds.
+// The race detector needs its own build.
 var hostdBinary = sync.OnceValues(func() (string, error) {
 	if given := os.Getenv(hostdVariable); given != "" && len(buildFlags) == 0 {
 		return given, nil
@@ -97,7 +96,7 @@ var hostdBinary = sync.OnceValues(func() (string, error) {
 
 const verifiedName = "verified.json"
 
-// All daemons share one copy of the image and of hostd's note that it verified the file.
+// All daemons share one image and the note that hostd verified it.
 var sharedLayer = sync.OnceValues(func() (digest string, err error) {
 	if digest, err = copyLayer(os.Getenv(layerVariable), sharedDir); err != nil {
 		return "", err
@@ -120,7 +119,7 @@ func copyLayer(image, dir string) (digest string, err error) {
 
 func layerPath(dir, digest string) string { return filepath.Join(dir, digest+".erofs") }
 
-// addSharedLayer makes no link: it would change the ctime, and every daemon would verify the file again.
+// A link would change the ctime, and every daemon would verify the file again.
 func (d *daemon) addSharedLayer() (digest string) {
 	d.t.Helper()
 	digest, err := sharedLayer()
@@ -141,15 +140,14 @@ func (d *running) removeSharedLayer() error {
 	return unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0)
 }
 
-// together is for tests that neither end hostd nor look at other tests' objects.
+// together's tests neither end hostd nor look at other tests' objects.
 var together struct {
 	once sync.Once
 	*running
 	answers bool
 }
 
-// withOthers shares one hostd, because starting and removing one takes longer than most tests. The test's subjects are
-// deleted after it.
+// Starting and removing a hostd takes longer than most tests.
 func withOthers(t *testing.T) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)

@@ -128,7 +128,7 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	d.counts(d.restore(m.Owner(), id, 2), at)
 }
 
-// Seccomp filters show that sandboxes prepared for a restore.
+// Sandboxes that prepared for a restore have their seccomp filters.
 func (d *daemon) prepared(slots []string) {
 	d.t.Helper()
 	for _, slot := range slots {
@@ -237,7 +237,7 @@ func TestOnlyRootAndTheConfiguredUserAreAnswered(t *testing.T) {
 	if got := d.askAs(65534); got != "200" {
 		t.Errorf("the configured user gets %q", got)
 	}
-	// The file's mode already excludes this user; here the peer's uid alone must suffice.
+	// The peer's uid alone must suffice, without the file's mode.
 	must(t, os.Chmod(d.dir+"/hostd.sock", 0o666))
 	if got := d.askAs(65533); got == "200" {
 		t.Error("a stranger is answered")

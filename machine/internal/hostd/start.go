@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// start mounts a new disk into a warm sandbox, so a guest that runs before the caller commits changes nothing
-// permanent.
+// The disk is new for this attempt, so a guest that runs before the caller commits changes nothing permanent.
 func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -22,7 +21,6 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 	return h.boot(ctx, bootRequest{StartRequest: r})
 }
 
-// bootRequest is a start, or a restore without memory.
 type bootRequest struct {
 	wire.StartRequest
 	checkpoint    *manifest // the machine begins with this checkpoint's disk
@@ -64,7 +62,7 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	return h.describe(s), h.points.at("start.answer")
 }
 
-// takeFitted returns nil if the workspace does not begin with a prepared disk.
+// nil means that the workspace begins with another disk.
 func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
 	if r.checkpoint != nil || r.FullCopy || r.Tree != "" || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
@@ -76,8 +74,7 @@ func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, 
 	return h.stock.takePrepared(ctx, sizeOf(r.Resources), r.Layers), nil
 }
 
-// claimSlot makes the machine from a prepared sandbox, or from any and a disk. It also returns the sandbox with an
-// error, if it has one.
+// s is nil without a prepared sandbox. After an error the caller discards the returned sandbox, if any.
 func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("start.slot"); err != nil {
 		return s, err
@@ -134,7 +131,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	return s, s.Update(func(record *engine.Record) { record.Claim.State, record.Claim.Connected = engine.Running, r.Connect })
 }
 
-// alreadyMade finds this attempt's machine, made by a hostd that died before it answered.
+// A hostd may have died between this attempt's machine and its answer.
 func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, error) {
 	if s := h.machine(f.Owner()); s != nil {
 		claim := s.Record().Claim
@@ -154,7 +151,7 @@ func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
 	return h.describe(s), nil
 }
 
-// layersBelow is empty for a full copy.
+// A full copy has no layer below.
 func layersBelow(r wire.StartRequest) []string {
 	if r.FullCopy {
 		return []string{}
@@ -162,7 +159,7 @@ func layersBelow(r wire.StartRequest) []string {
 	return r.Layers
 }
 
-// mountLayers returns mount points topmost first, as an overlay expects; without layers an empty directory.
+// Topmost first, as an overlay expects.
 func (h *Host) mountLayers(digests []string) ([]string, error) {
 	if len(digests) == 0 {
 		return []string{h.reads.starter.Empty()}, nil
@@ -216,7 +213,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// discard ignores the caller's deadline.
+// The caller's deadline may have passed.
 func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -234,7 +231,7 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(workspace, disk))
 }
 
-// knownBytes is a tree's size: measuring the copy would read every file.
+// Measuring the copy of a tree would read every file.
 func (r bootRequest) knownBytes() *int64 {
 	if r.Tree == "" {
 		return nil
@@ -260,7 +257,7 @@ func (h *Host) oomKills(s *engine.Sandbox) int64 {
 	return kills
 }
 
-// attemptDisk is unique: no two attempts share a fencing token.
+// No two attempts share a fencing token.
 func attemptDisk(f wire.Fence) string { return fmt.Sprintf("e%d.%d", f.Epoch, f.Fence) }
 
 func sizeOf(r wire.Resources) engine.Size {

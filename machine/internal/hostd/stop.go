@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// stop lets no process run another instruction. Memory and kernel objects are released after the answer; the next verb
+// No process runs another instruction after the answer. Memory and kernel objects are released later; the next verb
 // that needs them gone waits.
 func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error) {
 	var done wire.Ended
@@ -34,7 +34,7 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error)
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
-// endMachine can fail half-way: the next verb then cleans up.
+// After a failure half-way the next verb cleans up.
 func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	if err := h.killMachine(workspace); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	return h.clearDead(ctx, workspace)
 }
 
-// killMachine returns when every process is killed; clearDead waits until they are gone.
+// killMachine does not wait until the processes are gone; clearDead does.
 func (h *Host) killMachine(workspace string) error {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -129,7 +129,7 @@ func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.groups.Get(s.Slot).Thaw()
 }
 
-// fence runs when the token is raised and earlier verbs have ended.
+// The token is already raised, and earlier verbs have ended.
 func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
@@ -161,7 +161,7 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 	return struct{}{}, nil
 }
 
-// removeCheckpoint removes the manifest first: the rest is then an orphan for any later hostd.
+// Without its manifest the rest is an orphan for any later hostd.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
 	h.warm.drop(dir)

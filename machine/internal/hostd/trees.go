@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A subject that runs commands on a tree keeps a copy of it on a disk. A machine begins with a snapshot, so the tree
-// and the machine's writes share a subvolume. The copy is never mounted and may be deleted at any time.
+// A machine begins with a snapshot of the tree's copy, so the tree and the machine's writes share a subvolume. The copy
+// is never mounted and may be deleted at any time.
 //
 //	disks/tree/tree.json          digest; missing during a change
 //	disks/tree/tree/home/user/    files
@@ -104,7 +104,7 @@ func (h *Host) handleApplyTree() http.Handler {
 
 func (h *Host) applyTree(r wire.TreeApplyRequest, body *bufio.Reader) error {
 	owner := r.Owner()
-	// Old and new blocks both count until btrfs commits: reserve twice the size.
+	// Old and new blocks both count until btrfs commits.
 	if err := h.raiseLimitForAssembly(owner, 2*r.DiskGiB); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func ownerIn(layer string) (owner treefiles.Owner, ok bool) {
 	return treefiles.Owner{UID: int(stat.Uid), GID: int(stat.Gid)}, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// The entries are streamed while the subject's queue is held.
+// The subject's queue is held during the stream.
 func (h *Host) handleTreeChanges() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request wire.TreeChangesRequest
@@ -212,7 +212,7 @@ func (h *Host) handleTreeChanges() http.Handler {
 	})
 }
 
-// tellChanges returns errors from before the first byte; a later error truncates the stream.
+// An error after the first byte truncates the stream.
 func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.TreeChangesRequest) error {
 	owner := request.Owner()
 	if err := h.standStill(r.Context(), request); err != nil {
@@ -250,8 +250,7 @@ func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.
 	return nil
 }
 
-// standStill freezes the machine; the caller stops it later. Waiting for its end took 18 to 55 ms, freezing takes 1 to
-// 3.
+// The caller stops the frozen machine later. Waiting for its end took 18 to 55 ms, freezing takes 1 to 3.
 func (h *Host) standStill(ctx context.Context, request wire.TreeChangesRequest) error {
 	s := h.machine(request.Owner())
 	if s == nil {

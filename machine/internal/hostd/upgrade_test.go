@@ -79,7 +79,6 @@ func TestACheckpointGoesOnUnderTheEngineThatWroteItWhenHostdHasAnother(t *testin
 	d.start()
 	d.counts(d.restore(asleep, next, 3), at)
 
-	// A machine that ran through the upgrade can be forked under the same engine.
 	child := newID()
 	capture := wire.CheckpointRequest{Fence: d.fence(awake.Owner(), 1), CheckpointID: newID(), Into: into(child), IntoFence: 1, Then: "running"}
 	d.ok(d.call("POST", "/machines/checkpoint", capture, nil))
@@ -123,7 +122,7 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 	d.counts(d.restore(workspace, id, 3), 0)
 }
 
-// edit.old must occur once in the file, which is relative to this folder.
+// The old text must occur once; the file is relative to this folder.
 type edit struct{ file, old, new string }
 
 func (d *daemon) builtAs(program, oldest, newest string) string {
@@ -207,7 +206,6 @@ func (d *daemon) deleteWorkspace(workspace string) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 9)}, nil))
 }
 
-// sweeps waits for a collection, by planting a program and waiting for its removal.
 func (d *daemon) sweeps() {
 	d.t.Helper()
 	for range 2 { // a collection that had already begun may have missed later changes

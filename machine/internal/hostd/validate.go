@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Every argument is checked before use: names become parts of paths.
+// Names become parts of paths.
 var (
 	uuidPattern     = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	digestPattern   = regexp.MustCompile(`^[0-9a-f]{64}$`)

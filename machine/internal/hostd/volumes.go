@@ -22,12 +22,12 @@ type storage interface {
 	VolumePath(id string) string
 	VolumeBytes(id string) (int64, error)
 	ListVolumes() ([]string, error)
-	// KeepVolume: "" means no orphan.
+	// "" means no orphan.
 	KeepVolume(id, since string) error
 	VolumeKeptSince(id string) (string, error)
 }
 
-// volumes serializes deletions and mounts, so that a mounted volume cannot be deleted.
+// The lock keeps a mounted volume from being deleted.
 type volumes struct {
 	storage
 	mu sync.Mutex
@@ -43,8 +43,7 @@ func (h *Host) createVolume(_ context.Context, r wire.VolumeRequest) (struct{}, 
 	return struct{}{}, h.points.at("volume_create.answer")
 }
 
-// deleteVolume takes the volume from every machine and ends its users. A guest that does not unmount it keeps its open
-// files.
+// Every machine loses the volume first, and its users end. A guest that does not unmount it keeps its open files.
 func (h *Host) deleteVolume(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
@@ -85,7 +84,7 @@ func (h *Host) takeAway(ctx context.Context, s *engine.Sandbox, id string) error
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes = left })
 }
 
-// giveVolumes omits missing volumes: a lost one must not keep a workspace from its own disk.
+// A lost volume must not keep a workspace from its own disk.
 func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	if len(wanted) == 0 {
 		return nil
@@ -169,7 +168,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes, record.Claim.RefusedVolumes = wanted, nil })
 }
 
-// mountFresh records volumes before it mounts them: the next hostd knows them if this one dies.
+// The record comes before the mount: the next hostd knows it if this one dies.
 func (h *Host) mountFresh(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	for _, v := range fresh {
 		if !h.volumes.HasVolume(v.VolumeID) {
@@ -207,7 +206,7 @@ func (h *Host) unmountGone(s *engine.Sandbox, gone []wire.Volume) error {
 	return nil
 }
 
-// giveBack restores the previous volumes, as far as the guest allows.
+// giveBack goes as far as the guest allows.
 func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone []wire.Volume) error {
 	var err error
 	for _, v := range gone {
@@ -233,7 +232,7 @@ func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	return errors.Join(err, s.Update(func(record *engine.Record) { record.Claim.Volumes = had }))
 }
 
-// noteRefused keeps only known reasons: the answer comes from the guest.
+// The answer comes from the guest, so only known reasons are kept.
 func noteRefused(s *engine.Sandbox, refused []wire.RefusedVolume) error {
 	if len(refused) == 0 {
 		return nil

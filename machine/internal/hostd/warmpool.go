@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// warmPool has warm sandboxes for starts, some with a disk, and blank ones for restores. It is filled one at a time and
-// only while no verb runs, so that it does not slow down calls.
+// warmPool has warm sandboxes for starts, some with a disk, and blank ones for restores. It fills one at a time while
+// no verb runs, to not slow down calls.
 type warmPool struct {
 	host   *Host
 	mu     sync.Mutex
@@ -61,7 +61,6 @@ func (k *warmPool) poke() {
 	}
 }
 
-// takeWarm starts a sandbox if none fits, which is slower.
 func (k *warmPool) takeWarm(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
 	if s := k.takeMatching(ctx, size, nil); s != nil {
 		return s, nil
@@ -72,14 +71,14 @@ func (k *warmPool) takeWarm(ctx context.Context, size engine.Size) (*engine.Sand
 	return k.host.engine.StartWarm(ctx, size)
 }
 
-// takeMatching returns a sandbox with a disk over the layers, or without a disk if digests is nil.
+// nil digests mean no disk.
 func (k *warmPool) takeMatching(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
 		return slices.Equal(s.Record().Fitted, digests) && seesAsMany(s, size)
 	})
 }
 
-// A restore that comes before the blank sandbox is replaced waits as long.
+// A restore before the blank sandbox is replaced waits as long.
 func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.Sandbox {
 	current := func(s *engine.Sandbox) bool {
 		return s.Record().Build() == k.host.engine.Current() && seesAsMany(s, size)
@@ -96,7 +95,7 @@ func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.San
 	return s
 }
 
-// takeBlank prefers the wanted address. The guest's CPU count comes from the checkpoint.
+// The wanted address is preferred. The guest's CPU count comes from the checkpoint.
 func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
 	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.Address.String() }
@@ -108,7 +107,7 @@ func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine
 	return k.host.engine.CreateBlank(ctx, size, build, wanted)
 }
 
-// takeSized prefers exactly this memory size, and changes another if the engine can.
+// A sandbox of another memory size is changed, if the engine can.
 func (k *warmPool) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
 	exact := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB && fits(s) }
 	if s := k.take(from, exact); s != nil || k.fixed.Load() {
@@ -176,7 +175,7 @@ func (k *warmPool) lost(s *engine.Sandbox) {
 	k.poke()
 }
 
-// On failure remove leaves the sandbox to the orphan sweep.
+// After a failure the orphan sweep removes the sandbox.
 func (k *warmPool) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
@@ -218,8 +217,8 @@ func (k *warmPool) fill(ctx context.Context) {
 	}
 }
 
-// awaitQuiet returns true if a verb came in between. If a kind has run out, it waits only for running verbs, and at
-// most patienceTime: the next start would take as long.
+// true means that a verb came in between. If a kind has run out, the wait is for running verbs only, and at most
+// patienceTime: the next start would take as long.
 func (k *warmPool) awaitQuiet(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()
 	out := slots == 0 && kind == engine.KindWarm || shells == 0 && kind == engine.KindBlank
@@ -264,8 +263,8 @@ func (k *warmPool) add(ctx context.Context, kind string) error {
 	return err
 }
 
-// missing alternates the kinds, so that neither waits for all of the other. While neither has run out, disks come
-// first, because that is shortest.
+// The kinds alternate, so that neither waits for all of the other. While neither has run out, disks come first, because
+// that is shortest.
 func (k *warmPool) missing() string {
 	if k.host.refusesEngine(k.host.engine.Version()) {
 		return "" // a refused engine's sandboxes could not be used

@@ -101,7 +101,6 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	d.counts(restored, 0)
 	d.stop(restored)
 
-	// A damaged image is refused too, and its disk still boots.
 	image := filepath.Join(path, "pages.img")
 	bytes, err := os.ReadFile(image)
 	must(t, err)

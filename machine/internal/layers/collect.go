@@ -17,12 +17,11 @@ import (
 type Image struct {
 	Digest    string
 	SizeBytes int64
-	// Idle is the time since this process was last asked for the layer. Requests to an earlier process are unknown, so it counts from
-	// this one's start at most.
+	// Idle begins with the last request to this process, or with its start: earlier requests are unknown.
 	Idle time.Duration
 }
 
-// uses holds the last request for each layer, until the process ends. Guarded by the store's lock.
+// The store's lock guards uses.
 type uses struct {
 	began time.Time // monotonic clock
 	last  map[string]time.Time
@@ -71,7 +70,7 @@ func (s *Store) Images() (images []Image, at time.Time, err error) {
 	return images, at, nil
 }
 
-// idle also considers the file's times: an image that was copied in by other means was not requested here. A future time counts as now.
+// A copied-in image was not requested here, so the file's times count too. A future time counts as now.
 func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	asked := time.Since(s.uses.since(digest))
 	placed := time.Since(info.ModTime())
@@ -81,7 +80,7 @@ func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	return max(0, min(asked, placed))
 }
 
-// Drop removes a layer, unless it was requested since the listing or within `idle`. Existing mounts keep its bytes. The image file goes
+// Drop keeps a layer requested since the listing or within `idle`. Existing mounts keep its bytes. The image file goes
 // last, so that an interrupted drop loses nothing.
 func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
 	if !digestPattern.MatchString(digest) {

@@ -15,8 +15,8 @@ type Dropped struct {
 	any         *regexp.Regexp
 }
 
-// ParseDropped parses absolute clean paths. A path that ends with "/" means everything in that directory but not the directory; "*"
-// matches any name or part of one.
+// ParseDropped takes absolute clean paths. A final "/" means the directory's content but not the directory; "*" matches
+// any part of one name.
 func ParseDropped(patterns []string) (Dropped, error) {
 	d := Dropped{}
 	for _, pattern := range patterns {
@@ -42,10 +42,10 @@ func ParseDropped(patterns []string) (Dropped, error) {
 	return d, err
 }
 
-// Holds reports whether a path, relative to the layer's root, is dropped.
+// Holds takes a path relative to the layer's root.
 func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
 
-// quoteExtended quotes a text for POSIX extended expressions and for Go's.
+// POSIX extended expressions and Go's need the same quotes.
 func quoteExtended(text string) string {
 	var quoted strings.Builder
 	for _, char := range []byte(text) {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTwoSubvolumes means that an overlay would combine two subvolumes of one btrfs.
+// ErrTwoSubvolumes is about two subvolumes of one btrfs.
 var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
 
 const optionsMax = 4095 // mount(2) takes one page
 
-// Overlay mounts the machine's root at target: lower directories, topmost first, under <diskPath>/upper.
+// Overlay mounts the machine's root: lower directories, topmost first, under <diskPath>/upper.
 //
 //   - redirect_dir=on: without it, renaming a template's directory fails with EXDEV, which breaks real programs;
 //   - xino=off: xino moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
@@ -39,7 +39,7 @@ func Overlay(lower []string, diskPath, target string) error {
 	return refuseReadOnly(target)
 }
 
-// ErrReadOnly means that the kernel mounted an overlay without its work directory, for lack of space: a guest could not even delete
+// ErrReadOnly: without space, the kernel mounts an overlay without its work directory. A guest could not even delete
 // files.
 var ErrReadOnly = errors.New("the overlay came up read-only")
 
@@ -54,7 +54,7 @@ func refuseReadOnly(target string) error {
 	return errors.Join(fmt.Errorf("%s: %w: %w", target, ErrReadOnly, unix.EDQUOT), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 }
 
-// View shows a template's layers as one read-only directory tree at target.
+// View shows a template's layers as one read-only tree.
 func View(lower []string, target string) error {
 	if len(lower) == 1 {
 		if err := unix.Mount(lower[0], target, "", unix.MS_BIND, ""); err != nil {
@@ -65,7 +65,7 @@ func View(lower []string, target string) error {
 	return mountOverlay(lower, target, unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, "redirect_dir=follow,xino=off")
 }
 
-// ReadOnly mounts at least two directories over each other for a reader, topmost first.
+// ReadOnly needs at least two directories, topmost first.
 func ReadOnly(lower []string, target string) error {
 	if err := checkSubvolumes(lower); err != nil {
 		return err
@@ -74,7 +74,6 @@ func ReadOnly(lower []string, target string) error {
 	return mountOverlay(lower, target, flags, "redirect_dir=follow,xino=off,index=off,metacopy=off,nfs_export=off")
 }
 
-// mountOverlay puts the lower directories, topmost first, before the other options.
 func mountOverlay(lower []string, target string, flags uintptr, others string) error {
 	escaped := make([]string, len(lower))
 	for i, dir := range lower {
@@ -92,8 +91,8 @@ func mountOverlay(lower []string, target string, flags uintptr, others string) e
 
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
-// checkSubvolumes refuses overlays of two subvolumes, which corrupt guests silently. overlayfs shows raw inode numbers of all layers of a
-// file system under one device, and subvolumes reuse inode numbers. gVisor treats files with equal device and inode as one file.
+// Two subvolumes corrupt guests silently. overlayfs shows raw inode numbers of all layers under one device, and
+// subvolumes reuse them. gVisor treats equal device and inode as one file.
 func checkSubvolumes(dirs []string) error {
 	devices := map[string]uint64{}
 	for _, dir := range dirs {
@@ -112,7 +111,7 @@ func checkSubvolumes(dirs []string) error {
 	return nil
 }
 
-// btrfsOf returns the id of the directory's btrfs ("" for other file systems), and the device number of its subvolume.
+// id is "" for other file systems; device is the subvolume's.
 func btrfsOf(dir string) (id string, device uint64, err error) {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package layerscan scans the files of a future layer for secrets. It parses a guest's data, for up to a minute of CPU, so it is a
-// separate process. Its user may only read, it has no network, its only file system is the directory, and hostd limits its resources.
+// Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU, so it is a
+// separate process. It may only read, has no network, and its only file system is the directory. hostd limits its
+// resources.
 package layerscan
 
 import (
@@ -18,26 +19,26 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// Command is the argument that makes hostd's binary this process.
+// Command makes hostd's binary this process.
 const Command = "scan-layer"
 
-// Setup is the line that the process reads first, so that it does nothing before it is in its cgroup.
+// The process does nothing before it reads Setup, and then is in its cgroup.
 type Setup struct {
 	Drop       []string `json:"drop"`
 	EntriesMax int      `json:"entries_max"`
 }
 
-// DirFD is the inherited descriptor of the directory.
+// DirFD is the inherited directory.
 const DirFD = 3
 
 const (
-	// MemoryBytesMax is the process's memory limit. Text, findings and the walk's names take at most three quarters: see the test.
+	// MemoryBytesMax is the process's limit. A test bounds text, findings and the walk's names to three quarters.
 	MemoryBytesMax = 256 << 20
-	// openFilesMax exceeds the number of directories in a path.
+	// More than the directories in a path.
 	openFilesMax = 4096
 )
 
-// Capabilities are those that hostd leaves the process: to read files of any owner, and to chroot into the directory.
+// Capabilities are to read files of any owner, and to chroot into the directory.
 var Capabilities = []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_CHROOT}
 
 // Run writes the findings as one JSON array.
@@ -70,7 +71,6 @@ func processorTime() time.Duration {
 	return time.Duration(syscall.TimespecToNsec(syscall.Timespec(at)))
 }
 
-// budget bounds the time for a layer, and for each file.
 type budget struct {
 	used  func() time.Duration // CPU time
 	now   func() time.Time
@@ -79,11 +79,10 @@ type budget struct {
 }
 
 const (
-	// LayerProcessorTime and LayerTime bound the scan of a layer, in CPU and wall time. Busy machines leave the process less than a whole
-	// CPU.
+	// LayerProcessorTime and LayerTime bound a scan's CPU and wall time. Busy machines leave less than a whole CPU.
 	LayerProcessorTime = time.Minute
 	LayerTime          = 4 * time.Minute
-	// A file normally takes 20 ms. One that is full of the rules' words would take 6 s.
+	// A file normally takes 20 ms, one full of the rules' words 6 s.
 	fileProcessorTime = time.Second
 )
 

@@ -37,7 +37,7 @@ func files(t *testing.T, content map[string]string) *os.File {
 	return root
 }
 
-// scanOf uses a fake CPU clock that advances by step at each look.
+// The fake CPU clock advances by step at each look.
 func scanOf(root *os.File, step time.Duration) *scan {
 	used, began := time.Duration(0), time.Now()
 	return &scan{root: root, entriesMax: 100, budget: newBudget(func() time.Duration { used += step; return used }, func() time.Time { return began })}

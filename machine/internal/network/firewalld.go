@@ -9,8 +9,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// firewalld owns its table, so Berth asks it to trust the link, only at runtime and not in its files. The instance's
-// own table decides which packets machines may send.
+// firewalld owns its table, so Berth asks it to trust the link, only at runtime. The instance's own table decides what
+// may pass.
 type firewalld struct{ link string }
 
 const (
@@ -33,7 +33,7 @@ func (f firewalld) isOpen() (bool, error) {
 	return zone == firewalldTrusts, err
 }
 
-// zone returns the link's zone at runtime, "" if it has none.
+// zone returns "" if the link has none.
 func (f firewalld) zone() (zone string, err error) {
 	err = f.ask(firewalldPath, "zone.getZoneOfInterface", &zone, f.link)
 	return zone, err
@@ -57,7 +57,7 @@ func (f firewalld) close() error {
 	return unlessGone(f.ask(firewalldPath, "zone.removeInterface", &zone, firewalldTrusts, f.link))
 }
 
-// unlessGone ignores the error of a firewalld that has ended: it holds no rule of ours.
+// unlessGone ignores that firewalld has ended: it then holds no rule of ours.
 func unlessGone(err error) error {
 	var failed dbus.Error
 	if errors.As(err, &failed) && failed.Name == "org.freedesktop.DBus.Error.ServiceUnknown" {
@@ -66,7 +66,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// ask calls a method of a running firewalld, and does not start it.
+// ask does not start firewalld.
 func (f firewalld) ask(object dbus.ObjectPath, method string, answer any, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), firewalldAnswers)
 	defer cancel()

@@ -16,9 +16,8 @@ import (
 
 const keepEvery = 30 * time.Second
 
-// KeepHostRules restores the host's rules when another program removes or changes them, as a restart of the host's
-// firewall does. It also adds new networks of the host, and keeps other firewalls open for machines. It returns when
-// the context ends.
+// KeepHostRules restores rules that other programs removed, as a firewall's restart does, until the context ends. It
+// adds new networks of the host.
 func (r *Router) KeepHostRules(ctx context.Context) {
 	if r.config.Uplink != UplinkHost {
 		r.logClosing(r.closeFirewalls())
@@ -53,7 +52,7 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 	}
 }
 
-// watchRules reports every change until the kernel's event queue overflows. The periodic checks continue then.
+// Events end when the kernel's queue overflows; periodic checks continue.
 func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	monitor := nftables.NewMonitor()
 	conn, err := nftables.New()
@@ -93,7 +92,7 @@ func (r *Router) assertHostRules() error {
 	return setSysctl(forwarding, "1")
 }
 
-// missingHostRules names the first difference from what openHostRules made, "" if there is none.
+// missingHostRules returns "" if nothing differs.
 func (r *Router) missingHostRules(conn *nftables.Conn) (string, error) {
 	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil {

@@ -14,10 +14,10 @@ const programLegacy = "iptables-legacy"
 
 var errNoLegacyProgram = errors.New("there are rules of legacy iptables, and no program iptables-legacy to change them with")
 
-// legacyTable is the filter table of legacy iptables, which nftables cannot see.
+// legacyTable is invisible to nftables.
 type legacyTable struct{ xtables }
 
-// findLegacy does not run iptables on a host without such a table: listing it would create it.
+// findLegacy runs iptables only where the table exists: listing would create it.
 func (r *Router) findLegacy() ([]doorway, error) {
 	if !hasLegacyFilter() {
 		return nil, nil
@@ -118,7 +118,6 @@ func (r *Router) closeLegacy() error {
 	return tool.ClearAndDeleteChain(filterTable, r.xtablesChain())
 }
 
-// unreadable is a legacy table without its program.
 type unreadable struct{ xtables }
 
 func (unreadable) isOpen() (bool, error) { return false, nil }

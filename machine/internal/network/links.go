@@ -39,8 +39,7 @@ func deleteLink(handle *netlink.Handle, name string) error {
 	return nil
 }
 
-// ensurePair makes a veth pair unless both ends are in place. It replaces half a pair, or a pair whose other end is
-// in a replaced namespace.
+// ensurePair replaces half a pair, or one whose other end is in a replaced namespace.
 func ensurePair(near *netlink.Handle, name string, far *os.File, farLinks *netlink.Handle, farName string, mtu int) (netlink.Link, error) {
 	link, err := near.LinkByName(name)
 	if err == nil {
@@ -76,8 +75,8 @@ func setUp(handle *netlink.Handle, name string, address netip.Addr) (netlink.Lin
 	return link, nil
 }
 
-// waitUp waits until the kernel has noticed, in the background, that both ends are up. Until then the first end drops
-// packets, and a caller would wait a second to retry.
+// The kernel notices in the background that both ends are up. Until then packets drop, and a caller would retry only
+// after a second.
 func waitUp(handle *netlink.Handle, name string) error {
 	for deadline := time.Now().Add(upBound); ; time.Sleep(200 * time.Microsecond) {
 		link, err := handle.LinkByName(name)
@@ -115,7 +114,7 @@ func (r *Router) openHost() (err error) {
 	return nil
 }
 
-// checkFree refuses a machine network that the host already uses: the router would receive the host's traffic.
+// checkFree: in a network that the host uses, the router would receive the host's traffic.
 func (r *Router) checkFree() error {
 	routes, err := r.hostLinks.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -144,7 +143,7 @@ func (r *Router) checkFree() error {
 	return nil
 }
 
-// pathMTU returns the MTU of the default route's link, so that full packets of machines need no fragmentation.
+// With the MTU of the default route's link, full packets need no fragmentation.
 func pathMTU(handle *netlink.Handle) int {
 	routes, err := handle.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {

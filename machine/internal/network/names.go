@@ -16,8 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
-// NameSockets receive machines' DNS questions. They are in the router's namespace, so no question comes from
-// elsewhere.
+// NameSockets receive DNS questions in the router's namespace, so only from machines.
 type NameSockets struct{ UDP, TCP *os.File }
 
 func (s NameSockets) Close() {
@@ -25,7 +24,7 @@ func (s NameSockets) Close() {
 	s.TCP.Close()
 }
 
-// ListenForNames makes the sockets. A running resolver keeps its own until it ends.
+// ListenForNames makes new sockets; a running resolver keeps its own.
 func (r *Router) ListenForNames() (sockets NameSockets, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -73,7 +72,7 @@ func (r *Router) NamesSetup() resolver.Setup {
 	return setup
 }
 
-// WherePacketsLeave runs do in the network from which a resolver sends: the host's, or the uplink's namespace.
+// WherePacketsLeave runs do where a resolver sends: in the host's network, or the uplink's.
 func (r *Router) WherePacketsLeave(do func() error) error {
 	if r.uplink == nil {
 		return do()
@@ -81,8 +80,8 @@ func (r *Router) WherePacketsLeave(do func() error) error {
 	return inNamespace(r.uplink, do)
 }
 
-// AskForName checks that the resolver answers. It asks for the reverse name of the resolver's address: that address
-// is blocked, so the resolver answers without asking others. It fails if the answer is late or wrong.
+// AskForName fails if the resolver is late or wrong. It asks for the resolver's own reverse name, which is blocked, so
+// no other server is asked.
 func (r *Router) AskForName(within time.Duration) error {
 	question, err := dns.ReverseAddr(r.nameserver().String())
 	if err != nil {

@@ -82,7 +82,6 @@ func (w policed) reaches(address string, port int) {
 	call(w.t, w.a.ns, address, port)
 }
 
-// refusedAtOnce expects an immediate refusal, not a timeout.
 func (w policed) refusedAtOnce(what, address string, port int) {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, port, arrives)
@@ -114,7 +113,7 @@ func (w policed) carries(what string, conn net.Conn, want bool) {
 	}
 }
 
-// datagram returns the error of the second of two writes, after the reply to the first.
+// datagram returns the error of the second write, after the reply to the first.
 func datagram(m machine, address string, port int) error {
 	return inNamespace(m.ns, func() error {
 		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.ParseIP(address), Port: port})

@@ -14,20 +14,19 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// policyFile is what the next hostd needs to restore the rules, with the mark of connections that were allowed. A
-// machine without a file has the default policy.
+// policyFile lets the next hostd restore rules. A machine without one has the default policy.
 type policyFile struct {
 	Policy wire.EgressPolicy `json:"policy"`
 	Mark   uint32            `json:"mark"`
-	// Refused is what was counted before the last reload of all rules.
+	// Counts from before the last reload of all rules.
 	Refused []Refusal `json:"refused,omitempty"`
 }
 
 func (r *Router) policyDir() string             { return filepath.Join(r.config.RunDir, "egress") }
 func (r *Router) policyPath(slot string) string { return filepath.Join(r.policyDir(), slot+".json") }
 
-// writePolicy runs before the rules change: if hostd dies in between, existing connections are checked again. The
-// file is not synced, because no machine survives a power loss.
+// writePolicy precedes the rules' change: if hostd dies in between, existing connections are checked again. The file is
+// not synced: no machine survives a power loss.
 func (r *Router) writePolicy(s *slot, o outlet) error {
 	past := r.pastOf(s)
 	if reflect.DeepEqual(o.matcher.Policy, egress.Default()) && len(past) == 0 {
@@ -51,8 +50,7 @@ func (r *Router) removePolicy(slot string) error {
 	return nil
 }
 
-// adoptPolicies reads the policies of existing machines. A machine with an unreadable file reaches nothing until a
-// policy is set again.
+// A machine with an unreadable file reaches nothing until a policy is set again.
 func (r *Router) adoptPolicies() error {
 	if err := os.MkdirAll(r.policyDir(), 0o700); err != nil {
 		return err

@@ -126,7 +126,7 @@ func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	}
 }
 
-// listenAsProxy returns the proxy's socket, where connections wait until the test accepts them.
+// Connections wait in the socket until the test accepts them.
 func listenAsProxy(t *testing.T, r *Router) net.Listener {
 	t.Helper()
 	file, err := r.ListenForSecrets()
@@ -203,7 +203,6 @@ func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// holdBack drops packets to a port that do not begin a connection, until it is released.
 func holdBack(t *testing.T, namespace *os.File, port uint16) (release func()) {
 	t.Helper()
 	filter, err := nftables.New(nftables.WithNetNSFd(int(namespace.Fd())))

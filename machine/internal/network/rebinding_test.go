@@ -22,7 +22,7 @@ import (
 
 const rebinds = "rebinds.example.com"
 
-// answerInTurns runs a resolver with uncacheable answers that rotate through the list.
+// The answers rotate and cannot be cached.
 func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
 	t.Helper()
 	var asked atomic.Int64

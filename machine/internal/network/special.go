@@ -23,7 +23,7 @@ func blockedNetworks(c Config) []netip.Prefix {
 	return networks
 }
 
-// specialRanges are disjoint, sorted and not adjacent, as an interval set requires.
+// An interval set requires disjoint, sorted spans that are not adjacent.
 func specialRanges(c Config, more ...netip.Prefix) []span {
 	return spansOf(append(blockedNetworks(c), more...))
 }
@@ -56,8 +56,7 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// intervals encodes each span as its first address and the address after it; a span at the end of the address space
-// has no end.
+// An interval ends at the address after its last; at the end of the address space it has no end.
 func intervals(spans []span) []nftables.SetElement {
 	elements := []nftables.SetElement{}
 	for _, s := range spans {

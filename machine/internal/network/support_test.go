@@ -178,8 +178,8 @@ func echoes(conn net.Conn, within time.Duration) bool {
 	return err == nil
 }
 
-// receive counts datagrams by sender until none came for a while. The first may take longer: after a spoofed packet,
-// an ARP request can go unanswered and is repeated after a second.
+// receive counts by sender until none comes for a while. The first may take longer: after a spoofed packet, an
+// unanswered ARP request is repeated after a second.
 func receive(t *testing.T, namespace *os.File, port int) func(first time.Duration) map[netip.AddrPort]int {
 	t.Helper()
 	var conn *net.UDPConn

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeleteSubvolume removes a disk, also a read-only one. A missing one is no error. Its space is released in the
-// background.
+// DeleteSubvolume removes a disk, if it exists. Its space is released in the background.
 func (p *Pool) DeleteSubvolume(path string) error {
 	if _, err := p.workspaceOf(path); err != nil {
 		return err
@@ -41,8 +40,8 @@ func (p *Pool) destroy(path string) error {
 	return nil
 }
 
-// DeleteWorkspace removes the workspace in one durable step; EmptyTrash finishes an interrupted deletion. A missing
-// workspace is no error.
+// DeleteWorkspace removes the workspace, if it exists, in one durable step; EmptyTrash finishes an interrupted
+// deletion.
 func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -68,8 +67,8 @@ func (p *Pool) remove(dir string) error {
 	return p.deleteFromTrash(context.Background(), grave)
 }
 
-// EmptyTrash finishes interrupted deletions and removes unused quota groups. It does not touch running deletions; one
-// failure stops no other.
+// EmptyTrash finishes interrupted deletions, not running ones, and removes unused quota groups. One failure stops no
+// other.
 func (p *Pool) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(p.trash())
 	for _, entry := range entries {
@@ -146,7 +145,7 @@ func (p *Pool) removeEntry(ctx context.Context, path string) error {
 	}
 }
 
-// DropHalfMade removes unfinished disks and volumes of an earlier run. It must run before CreateDisk.
+// DropHalfMade removes unfinished disks and volumes of an earlier run. It must precede CreateDisk.
 func (p *Pool) DropHalfMade(ctx context.Context) error {
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namePattern allows no hidden name, "." or "..". The pool's own temporary names start with a dot and cannot be
-// requested.
+// namePattern allows no hidden name, "." or "..": the pool's temporary names cannot be requested.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9@._-]{0,127}$`)
 
 func checkName(kind, name string) error {
@@ -21,7 +20,7 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// component maps a bad name to one inside the pool: functions that only build a path cannot return an error.
+// component keeps bad names inside the pool: functions that only build a path cannot return an error.
 func component(name string) string {
 	if namePattern.MatchString(name) {
 		return name

@@ -1,4 +1,4 @@
-// Package pool keeps the disks of workspaces: subvolumes of one btrfs, each workspace within its own limit.
+// Package pool keeps workspaces' disks: subvolumes of one btrfs, each workspace within its own limit.
 //
 //	<mount>/ws/<workspace>/disks/<name>        subvolume: upper/ work/ state/
 //	<mount>/ws/<workspace>/checkpoints/<id>/   plain directory, filled by the engine
@@ -45,7 +45,7 @@ type Pool struct {
 
 const unmountTries = 50 // 20 ms apart: a killed sandbox closes its files a moment after its death
 
-// Open creates the image on first use, and attaches and mounts it if needed.
+// Open creates the image on first use.
 func Open(ctx context.Context, c Config) (*Pool, error) {
 	c.Mount = filepath.Clean(c.Mount)
 	if err := os.MkdirAll(c.Mount, 0o700); err != nil {
@@ -108,7 +108,7 @@ func adopt(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// Close unmounts the image, which detaches its loop device. A pool in a directory of another btrfs stays mounted.
+// Close unmounts the image, which detaches its loop device. A directory of another btrfs stays mounted.
 func (p *Pool) Close() error {
 	p.WaitDurable()
 	p.root.Close()
@@ -128,7 +128,7 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Usage returns bytes; free includes the reserve.
+// Usage is in bytes; free includes the reserve.
 func (p *Pool) Usage() (total, free, reserve int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Fstatfs(int(p.root.Fd()), &stat); err != nil {
@@ -138,7 +138,7 @@ func (p *Pool) Usage() (total, free, reserve int64, err error) {
 }
 
 // Admit refuses new objects with ENOSPC if only the reserve is left. Snapshots within a workspace (suspend, restore,
-// start again) may use the reserve.
+// start again) may use it.
 func (p *Pool) Admit() error {
 	_, free, reserve, err := p.Usage()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every workspace has one level-1 quota group with all its subvolumes. The limit is on the group: shared data stays
-// charged to the subvolume that wrote it, so limits on disks would not add up.
+// A workspace's subvolumes share one level-1 quota group, which has the limit. Shared data stays charged to its writer,
+// so limits on disks would not add up.
 const (
 	groupLevel   = uint64(1) << 48
 	topSubvolume = 5
 )
 
-// enableQuotas prefers simple quotas (Linux 6.7): they are exact and need no bookkeeping of shared extents.
+// Simple quotas (Linux 6.7) are exact and need no bookkeeping of shared extents.
 func (p *Pool) enableQuotas() error {
 	if mode := p.quotaMode(); mode != "" {
 		p.simple = mode == "squota"
@@ -39,7 +39,7 @@ func (p *Pool) enableQuotas() error {
 	return nil
 }
 
-// quotaMode is "squota", "qgroup", or "" (off). Kernels that do not report the mode have only classic ones.
+// quotaMode is "squota", "qgroup", or "" (off). Kernels that do not report it have only classic ones.
 func (p *Pool) quotaMode() string {
 	text, err := os.ReadFile(p.groupsDir("mode"))
 	if err == nil {
@@ -114,7 +114,7 @@ func readGroupID(dir string) (uint64, error) {
 
 func quotaFile(dir string) string { return filepath.Join(dir, "quota") }
 
-// DiskBytes returns the bytes that count for the workspace's limit.
+// DiskBytes counts for the workspace's limit.
 func (p *Pool) DiskBytes(workspace string) (int64, error) {
 	if err := checkName("workspace", workspace); err != nil {
 		return 0, err
@@ -132,8 +132,8 @@ func (p *Pool) DiskBytes(workspace string) (int64, error) {
 
 func groupName(group uint64) string { return fmt.Sprintf("%d_%d", group>>48, group&(groupLevel-1)) }
 
-// sweepGroups removes unused groups: of deleted subvolumes, then of deleted workspaces. One with members or charged
-// data refuses removal; the next sweep retries.
+// sweepGroups removes groups of deleted subvolumes, then of deleted workspaces. One with members or charged data
+// refuses; the next sweep retries.
 func (p *Pool) sweepGroups() error {
 	p.sweeping.Lock()
 	defer p.sweeping.Unlock()
@@ -173,8 +173,8 @@ func (p *Pool) sweepGroup(group uint64) error {
 	return err
 }
 
-// isOrphan checks for the subvolume: some kernels remove the group of a living one. It requires two sweeps in a row: a
-// group exists a moment before its new subvolume.
+// Some kernels remove the group of a living subvolume. isOrphan requires two sweeps in a row: a group precedes its new
+// subvolume.
 func (p *Pool) isOrphan(group uint64) (bool, error) {
 	if group <= topSubvolume || p.referenced(group) != 0 {
 		return false, nil

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A volume is one subvolume, <mount>/volumes/<id>/data, with its own limit. It exists as soon as data does: an
-// unfinished one is made again from the beginning.
+// A volume is the subvolume <mount>/volumes/<id>/data with its own limit. Without data it is unfinished, and made again
+// from the beginning.
 
 func (p *Pool) volumes() string { return filepath.Join(p.config.Mount, "volumes") }
 
 func (p *Pool) volumeDir(id string) string { return filepath.Join(p.volumes(), component(id)) }
 
-// VolumePath is the directory that machines mount.
+// VolumePath is what machines mount.
 func (p *Pool) VolumePath(id string) string { return filepath.Join(p.volumeDir(id), "data") }
 
-// HasVolume reports whether the volume is complete.
+// HasVolume is false for an unfinished volume.
 func (p *Pool) HasVolume(id string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
@@ -62,7 +62,7 @@ func (p *Pool) createVolume(id string, bytes uint64) error {
 	return errors.Join(SyncDir(p.VolumePath(id)), SyncDir(dir), SyncDir(p.volumes()))
 }
 
-// makeVolume makes a directory that every user may write to: access is controlled by attachments.
+// Every user may write to a volume: attachments control access.
 func (p *Pool) makeVolume(dir string) error {
 	group, err := readGroupID(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Pool) makeVolume(dir string) error {
 	return err
 }
 
-// DeleteVolume removes a volume in one durable step, then its data. A missing one is no error.
+// DeleteVolume removes a volume, if it exists, in one durable step, then its data.
 func (p *Pool) DeleteVolume(id string) error {
 	if err := checkName("volume", id); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// writeBehind runs one commit at a time for all earlier requests; no caller waits.
+// One commit of writeBehind covers all earlier requests; no caller waits.
 type writeBehind struct {
 	commit func() error
 	delay  time.Duration
@@ -17,8 +17,7 @@ type writeBehind struct {
 	idle   chan struct{} // closed when no request is open; nil if none is
 }
 
-// commitDelay lets callers proceed first: a commit takes 2-9 ms and delays other writes. It also bounds the commit
-// rate.
+// A commit takes 2-9 ms and delays other writes, so commitDelay lets callers proceed first. It also bounds the rate.
 const commitDelay = 200 * time.Millisecond
 
 func (b *writeBehind) requestCommit() {
@@ -66,13 +65,13 @@ func (b *writeBehind) wait() {
 	}
 }
 
-// WaitDurable returns when all disks of CreateDisk are durable.
+// WaitDurable returns when CreateDisk's disks are durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
-// Commit updates the counters of quota groups with all data that the kernel has written out.
+// Commit updates quota groups' counters with all data that the kernel has written out.
 func (p *Pool) Commit() error { return p.commit() }
 
-// commit makes metadata durable. Unlike Sync it does not write file data, of which other guests may have much.
+// Unlike Sync, commit writes no file data, of which other guests may have much.
 func (p *Pool) commit() error {
 	var transaction uint64
 	if err := ioctl(p.root, iocStartSync, unsafe.Pointer(&transaction)); err != nil {

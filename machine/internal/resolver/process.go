@@ -17,20 +17,20 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Command is the argument that makes hostd's program this process.
+// Command makes hostd's program this process.
 const Command = "resolve-names"
 
-// Setup is the one line that the process reads first.
+// Setup is the first line that the process reads.
 type Setup struct {
 	Resolvers  []string       `json:"resolvers"`   // address or address:port
 	HostsOwn   bool           `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
 	Blocked    []netip.Prefix `json:"blocked"`     // networks that no machine reaches
 	WithUplink bool           `json:"with_uplink"` // if false, every question fails at once
-	// Policies are those of machines that may not ask for everything.
+	// Of machines that may not ask for everything.
 	Policies map[netip.Addr]wire.EgressPolicy `json:"policies"`
 }
 
-// Inherited files in addition to stdin, stdout and stderr. The process writes Ready to readyFD before it serves.
+// Inherited files after stdin, stdout and stderr.
 const (
 	udpFD = 3 + iota
 	tcpFD
@@ -38,11 +38,11 @@ const (
 	linkFD // to hostd, both ways
 )
 
-// Ready is the only message on readyFD.
+// Ready precedes serving, and is the only message on readyFD.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is the memory limit of the process. Go's soft limit is half of it.
+	// MemoryBytesMax is the process's limit. Go's soft limit is half of it.
 	MemoryBytesMax = 256 << 20
 	openFilesMax   = 1 << 16
 )

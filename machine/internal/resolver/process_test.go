@@ -21,7 +21,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The tests have their own network and mounts, so that they can listen on port 53 and set the host's resolvers.
+// Own network and mounts allow port 53 and other resolvers of the host.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		if err := Run(); err != nil {

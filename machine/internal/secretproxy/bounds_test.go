@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// Upper bounds of memory. TestOneMachineHoldsNoMoreThanItsShare measures some of them together.
+// Upper bounds of memory, some measured in TestOneMachineHoldsNoMoreThanItsShare.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
 	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
@@ -243,7 +243,7 @@ func TestAHeadOfTooManyFieldsIsNotRead(t *testing.T) {
 	}
 }
 
-// Each request to an HTTP/1.1 server that closes needs a new connection, even on one connection of the machine.
+// Each request to an HTTP/1.1 server that closes needs a new connection.
 func TestAMachineBeginsNoMoreConnectionsThanItsShare(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	certificate := must(w.servers.certify(boundHost, time.Now()))

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The value of one secret contains the placeholder of the other many times.
+// One secret's value contains the other's placeholder many times.
 func TestAValueIsNotLookedInto(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	const first, second = "berth-secret-1111111111", "berth-secret-2222222222"

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// lastingAnswers never end: a WebSocket echoes, a download sends a line every few milliseconds.
 func lastingAnswers() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Header.Get("Upgrade") == "" && r.Context().Err() == nil {

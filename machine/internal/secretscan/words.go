@@ -2,7 +2,7 @@ package secretscan
 
 type ruleSet uint64
 
-// machine is an Aho-Corasick automaton that finds the words of all rules in one pass, ignoring case.
+// machine is an Aho-Corasick automaton over the words of all rules, ignoring case.
 type machine struct {
 	next  [][256]uint16 // state and byte to state
 	rules []ruleSet     // rules whose words end in a state

@@ -22,11 +22,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// asSupervisor names a configuration: this binary then runs as a supervisor that tests can kill.
+// The variable names the configuration of a supervisor that tests can kill.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
-// asExecuting names a file: when it exists, this binary executes a program from another thread than its first, which
-// has ended.
+// When the named file exists, this binary executes a program from another thread than its first, which has ended.
 const asExecuting = "SUPERVISOR_TEST_EXECUTES"
 
 func init() {

@@ -18,15 +18,15 @@ const (
 	lockName    = "lock"
 	groupPrefix = "cgroup-"
 	cgroups     = "/sys/fs/cgroup"
-	// A folder this young may belong to a process that has not locked it yet.
+	// A younger folder may belong to a process that has not locked it yet.
 	youngest = time.Minute
 )
 
-// TakeDown, if a package sets it before Run, removes what its tests left below a folder, except cgroups and files. The tests' processes
-// and mounts are gone by then.
+// TakeDown may remove what a package's tests left below a folder, except cgroups and files. Processes and mounts are
+// gone by then.
 var TakeDown func(folder string) error
 
-// folder is os.TempDir for the tests of one Run. Its lock is held as long as the outer process lives.
+// folder is os.TempDir of one Run. The outer process holds its lock.
 type folder struct {
 	path string
 	lock *os.File
@@ -45,7 +45,7 @@ func newFolder() (*folder, error) {
 	return &folder{path, lock}, errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Chmod(path, 0o777|os.ModeSticky))
 }
 
-// sweep removes the folders of killed runs. A locked folder belongs to a live run.
+// A locked folder belongs to a live run; killed runs left the others.
 func sweep() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folders))
 	for _, path := range left {
@@ -96,7 +96,6 @@ func noteGroup(instance string) error {
 	return os.WriteFile(filepath.Join(os.TempDir(), groupPrefix+"berth-"+instance), nil, 0o600)
 }
 
-// removeGroups removes the cgroups of a name in every hierarchy, the deepest first.
 func removeGroups(name string) error {
 	direct, _ := filepath.Glob(filepath.Join(cgroups, name))
 	deeper, _ := filepath.Glob(filepath.Join(cgroups, "*", name))

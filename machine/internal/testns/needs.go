@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// wholeVariable marks a run of all tests, in which a missing requirement is a failure: skipped tests would go unnoticed.
+// In a run of all tests, skipped tests would go unnoticed, so a missing requirement is a failure.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
 // Needs skips a test that lacks one of the variables, or root; in a whole run the test fails.
@@ -21,7 +21,7 @@ func Needs(t testing.TB, variables ...string) {
 	}
 }
 
-// Missing returns what the process lacks of the variables and root; "" if nothing.
+// Missing returns the first requirement that is absent, or "".
 func Missing(variables ...string) string {
 	for _, variable := range variables {
 		if os.Getenv(variable) == "" {

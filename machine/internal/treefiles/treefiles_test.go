@@ -64,7 +64,7 @@ func (g *guest) put(path, text string) {
 	must(g.t, os.WriteFile(at, []byte(text), 0o644))
 }
 
-// changes returns lines such as "file a/b=text", without unchanged directories.
+// changes leaves out unchanged directories. A line is "file a/b=text".
 func (g *guest) changes(bytesMax, entriesMax int64) []string {
 	g.t.Helper()
 	upper, err := os.Open(g.upper)

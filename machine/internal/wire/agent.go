@@ -1,25 +1,22 @@
-// Package wire defines the shapes of the messages between cell, hostd and agent. Its TypeScript counterpart is
-// service/cell/links/.
+// Package wire defines the messages between cell, hostd and agent. Counterpart: service/cell/links/.
 package wire
 
-// AgentPort is where the agent listens in the machine's own network. The guest shares that network, so every call
-// carries this incarnation's key.
+// The guest shares the network of AgentPort, so every call carries this incarnation's key.
 const AgentPort = 65100
 
-// AgentProtocol rises with every new or changed call below. A machine restored from an old checkpoint runs an old
-// agent, so hostd and cell support every version from AgentProtocolMin. service/cell/links/agent-protocol.ts says which
-// version each call of the cell needs.
+// AgentProtocol rises with every new or changed call. A machine from an old checkpoint runs an old agent, so hostd and
+// cell support all versions from AgentProtocolMin (service/cell/links/agent-protocol.ts).
 //
 //	1: exec, files, activity
 //	2: terminals, processes, git, browser, search, patch, changes; followed starts; keyed writes
-//	3: a disk prepared in a sandbox before its claim
+//	3: a disk prepared before its claim
 //	4: volumes
 //	5: directories as tars
-//	6: stdin that stays open
-//	7: cursors of lists and searches, recursive lists
+//	6: open stdin
+//	7: cursors, recursive lists
 //	8: watches
 //	9: file facts left to the host-side reader
-//	10: listeners, lists of commands and of terminals
+//	10: listeners, lists of commands and terminals
 //
 // Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
 const (
@@ -32,52 +29,47 @@ const (
 // SpeaksTo reports whether an agent's protocol is supported.
 func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protocol <= AgentProtocol }
 
-// Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. At an unknown key the agent reads that
-// epoch's incarnation file, once; it refuses callers from the machine's own addresses before that.
-// machine/internal/agent/server registers all calls; those with more than a JSON request and answer below:
+// Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. For an unknown key the agent reads
+// that epoch's incarnation file, once; it first refuses callers from the machine's own addresses.
+// machine/internal/agent/server registers all calls. Not plain JSON:
 //
-//	POST   /fit, /claim           slot key; hostd only
-//	POST   /volumes               hostd only
-//	POST   /exec?follow=          -> 201 or 200 ExecRecord; 409 operation_id_reused; with follow=true a 201 may be frames
-//	                              (see its content type) from offset 0, the record first
-//	GET    /exec?state=&limit=&cursor=, /pty the same   newest first; state: running or ended
-//	GET    /exec/{id}/output?stdout_offset=&stderr_offset=&follow=  -> frames
-//	POST   /exec/{id}/stdin?offset=&close=     body: bytes, StdinBytesMax at most; 409 stdin_gap, stdin_closed
-//	GET    /files?path=&offset=&length=&revision=   -> bytes; X-File-Size, 206 for a part; revision=true: X-File-Revision (up to 16 MiB)
-//	PUT    /files?path=&append=&mode=&create_parents=   body: bytes, 7 MiB at most
-//	DELETE /files?path=&recursive=             -> 204
-//	GET    /files/tar?path=&sparse=            -> tar; incomplete if the body breaks off; sparse: holes in GNU tar's form
-//	PUT    /files/tar?path=&create_parents=&links_out=   body: tar, TarBytesMax at most
-//	GET    /files/watch?path=&recursive=&watch_id=&offset=   -> WatchEvents, one a line
-//	GET    /files/stat?path=&revision=
-//	GET    /files/list?path=&limit=&cursor=&recursive=
-//	GET    /changes?path_prefix=&limit=&cursor=&hash=&summary=&on_disk_from=   of the disk against its template; layered disks only
-//	POST   /pty                                -> 201 made, 200 existed
-//	DELETE /pty/{id}                           SIGHUP, SIGKILL after the grace
-//	POST   /pty/{id}/attach?offset=            -> 101, then frames both ways
-//	GET    /listeners?port=, /processes?limit=
-//	POST   /browser/screenshot -> PNG, /browser/content -> UTF-8
+//	/fit, /claim, /volumes       hostd only; the first two by slot key
+//	POST /exec?follow=           201 or 200 ExecRecord; with follow=true a 201 may be frames
+//	                             (see its content type) from offset 0, the record first
+//	GET  /exec, /pty             newest first; ?state=running or ended
+//	GET  /exec/{id}/output       frames
+//	POST /exec/{id}/stdin        body: StdinBytesMax bytes at most; 409 stdin_gap, stdin_closed
+//	GET  /files                  X-File-Size, 206 for a part; ?revision=true: X-File-Revision (up to 16 MiB)
+//	PUT  /files                  body: 7 MiB at most
+//	GET  /files/tar              incomplete if the body breaks off; ?sparse: holes in GNU tar's form
+//	PUT  /files/tar              body: TarBytesMax at most
+//	GET  /files/watch            WatchEvents, one a line
+//	GET  /changes                of the disk against its template; layered disks only
+//	POST /pty                    201 made, 200 existed
+//	DELETE /pty/{id}             SIGHUP, SIGKILL after the grace
+//	POST /pty/{id}/attach        101, then frames both ways
+//	POST /browser/screenshot     PNG
 //
 // PUT /files and POST /files/patch take `Idempotency-Key`: see machine/internal/agent/once.
 //
-// A refusal is AgentError with the gateway's HTTP status. Sessions, output and offsets live in the state directory of the workspace's
-// disk: they outlive an agent restart, a suspend, a resume and a fork.
+// A refusal is AgentError with the gateway's HTTP status. Sessions, output and offsets live on the workspace's disk: they outlive
+// an agent restart, a suspend, a resume and a fork.
 
-// Incarnation is the identity of an agent. hostd writes a file of this shape, with Key, for each epoch.
+// Incarnation is an agent's identity. hostd writes one per epoch to a file, with Key.
 type Incarnation struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	Protocol    int    `json:"protocol"`
-	// Key is optional in a claim: without it the agent reads the file of the claim's epoch. No answer contains it.
+	// Key is optional in a claim: the agent then reads the epoch's file. No answer contains it.
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
-	// RenewIdentity is set after a fork: new hostname, machine-id and boot id, no SSH host keys.
+	// RenewIdentity makes a fork's hostname, machine-id, boot id, and removes SSH host keys.
 	RenewIdentity bool   `json:"renew_identity,omitempty"`
 	Nameserver    string `json:"nameserver,omitempty"`
-	// Volumes are all volumes of the guest from now on.
+	// Volumes are all of the guest's from now on.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// RefusedVolumes could not be mounted and are not in Volumes. Only in an answer.
+	// RefusedVolumes could not be mounted. Only in an answer.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
@@ -85,23 +77,23 @@ type Incarnation struct {
 type GuestLimits struct {
 	MemoryBytes int64 `json:"memory_bytes"`
 	Processes   int   `json:"processes"`
-	// OutputBytes bounds the retained output of all sessions together; the oldest ended sessions go first.
+	// OutputBytes bounds all sessions' retained output; the oldest ended go first.
 	OutputBytes int64 `json:"output_bytes"`
 }
 
-// FitRequest makes a sandbox's agent adopt an unassigned disk before its claim. It uses only nameserver and limits,
-// which the claim may change.
+// FitRequest makes an agent adopt an unassigned disk before its claim. Only nameserver and limits count; the claim may
+// change them.
 type FitRequest struct {
 	Incarnation
 }
 
-// ClaimRequest turns a warm sandbox into a workspace's machine. hostd has mounted the disk at claim/root and its state
-// directory at claim/state. A fitted disk then belongs to the workspace.
+// ClaimRequest turns a warm sandbox into a workspace's machine. hostd has mounted claim/root and claim/state. A fitted
+// disk is then the workspace's.
 type ClaimRequest struct {
 	Incarnation
 }
 
-// ExecRequest is one command. The gateway has merged Env from every source in the request.
+// ExecRequest is one command, with the request's environment already merged.
 type ExecRequest struct {
 	SessionID   string            `json:"session_id"`
 	Fingerprint string            `json:"fingerprint"` // the same id with another fingerprint is operation_id_reused
@@ -115,7 +107,7 @@ type ExecRequest struct {
 	KillGraceMS int64             `json:"kill_grace_ms,omitempty"`
 }
 
-// ExecRecord is the state of one command. Times are RFC 3339, UTC, with milliseconds.
+// ExecRecord has times in RFC 3339, UTC, with milliseconds.
 type ExecRecord struct {
 	SessionID string   `json:"session_id"`
 	Argv      []string `json:"argv"`
@@ -124,24 +116,24 @@ type ExecRecord struct {
 	State     string   `json:"state"` // running, exited, failed_to_start, lost
 	PID       *int     `json:"pid"`   // as the guest sees it; null if it never ran
 	ExitCode  *int     `json:"exit_code"`
-	// TermSignal is "SIGKILL" and so on if a signal ended the command; ExitCode is then -1.
+	// TermSignal is "SIGKILL" and so on; ExitCode is then -1.
 	TermSignal *string `json:"term_signal"`
 	TimedOut   bool    `json:"timed_out"`
-	// Reason is "out_of_memory" or "process_limit" if the agent ended a process of a command that then failed.
+	// Reason is "out_of_memory" or "process_limit": the agent ended a process of a command that then failed.
 	Reason    *string `json:"reason,omitempty"`
 	StartedAt *string `json:"started_at"`
 	EndedAt   *string `json:"ended_at"`
 	Error     *string `json:"error"`
-	// Bytes written so far, and the first byte still retained.
+	// Bytes written, and the first byte retained.
 	StdoutBytes     int64 `json:"stdout_bytes"`
 	StderrBytes     int64 `json:"stderr_bytes"`
 	StdoutAvailable int64 `json:"stdout_available_from"`
 	StderrAvailable int64 `json:"stderr_available_from"`
-	// Stdin is set if the command was started with StdinOpen.
+	// Stdin is set after a start with StdinOpen.
 	Stdin *Stdin `json:"stdin,omitempty"`
 }
 
-// ExecListed holds only what the command's record on disk has.
+// ExecListed has only what the record on disk has.
 type ExecListed struct {
 	SessionID     string   `json:"session_id"`
 	Argv          []string `json:"argv"`
@@ -162,13 +154,13 @@ type ExecListed struct {
 	Stdin         *Stdin   `json:"stdin,omitempty"`
 }
 
-// ExecList is one page. NextCursor is null on the last.
+// ExecList has a null NextCursor on the last page.
 type ExecList struct {
 	Commands   []ExecListed `json:"commands"`
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// Stdin is the progress of a command's stdin. Offset counts bytes in its pipe, which the command may not have read.
+// Stdin counts bytes in the pipe, which the command may not have read.
 type Stdin struct {
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
@@ -177,7 +169,7 @@ type Stdin struct {
 // StdinBytesMax bounds one POST /exec/{id}/stdin.
 const StdinBytesMax = 1 << 20
 
-// PtyRequest is one terminal. Without Argv it runs the user's login shell.
+// PtyRequest without Argv runs the user's login shell.
 type PtyRequest struct {
 	SessionID   string            `json:"session_id"`
 	Fingerprint string            `json:"fingerprint"`
@@ -239,7 +231,7 @@ type PtyList struct {
 	NextCursor *string     `json:"next_cursor"`
 }
 
-// A frame: kind (1 byte), zero (3 bytes), length of the data (uint32, big endian), offset (uint64, big endian), data.
+// A frame: kind (1 byte), zero (3), data length (uint32, big endian), offset (uint64, big endian), data.
 const (
 	FrameStdout    = 1 // offset: of the first byte
 	FrameStderr    = 2
@@ -247,21 +239,21 @@ const (
 	FrameHeartbeat = 4 // every 15 s of silence; no data
 	FrameError     = 5 // data: AgentError as JSON; the last frame
 	FrameRecord    = 6 // data: ExecRecord as JSON; only the first frame of a start that is followed
-	// An attached terminal sends FrameStdout, and FrameExit with a PtyRecord. It accepts the next two frames.
+	// A terminal sends FrameStdout, and FrameExit with a PtyRecord. It accepts the next two.
 	FrameInput   = 16 // data: typed input
 	FrameResize  = 17 // data: columns, rows (uint16 each, big endian)
 	FrameHeader  = 16
 	FrameDataMax = 64 << 10
 )
 
-// Activity feeds the idle clock with the running commands that were started through exec.
+// Activity feeds the idle clock.
 type Activity struct {
 	RunningSessions int `json:"running_sessions"`
-	// BusyUntil is the latest end over the running commands, each one hour or its own timeout; null if none runs.
+	// BusyUntil is the latest end, one hour or its timeout per running command; null if none runs.
 	BusyUntil *string `json:"busy_until"`
-	// LastEndedAt is where idleness begins, even if no caller waited for the command; null if none has ended.
+	// LastEndedAt begins idleness, even if no caller waited; null if none has ended.
 	LastEndedAt *string `json:"last_ended_at"`
-	// Commands are the 16 with the latest BusyUntil.
+	// Commands are the 16 busy for longest.
 	Commands []BusyCommand `json:"commands"`
 }
 
@@ -272,7 +264,7 @@ type BusyCommand struct {
 	BusyUntil *string `json:"busy_until"`
 }
 
-// AgentError is a refusal. Status, code and reason are the gateway's own (Cell, "Errors").
+// AgentError has the gateway's own status, code and reason (Cell, "Errors").
 type AgentError struct {
 	Code    string         `json:"code"`
 	Reason  string         `json:"reason,omitempty"`
@@ -280,14 +272,14 @@ type AgentError struct {
 	Details map[string]any `json:"details,omitempty"`
 }
 
-// GuestVolumesRequest names all volumes that the guest is to have.
+// GuestVolumesRequest names all volumes from now on.
 type GuestVolumesRequest struct {
 	Volumes []Volume `json:"volumes"`
-	// EndUsers kills the users of a removed volume; otherwise that volume stays and is reported as busy.
+	// EndUsers kills the users of a removed volume, which otherwise stays as busy.
 	EndUsers bool `json:"end_users,omitempty"`
 }
 
-// GuestVolumes names the mount slots that are not as requested.
+// GuestVolumes has the mount slots that are not as requested.
 type GuestVolumes struct {
 	Busy    []int           `json:"busy"`
 	Refused []RefusedVolume `json:"refused"`

@@ -1,13 +1,12 @@
 package wire
 
-// Ended answers a call that ends a machine. Repeats answer the same for some minutes, until the subject has another
-// machine.
+// Ended repeats its answer for some minutes, until the subject has another machine.
 type Ended struct {
-	// Counters are final: the machine runs no further instruction. null if there was no machine.
+	// Counters are final: the guest runs no further instruction. null without a machine.
 	Counters *MachineStats `json:"counters"`
 }
 
-// Stats samples resident machines, since each started.
+// Stats counts from each machine's start.
 type Stats struct {
 	Machines []MachineStats `json:"machines"`
 }
@@ -31,7 +30,7 @@ type MeasureRequest struct {
 	Subjects []Subject `json:"subjects"`
 }
 
-// Measures omits subjects that have no files here.
+// Measures omits subjects without files here.
 type Measures struct {
 	Disks []DiskMeasure `json:"disks"`
 }

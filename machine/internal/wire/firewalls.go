@@ -1,6 +1,6 @@
 package wire
 
-// Firewalls are the host's others that can drop machines' packets; empty if packets do not leave through the host.
+// Firewalls can also drop machines' packets; empty if packets do not leave through the host.
 type Firewalls struct {
 	Found []FirewallFound `json:"found"`
 }

@@ -1,14 +1,13 @@
 package wire
 
-// GitRequest has the parameters of every call. The agent's own settings override Env.
+// GitRequest is part of every call. The agent's settings override Env.
 type GitRequest struct {
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
 	TimeoutMS int64             `json:"timeout_ms"`
 }
 
-// GitCloneRequest clones a repository. git gets Authorization, that header's value, through its environment only and
-// sends it only to the URL's host.
+// GitCloneRequest passes Authorization, the header's value, through git's environment only, for the URL's host only.
 type GitCloneRequest struct {
 	GitRequest
 	URL           string `json:"url"`
@@ -17,7 +16,7 @@ type GitCloneRequest struct {
 	Authorization string `json:"authorization,omitempty"`
 }
 
-// GitHead has a null Branch if HEAD is detached, and a null Commit before the first commit.
+// GitHead has no Branch if HEAD is detached, no Commit before the first.
 type GitHead struct {
 	Path   string  `json:"path"`
 	Branch *string `json:"branch"`

@@ -1,33 +1,30 @@
 package wire
 
-// hostd answers HTTP over a unix socket. Every verb that changes something carries a Fence; hostd runs one verb at a
-// time for a subject. It stores the highest fencing token on disk and refuses a lower one (409 `fenced`). A verb
-// repeated with the same token and step runs once: the second caller gets the first's answer. Host.Handler lists all
-// calls; the less obvious:
+// hostd answers HTTP over a unix socket. Every change carries a Fence; hostd runs one verb at a time for a subject. It
+// stores the highest fencing token on disk and refuses a lower one (409 `fenced`). A verb repeated with the same token
+// and step runs once. Host.Handler lists all calls; the less obvious:
 //
-//	POST /machines/start        blank disk, or a new attempt on a named disk
-//	POST /machines/restore      without memory it boots from the disk
-//	POST /machines/connect      packets may leave; after a start or restore none leave before
-//	POST /machines/unpause      after a checkpoint that kept the guest paused
-//	POST /machines/stop         idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
-//	                            are released after the answer; a verb that needs them gone waits
-//	POST /machines/freeze|thaw  cgroup freezer
-//	POST /volumes/create        durable; sets an existing volume's limit. The subject is the volume
-//	POST /volumes/delete        detached from every machine, then every file deleted
-//	POST /subjects/fence        refuses lower tokens from now on; waits for running verbs
-//	POST /subjects/delete       machine stopped, every file deleted
-//	POST /disks/measure, /volumes/measure   what quotas count
-//	POST /machines/egress_denials           empty without a machine
-//	GET  /inventory             ?files=false omits the pool's files
-//	GET  /events?after=N        NDJSON, kept open, a blank line every 15 s
+//	/machines/start        blank disk, or a new attempt on a named disk
+//	/machines/restore      without memory it boots from the disk
+//	/machines/connect      packets may leave; after a start or restore none leave before
+//	/machines/unpause      after a checkpoint that kept the guest paused
+//	/machines/stop         idempotent; no instruction of the guest runs after it. Mounts, cgroup, network are
+//	                       released after the answer; a verb that needs them gone waits
+//	/machines/freeze       cgroup freezer
+//	/volumes/create        durable; sets an existing volume's limit. The subject is the volume
+//	/volumes/delete        detached from every machine first
+//	/subjects/fence        refuses lower tokens from now on; waits for running verbs
+//	/*/measure             what quotas count
+//	/inventory             ?files=false omits the pool's files
+//	/events?after=N        NDJSON, kept open, a blank line every 15 s
 //
 // A refusal is HostError; hostd/errors.go has the codes. no_space means the pool, disk_full the workspace's limit.
 
-// InstallationHeader is in every call that changes something. Once an installation owns the pool, calls with another id
-// or none are refused with `wrong_installation`.
+// InstallationHeader is in every call that changes something. Once an installation owns the pool, other callers get
+// `wrong_installation`.
 const InstallationHeader = "Berth-Installation"
 
-// InstallationRequest claims a pool without an owner, or confirms that the caller owns it.
+// InstallationRequest claims a pool without an owner, or confirms the owner.
 type InstallationRequest struct {
 	InstallationID string `json:"installation_id"`
 	// InsteadOf takes the pool from that installation. Only operators request this, never a cell.
@@ -38,7 +35,7 @@ type Installation struct {
 	InstallationID string `json:"installation_id"`
 }
 
-// QuarantineRequest replaces the list; objects that stay listed keep their time.
+// QuarantineRequest replaces the list; what stays listed keeps its time.
 type QuarantineRequest struct {
 	Fence
 	Whole       bool     `json:"whole,omitempty"` // everything of the subject
@@ -78,21 +75,21 @@ type StartRequest struct {
 	Resources Resources `json:"resources"`
 	Hostname  string    `json:"hostname"`
 	Layers    []string  `json:"layers"` // SHA-256 of EROFS images, lowest first
-	// FullCopy copies all files of the layers onto the disk, which then has no layer below.
+	// FullCopy copies the layers' files onto the disk, which then has no layer below.
 	FullCopy bool `json:"full_copy,omitempty"`
-	// FromDisk is the disk to continue from; "": blank. The attempt runs on a new snapshot, Machine.Disk; on commit the
+	// FromDisk is the disk to continue from; "": blank. The attempt gets a new snapshot, Machine.Disk; on commit the
 	// caller moves its pointer there.
 	FromDisk string `json:"from_disk,omitempty"`
-	// FromLayer is a disk-only checkpoint, of any subject, to start from instead.
+	// FromLayer starts from a disk-only checkpoint of any subject instead.
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
-	// Tree is a file tree kept here, laid over the layers and under a blank disk.
+	// Tree is kept here; it lies over the layers and under a blank disk.
 	Tree      string `json:"tree,omitempty"`
 	TreeBytes int64  `json:"tree_bytes,omitempty"`
-	// Connect lets packets leave at once, as a later connect would: no guest process runs before the first command.
+	// Connect lets packets leave at once: no guest process runs before the first command.
 	Connect bool `json:"connect,omitempty"`
-	// Egress holds before the first packet leaves. nil: EgressAllowAll, as revision EgressDefault.
+	// Egress holds before the first packet leaves. nil: EgressAllowAll, as EgressDefault.
 	Egress *EgressPolicy `json:"egress,omitempty"`
-	// Volumes are mounted before the first command. Missing ones are omitted.
+	// Volumes are mounted before the first command, except missing ones.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
 
@@ -107,15 +104,15 @@ type RestoreRequest struct {
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // for a fork: new hostname, machine-id and SSH host keys
-	// Of owns the checkpoint; nil: the subject itself. Another owner's must have memory, and the identity is renewed.
+	// Of owns the checkpoint; nil: the subject. Another owner's must have memory, and the identity is renewed.
 	Of *Subject `json:"of,omitempty"`
-	// Egress is as in StartRequest. Connections of the saved guest are always closed.
+	// Egress is as in StartRequest. The saved guest's connections are always closed.
 	Egress *EgressPolicy `json:"egress,omitempty"`
-	// Volumes are as in StartRequest and replace those of the saved guest.
+	// Volumes replace the saved guest's.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
 
-// VolumePlaces bounds the volumes of a machine. A volume keeps its mount slot until detachment, across suspends and
+// VolumePlaces bounds a machine's volumes. A volume keeps its mount slot until detachment, across suspends and
 // restores: the number is its name below the sandbox's /volumes.
 const VolumePlaces = 16
 
@@ -126,8 +123,8 @@ type Volume struct {
 	ReadOnly  bool   `json:"read_only,omitempty"`
 }
 
-// VolumesRequest names all volumes of a running machine from now on. volume_busy: a volume to be removed is in use.
-// mount_refused: details.why has the reason. After either the machine keeps its previous volumes.
+// VolumesRequest names all volumes from now on. volume_busy: a removed one is in use. mount_refused: see details.why.
+// After either the machine keeps its previous volumes.
 type VolumesRequest struct {
 	Fence
 	Volumes []Volume `json:"volumes"`
@@ -156,21 +153,20 @@ type VolumeMeasure struct {
 type CheckpointRequest struct {
 	Fence
 	CheckpointID string `json:"checkpoint_id"`
-	// Into owns the checkpoint: a fork captures directly into its target. nil: the machine's own subject.
+	// Into owns the checkpoint: a fork captures directly into its target. nil: the subject.
 	Into      *Subject `json:"into,omitempty"`
 	IntoFence int64    `json:"into_fence,omitempty"`
-	// Then is the guest's state after the capture. "paused" is for a suspend: the caller commits, then stops or
-	// unpauses. "running" is for a fork or snapshot: the guest runs again before the image is synced.
+	// Then is the guest's next state. "paused" is for a suspend: the caller commits, then stops or unpauses. "running"
+	// is for a fork or snapshot: the guest runs before the image is synced.
 	Then string `json:"then"`
-	// DiskOnly omits the memory: machines boot from the checkpoint, on any engine. Only with "running".
+	// DiskOnly omits the memory: machines boot, on any engine. Only with "running".
 	DiskOnly bool `json:"disk_only,omitempty"`
-	// FromDisk is a disk without a machine. The caller supplies the layers below (none below a full copy) and the
-	// resources. Only with DiskOnly.
+	// FromDisk has no machine: the caller supplies layers (none for a full copy) and resources. Only with DiskOnly.
 	FromDisk  string    `json:"from_disk,omitempty"`
 	Layers    []string  `json:"layers,omitempty"`
 	Resources Resources `json:"resources,omitzero"`
-	// ThenBlank refuses with disk_full before the capture if too little would be left for a blank disk, on which the
-	// workspace continues. Only with "paused".
+	// ThenBlank refuses with disk_full before the capture if too little is left for the blank disk that follows. Only
+	// with "paused".
 	ThenBlank bool `json:"then_blank,omitempty"`
 }
 
@@ -179,14 +175,13 @@ type CloneRequest struct {
 	Source           Subject `json:"source"`
 	SourceCheckpoint string  `json:"source_checkpoint_id"`
 	CheckpointID     string  `json:"checkpoint_id"`
-	// DiskOnly omits the memory, which may be damaged. For another subject, memory that cannot be restored here is
-	// refused.
+	// DiskOnly omits the memory, which may be damaged. A fork's memory must be restorable here.
 	DiskOnly bool `json:"disk_only,omitempty"`
 }
 
 type StopRequest struct {
 	Fence
-	// MachineEpoch, if not zero, stops only a machine of that epoch: a late stop must not hit its successor.
+	// MachineEpoch, if not zero, protects a successor from a late stop.
 	MachineEpoch int64 `json:"machine_epoch,omitempty"`
 }
 
@@ -212,7 +207,7 @@ type Machine struct {
 	Resources   Resources     `json:"resources"`
 	Engine      string        `json:"engine"`         // version of the build that it runs under
 	Protocol    int           `json:"agent_protocol"` // protocol version of its agent, AgentProtocolMin to AgentProtocol
-	// EngineRefused means that the machine runs on, but its memory will not be restored under that build.
+	// EngineRefused lets the machine run on, but its memory will not be restored.
 	EngineRefused bool `json:"engine_refused,omitempty"`
 	// RefusedVolumes were omitted by its start or restore.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
@@ -225,31 +220,31 @@ type CheckpointInfo struct {
 	Epoch        int64  `json:"epoch"`
 	Fence        int64  `json:"fence"`  // of the attempt that made it
 	Engine       string `json:"engine"` // version of the runsc build that wrote it and that it restores under; "" without memory
-	// EngineKind is one of those below; "" without memory.
+	// EngineKind is EngineGVisor; "" without memory.
 	EngineKind string `json:"engine_kind,omitempty"`
 	DiskOnly   bool   `json:"disk_only,omitempty"`
 	SizeBytes  int64  `json:"size_bytes"`
-	// DiskBytes counts all blocks of the captured disk, shared ones included; null in checkpoints of older releases.
+	// DiskBytes includes shared blocks; null in checkpoints of older releases.
 	DiskBytes *int64    `json:"disk_bytes"`
 	Disk      string    `json:"disk"` // the captured disk inside the checkpoint
 	CreatedAt string    `json:"created_at"`
 	PausedMS  int64     `json:"paused_ms"` // how long the guest was paused ("running" only)
 	Layers    []string  `json:"layers"`
 	Resources Resources `json:"resources"`
-	// Counters are the machine's after the capture. Only in the answer to its checkpoint.
+	// Counters follow the capture. Only in the answer to a machine's checkpoint.
 	Counters *MachineStats `json:"counters,omitempty"`
-	// MemoryRefused is one of the reasons below if the memory cannot be restored here now. Only in an inventory.
+	// MemoryRefused is why the memory cannot be restored here now. Only in an inventory.
 	MemoryRefused string `json:"memory_refused,omitempty"`
-	// MissingFeatures are the CPU features that this processor lacks, if known. Only in an inventory.
+	// MissingFeatures are CPU features that this processor lacks, if known. Only in an inventory.
 	MissingFeatures []string `json:"missing_features,omitempty"`
 }
 
-// A memory restores under its own kind of engine alone.
+// A memory restores under its own kind alone.
 const EngineGVisor = "gvisor"
 
-// Reasons why a memory is not restored: in CheckpointInfo, and as `why` in the details of checkpoint_incompatible or
-// checkpoint_corrupt. The details also have subject, checkpoint_id, missing_features and disk_is_whole: a whole disk
-// can be cloned without memory and booted.
+// Reasons in MemoryRefused, and as `why` in the details of checkpoint_incompatible or checkpoint_corrupt. The details
+// also have subject, checkpoint_id, missing_features and disk_is_whole: a whole disk can be cloned without memory and
+// booted.
 const (
 	RefusedServiceVersion = "service_version" // written by another version of hostd
 	RefusedEngine         = "engine_refused"  // its engine is in the setting engines_refused
@@ -270,7 +265,7 @@ type Inventory struct {
 	LastEvent     int64    `json:"last_event"`
 	// Installation owns the pool; "": no owner.
 	Installation string `json:"installation"`
-	// HighestFence covers every verb here, including deleted subjects while they are remembered.
+	// HighestFence includes deleted subjects while they are remembered.
 	HighestFence int64          `json:"highest_fence"`
 	Machines     []Machine      `json:"machines"`
 	Files        []SubjectFiles `json:"files"`
@@ -314,12 +309,12 @@ type Event struct {
 	Fence   int64  `json:"fence"`
 	Reason  string `json:"reason"` // killed, out_of_memory
 	At      string `json:"at"`
-	// Counters are the machine's last; absent if they could not be read.
+	// Counters are absent if they could not be read.
 	Counters *MachineStats `json:"counters,omitempty"`
 }
 
 // Leftovers are orphans: objects of kernel or disk with the instance's name that hostd does not own. Two sweeps in a
-// row that find one remove it.
+// row remove one.
 type Leftovers struct {
 	Found        []string `json:"found"`
 	RemovedTotal int64    `json:"removed_total"` // since hostd began

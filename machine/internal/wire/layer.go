@@ -1,19 +1,19 @@
 package wire
 
-// LayerRequest makes one image of the files that a disk has above its layers, always the same for the same disk. The
-// header's subject gets the layer; the disk may be another subject's.
+// LayerRequest makes one image of a disk's files above its layers, always the same. The header's subject gets it; the
+// disk may be another's.
 type LayerRequest struct {
 	Fence
-	// Of is the checkpoint with the disk, with or without memory.
+	// Of is the checkpoint with the disk.
 	Of *CheckpointName `json:"of,omitempty"`
-	// Disk is instead a disk of the caller's subject, whose machine has ended, with the layers below it.
+	// Disk is instead the subject's own, whose machine has ended, above Layers.
 	Disk   string   `json:"disk,omitempty"`
 	Layers []string `json:"layers,omitempty"`
-	// Root is an absolute directory of Disk that becomes the layer's root; absent: the whole disk.
+	// Root is an absolute directory of Disk; absent: all of it.
 	Root string `json:"root,omitempty"`
-	// Whole images everything that a machine on the disk would see, including the layers below.
+	// Whole includes the layers below.
 	Whole bool `json:"whole,omitempty"`
-	// Drop has absolute paths to omit. A final "/" means everything in that directory, "*" any name.
+	// Drop has absolute paths. A final "/" means everything in that directory, "*" any name.
 	Drop []string `json:"drop,omitempty"`
 	Scan bool     `json:"scan,omitempty"`
 	// BytesMax bounds the files and the image, EntriesMax the names.
@@ -25,13 +25,13 @@ type Layer struct {
 	Digest    string `json:"digest"` // SHA-256 in hex, as named by a start
 	SizeBytes int64  `json:"size_bytes"`
 	Entries   int    `json:"entries"`
-	// Findings are in path order. Beyond LayerFindingsMax, one finding says so.
+	// Findings are in path order; beyond LayerFindingsMax one says so.
 	Findings []LayerFinding `json:"findings"`
 }
 
 const LayerFindingsMax = 1000
 
-// LayerFinding locates a possible secret. The secret itself is never reported.
+// LayerFinding never has the secret itself.
 type LayerFinding struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`
@@ -43,7 +43,7 @@ const (
 	FindingNotScanned = "not_scanned" // some files were not scanned
 )
 
-// Reasons of a layer_refused, `why` in its details.
+// Reasons of layer_refused, `why` in its details.
 const (
 	LayerTooLarge       = "too_large"
 	LayerTooManyEntries = "too_many_entries"
@@ -53,11 +53,11 @@ const (
 // LayerListRequest lists a layer's own content.
 type LayerListRequest struct {
 	Layer string `json:"layer"`
-	// After is the last directory of the previous answer; "" begins with the root.
+	// After is the previous answer's last directory; "": the root.
 	After string `json:"after"`
 }
 
-// LayerList has directories in the order of a walk with byte-sorted names.
+// LayerList is in a walk's order by byte-sorted names.
 type LayerList struct {
 	Directories []LayerDirectory `json:"directories"`
 	Done        bool             `json:"done"`
@@ -79,27 +79,26 @@ type LayerEntry struct {
 	GID       uint32 `json:"gid"`
 	SHA256    string `json:"sha256,omitempty"` // of a file
 	Target    string `json:"target,omitempty"` // of a link
-	// Opaque hides the directory's content in the layers below; Redirect is its name or path there.
+	// Opaque hides the content in the layers below; Redirect is the directory's name or path there.
 	Opaque   bool   `json:"opaque,omitempty"`
 	Redirect string `json:"redirect,omitempty"`
 }
 
-// Bounds of one answer: it ends with the directory that reaches one. A directory beyond LayerDirectoryMax is refused.
+// An answer ends with the directory that reaches a bound. A directory beyond LayerDirectoryMax is refused.
 const (
 	LayerListEntries  = 5000
 	LayerListBytes    = 256 << 20
 	LayerDirectoryMax = 100_000
 )
 
-// LayersKept is about to be referenced. hostd checks that the layers are whole, and removes none within
-// idle_seconds_min.
+// LayersKept is about to be referenced. hostd checks that it is whole, and removes none within idle_seconds_min.
 type LayersKept struct {
 	Layers []string `json:"layers"`
 }
 
 // LayersHere lists the layers' directory.
 type LayersHere struct {
-	// Listing must be named by a later removal of unreferenced layers.
+	// Listing is named by a later LayersDrop.
 	Listing string      `json:"listing"`
 	Layers  []LayerHere `json:"layers"`
 }
@@ -111,8 +110,8 @@ type LayerHere struct {
 	IdleSeconds int64  `json:"idle_seconds"`
 }
 
-// LayersDrop spares layers that a machine or checkpoint here uses, and those requested since the listing or within
-// idle_seconds_min. A listing of another process removes nothing.
+// LayersDrop spares layers in use here, and those requested since the listing or within idle_seconds_min. Another
+// process's listing removes nothing.
 type LayersDrop struct {
 	Listing        string   `json:"listing"`
 	Layers         []string `json:"layers"`

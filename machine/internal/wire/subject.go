@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kinds of owners of machines. Each owner has at most one machine at a time.
+// Each owner has at most one machine at a time.
 const (
 	KindWorkspace    = "workspace"
 	KindExecution    = "execution"     // a command on a tree of files
@@ -13,7 +13,7 @@ const (
 	KindTestInstance = "test_instance" // of a template's draft
 )
 
-// KindVolume owns no machine: its fencing tokens guard a volume's storage.
+// KindVolume owns no machine: its fencing tokens guard a volume.
 const KindVolume = "volume"
 
 // Kinds can own machines.
@@ -27,7 +27,7 @@ type Subject struct {
 
 func Workspace(id string) Subject { return Subject{Kind: KindWorkspace, ID: id} }
 
-// Owner is the name in paths and files. A workspace's is its id alone, as in releases without other kinds.
+// Owner is the name in paths. A workspace's is its id alone, as before other kinds existed.
 func (s Subject) Owner() string {
 	if s.Kind == KindWorkspace {
 		return s.ID

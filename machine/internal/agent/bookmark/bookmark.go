@@ -1,4 +1,4 @@
-// Package bookmark encodes a position in a walk that sorts names by bytes and visits a directory before its entries.
+// Package bookmark encodes a position in a walk. It sorts names by bytes and visits a directory before its entries.
 package bookmark
 
 import (
@@ -11,7 +11,7 @@ import (
 
 const cursorMax = 6000
 
-// Position is a path below the walk's start, in raw bytes, and a number that the walk defines.
+// Position is a path below the start, in raw bytes, and a number of the walk.
 type Position struct {
 	Path   string
 	Number int
@@ -28,7 +28,7 @@ func (p Position) Cursor() *string {
 	return &text
 }
 
-// Parse decodes a cursor; "" is the start of the walk.
+// Parse takes "" as the start of the walk.
 func Parse(cursor string) (Position, error) {
 	if cursor == "" {
 		return Position{}, nil
@@ -49,7 +49,7 @@ func (p Position) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next compares a name with the next step. passed: it sorts before. on: it is that step; rest are those below.
+// Next: passed, the name sorts before the next step; on, it is that step; rest are those below.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

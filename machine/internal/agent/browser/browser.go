@@ -29,7 +29,7 @@ type Guest interface {
 	Root() (*guestroot.Root, error)
 }
 
-// Browser manages the machine's one browser process.
+// Browser manages the one browser process.
 type Browser struct {
 	guest  Guest
 	runner *helper.Runner
@@ -109,7 +109,7 @@ func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// A browser that died or hung, perhaps by a suspend, is replaced once: nothing has been visited yet.
+// A dead or hung browser, perhaps by a suspend, is replaced once: nothing has been visited yet.
 func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest) (*page, *running, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := b.acquire(user, req.Env)

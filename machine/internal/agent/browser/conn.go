@@ -18,7 +18,7 @@ var (
 	errTooLarge = errors.New("browser: a message is too large")
 )
 
-// conn speaks the DevTools protocol: JSON messages that end with NUL. The guest's browser is untrusted.
+// conn speaks DevTools: JSON messages that end with NUL. The guest's browser is untrusted.
 type conn struct {
 	out    *os.File
 	in     *os.File

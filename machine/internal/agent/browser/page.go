@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// Most calls ask for this size.
 	usualWidth, usualHeight = 1280, 720
 
 	loadersMax = 100 // documents followed in one call, for example by redirects
@@ -26,7 +25,7 @@ const (
 
 var lifecycle = map[string]string{"load": "load", "domcontentloaded": "DOMContentLoaded", "networkidle": "networkIdle"}
 
-// page has its own browsing context: calls share no cookies, cache or storage.
+// Calls share no cookies, cache or storage.
 type page struct {
 	conn             *conn
 	context, session string
@@ -70,7 +69,7 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 
 type values map[string]any
 
-// prepare does not wait: the browser handles messages in order, these before the navigation.
+// The browser handles messages in order, so these come before the navigation.
 func (p *page) prepare() error {
 	for _, each := range []struct {
 		session, method string
@@ -88,7 +87,7 @@ func (p *page) prepare() error {
 	return nil
 }
 
-// The reply shows that the browser lives before anything is visited.
+// The reply shows a live browser before anything is visited.
 func (p *page) size(ctx context.Context, req wire.BrowserRequest) error {
 	return p.conn.call(ctx, p.session, "Emulation.setDeviceMetricsOverride", metricsOf(req.Width, req.Height), nil)
 }

@@ -14,11 +14,11 @@ import (
 
 const program = "/usr/bin/chromium"
 
-// Chromium expects its pipes on descriptors 3 and 4. Contexts are in memory, so the directory holds no page data.
+// Chromium expects its pipes on 3 and 4. Contexts are in memory: the directory holds no page data.
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 
-// The window of about:blank keeps the browser alive when the last page closes.
+// about:blank keeps the browser alive when the last page closes.
 var flags = []string{
 	"--headless", "--remote-debugging-pipe",
 	"--no-sandbox", // the machine is the sandbox; its kernel offers Chromium none inside
@@ -134,7 +134,7 @@ func (r *running) takeSpare() *page {
 	return nil
 }
 
-// Half of a call's time goes into an empty page.
+// An empty page takes half of a call's time.
 func (r *running) refill() {
 	select {
 	case r.opening <- struct{}{}:

@@ -1,4 +1,4 @@
-// Package changes compares the merged view with the template in the directories of the upper layer: a guest cannot read
+// Package changes compares the merged view with the template in the upper layer's directories: a guest cannot read
 // whiteouts and opaque markers.
 package changes
 
@@ -53,7 +53,7 @@ type Trees struct {
 	Template string
 }
 
-// Run ends early when gone is closed.
+// Run ends when gone is closed.
 func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	result := wire.Changes{Changes: []wire.Change{}}
 	if req.Limit < 1 || req.Limit > limitMax {

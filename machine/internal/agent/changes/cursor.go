@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// A cursor names the last path of a page. A longer path is cut to an ancestor, with its digest and, in case it
-// vanishes, the number of entries listed below.
+// A cursor names the last path of a page. A longer one is cut to an ancestor, with its digest and, in case it vanishes,
+// the number of entries listed below.
 //
 //	checksum of the rest and the filter (8) | digest of the path (8) | count (4) | path or ancestor
 const (
@@ -24,7 +24,6 @@ const (
 	cursorLengthMax = 200
 )
 
-// States of the search for a cut path.
 const (
 	whole    = iota // the path is not cut: no search
 	byDigest        // searching by digest
@@ -90,7 +89,7 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// A walk visits a directory, then its entries, then its next sibling.
+// A directory comes before its entries, and they before its next sibling.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]
@@ -108,7 +107,6 @@ func (p *position) reaches(path string) bool {
 	return p.path == "" && p.found == whole || path == p.path || below(p.path, path) || after(path, p.path)
 }
 
-// before is false while a cut path is searched for.
 func (p *position) before(path string) bool {
 	return p.found != byDigest && p.found != byCount && (p.path == "" || after(path, p.path))
 }
@@ -120,7 +118,7 @@ func (p *position) entriesOf(dir string) uint32 {
 	return 0
 }
 
-// passed counts entries below a cut path's ancestor: it must be called for each, in order.
+// passed counts entries below a cut path's ancestor: call it for each, in order.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
 		return p.path == "" && p.found == whole || after(path, p.path)

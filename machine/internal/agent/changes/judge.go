@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 )
 
-// An entry outside the upper layer that is sameStat is the template's own. Inode numbers would be exact, but the engine
+// An entry outside the upper layer that is sameStat is the template's. Inode numbers would be exact, but the engine
 // invents them.
 func sameStat(a, b *side) bool {
 	return sameOwner(a, b) && a.Mtim == b.Mtim && a.Rdev == b.Rdev && (a.kind() == unix.S_IFDIR || a.Size == b.Size)
@@ -18,7 +18,7 @@ func sameStat(a, b *side) bool {
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// "" means no change. A directory's mtime changes with each entry, so it is ignored.
+// "" means no change. A directory's mtime, which changes with each entry, is ignored.
 func (w *walk) compareEntries(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:
@@ -67,7 +67,7 @@ func target(s *side) string {
 	return string(buffer[:n])
 }
 
-// Beyond the call's read budget only mtimes are compared.
+// Beyond the call's budget only mtimes are compared.
 func (w *walk) sameContent(now, before *side) bool {
 	if now.Size != before.Size {
 		return false

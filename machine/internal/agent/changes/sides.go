@@ -53,7 +53,7 @@ func (w *walk) sides(dir *os.File, path string) *sidePrefetcher {
 	return &sidePrefetcher{w: w, dir: dir, path: path}
 }
 
-// at is nil if list[i] is missing or not on this page. Callers ask in ascending order.
+// nil: list[i] is missing or not on this page. Callers ask in ascending order.
 func (s *sidePrefetcher) at(list []string, i int) *side {
 	if i >= s.begun {
 		end := min(i+aheadNames, len(list))

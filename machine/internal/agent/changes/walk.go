@@ -167,7 +167,7 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// Something below path may also be on this page.
+// Also something below path may be on this page.
 func (w *walk) concerns(path, name string) bool {
 	return !slices.Contains(mountPoints, path) && !files.Hidden(name) && related(path, w.req.PathPrefix) && w.from.reaches(path)
 }

@@ -1,4 +1,4 @@
-// Package dirents reads directory entries with their types.
+// Package dirents reads directory entries with types.
 package dirents
 
 import (

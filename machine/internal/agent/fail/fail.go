@@ -73,7 +73,7 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// From blames the workspace for exhausted disk and resources, and the agent for unknown errors.
+// From blames the workspace for exhausted disk and resources, else the agent.
 func From(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {

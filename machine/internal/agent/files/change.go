@@ -131,7 +131,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	return nil
 }
 
-// With a descriptor per level, replacing a directory by a link cannot redirect the deletion.
+// A descriptor per level: replacing a directory by a link cannot redirect the deletion.
 func removeTree(dir int, name string, depth int) error {
 	if depth == 0 {
 		return unix.ENAMETOOLONG

@@ -11,7 +11,7 @@ import (
 
 const FactsMax = 1000
 
-// FactsOf follows no links; nil means missing. Paths of one directory in a row share an open.
+// FactsOf follows no links; nil means missing. Neighbours of one directory share an open.
 func FactsOf(root *guestroot.Root, paths []string) []*wire.Fact {
 	facts := make([]*wire.Fact, len(paths))
 	opened, dir := "", -1

@@ -137,7 +137,7 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 	return Digest(f, &st, bytesMax)
 }
 
-// Digest is "" above bytesMax, and cached for unchanged files.
+// Digest is "" above bytesMax.
 func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil
@@ -171,7 +171,7 @@ func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool
 	return info, true
 }
 
-// EscapeName escapes bytes that are not UTF-8, for JSON.
+// EscapeName escapes bytes that are not UTF-8.
 func EscapeName(name string) string {
 	if utf8.ValidString(name) {
 		return name

@@ -20,7 +20,7 @@ const (
 	listLimitMax     = 10000
 	// Each level keeps a directory open.
 	listDepthMax = 1024
-	// Bytes of a page's names, paths and link targets.
+	// Bytes of names, paths and link targets.
 	listBytesMax = 8 << 20
 )
 

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A patch must replace the content that it read. Guest processes do not take these locks.
+// A patch must replace the content that it read. Guest processes do not take part.
 var fileLocks = lockTable{of: map[fileName]*fileLock{}}
 
 type fileName struct {

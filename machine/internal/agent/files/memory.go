@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hashing is most of the cost of a read, and most files are read again.
+// Hashing is most of a read's cost, and most files are read again.
 var remembered = digests{of: map[version]string{}}
 
 const (
 	digestsMax = 1024
-	// A file may change again in this time without a new time stamp.
+	// A file may change again without a new time stamp.
 	settledFor = 2 * time.Second
 )
 

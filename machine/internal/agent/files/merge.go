@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With move=false, mergeInto only checks for conflicts.
 func mergeInto(from, to int, shown string, move bool, depth int) error {
 	if depth == 0 {
 		return Explain(unix.ENAMETOOLONG, shown)

@@ -13,7 +13,7 @@ import (
 )
 
 // Move refuses an existing target atomically, unless overwrite. A file or link is copied to another file system, as mv
-// does; a directory is not, since its copy cannot appear at once.
+// does; a directory's copy could not appear at once.
 func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.FileInfo, error) {
 	for _, path := range []string{req.From, req.To} {
 		if err := CheckPath(path); err != nil {

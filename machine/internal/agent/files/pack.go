@@ -29,7 +29,7 @@ type Pack struct {
 	buffer  []byte
 }
 
-// OpenPack fails while an error can still be reported. Without holes, sparse files are sent with zeros.
+// OpenPack fails while an error can still be reported. Without holes, they are sent as zeros.
 func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) (*Pack, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Head
 	return p.directory(archive, f, prefix, depth+1)
 }
 
-// A file has the size that it had when opened; if it shrinks, the tar fails.
+// If the file shrinks below its first size, the tar fails.
 func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Header) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

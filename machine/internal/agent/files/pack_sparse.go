@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// Fewer programs read the sparse format, so it must save this much.
+	// The sparse format must save this much: fewer programs read it.
 	holesBytesMin = 1 << 20
 	// Smaller holes are sent as zeros.
 	holeBytesMin = 64 << 10
 	// The limit of Go's tar reader is a map of 1 MiB.
 	sparsePiecesMax = 16 << 10
-	// Beyond these seeks the rest counts as data.
+	// The rest counts as data.
 	holesLookedAtMax = 64 << 10
 
 	tarBlock = 512
@@ -28,7 +28,7 @@ const (
 
 type piece struct{ at, size int64 }
 
-// nil: holes save too little or are not reported. GNU tar expects an empty piece after a hole at the end.
+// nil: holes save too little or are not reported. GNU tar expects an empty piece after a final hole.
 func dataOf(f *os.File, size int64) []piece {
 	var pieces []piece
 	holes := int64(0)
@@ -69,7 +69,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	return from, min(to, size), err
 }
 
-// This is GNU tar's PAX sparse format 1.0. Other readers see another name instead of wrong content.
+// GNU tar's PAX sparse format 1.0. Other readers see another name instead of wrong content.
 func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
 	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
 	sparseMap = append(sparseMap, '\n')
@@ -97,7 +97,7 @@ func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, piece
 
 func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&(tarBlock-1))...) }
 
-// Go's tar writer does not support sparse files.
+// Go's tar writer has no sparse files.
 func sparseHead(h *tar.Header, archived int64) []byte {
 	dir, base := path.Split(h.Name)
 	var records []byte
@@ -156,7 +156,7 @@ func plainHead(kind byte, name string, mode, size int64) []byte {
 	return b
 }
 
-// The size is octal, or base 256 from 8 GiB on. In a PAX record "size", Python would include the holes.
+// Octal, or base 256 from 8 GiB on. In a PAX record "size", Python would include the holes.
 func sizeField(size int64) []byte {
 	if size < 1<<33 {
 		return fmt.Appendf(nil, "%011o\x00", size)

@@ -18,7 +18,7 @@ const (
 	patchEditsMax     = 1000
 )
 
-// Each patch holds the file in memory twice.
+// Each patch holds the file twice.
 var largePatches = make(chan struct{}, 2)
 
 const largePatchBytes = 1 << 20

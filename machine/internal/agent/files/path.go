@@ -1,5 +1,5 @@
-// Package files implements the file calls. The kernel resolves paths below a root: a running guest's, or a hibernated
-// workspace's disk.
+// Package files implements the file calls. The kernel resolves paths below a root, of a running guest or a hibernated
+// disk.
 package files
 
 import (

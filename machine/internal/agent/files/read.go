@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// ReadRevisionBytesMax limits files whose digest is sent with a read.
+// ReadRevisionBytesMax limits files with a digest.
 const ReadRevisionBytesMax = 16 << 20
 
 type Content struct {
@@ -21,7 +21,7 @@ type Content struct {
 	Revision  string
 }
 
-// Read takes length -1 for the rest. The caller closes File.
+// Read takes -1 for the rest. The caller closes File.
 func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err

@@ -54,7 +54,6 @@ func sparseFiles(t *testing.T, dir string, large int64) {
 	must(t, os.Chmod(filepath.Join(dir, "middle"), 0o4751))
 }
 
-// The large file is compared without its content.
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	count := 0

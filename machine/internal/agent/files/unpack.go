@@ -126,7 +126,6 @@ func (u *unpacking) all(archive *tar.Reader) error {
 	}
 }
 
-// Refusals and the disk's errnos pass through.
 func invalidTar(err error) error {
 	var refusal *fail.Error
 	var errno unix.Errno
@@ -197,7 +196,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 	return refusedEntry(h.Name, "only files, directories and links are unpacked")
 }
 
-// parent creates missing directories and follows no links.
+// It creates missing directories and follows no links.
 func (u *unpacking) parent(name string) (*pathTarget, error) {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")

@@ -11,7 +11,7 @@ import (
 const (
 	// Go's tar reader returns holes as zeros, which takes time.
 	sparseBytesMax = 64 << 30
-	// An aligned block of so many zeros becomes a hole.
+	// So many aligned zeros become a hole.
 	zerosBytes = 4 << 10
 )
 

@@ -26,7 +26,7 @@ type WriteOptions struct {
 	CreateParents bool
 	Mode          string // octal; "" keeps the mode of an existing file, and is 0644 for a new one
 	Owner         Owner
-	// Announce is called right before the change; its error stops the write.
+	// Announce precedes the change; its error stops the write.
 	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
@@ -166,7 +166,7 @@ func (w *writing) tell(sizeBefore int64) error {
 }
 
 func (w *writing) append(body io.Reader) error {
-	// Read the whole body first: appended bytes are visible at once.
+	// Appended bytes are visible at once.
 	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
 	if err != nil {
 		return bodyError(err)

@@ -1,5 +1,5 @@
-// Package git runs the guest's own git, as its user and under its network policy. The program can lie, but only to its
-// own workspace.
+// Package git runs the guest's own git, as its user and under its network policy. It can lie, but only to its own
+// workspace.
 package git
 
 import (
@@ -44,10 +44,9 @@ func (g Git) begin(ctx context.Context, req wire.GitRequest, settings ...setting
 	return &job{git: g, ctx: ctx, req: req, env: environment(req.Env, settings)}, cancel
 }
 
-// It overrides every configuration file.
 type setting struct{ name, value string }
 
-// No program chosen by the repository runs, nothing prompts, nothing continues in the background.
+// No program of the repository runs, nothing prompts, nothing continues in the background.
 var always = []setting{
 	{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"core.pager", "cat"}, {"core.editor", "false"},
 	{"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"}, {"commit.gpgSign", "false"}, {"gc.auto", "0"},

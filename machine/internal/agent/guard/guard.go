@@ -30,15 +30,15 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// Twenty polls a second cost 3 to 8 % of a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected
-// after at most 512 MiB, for which there is headroom.
+// Twenty polls a second cost 3 to 8 % of a processor per guest, four 1 to 2 %. Growth of 2 GB/s is still detected
+// within 512 MiB, for which there is headroom.
 const (
 	settledInterval = 250 * time.Millisecond
 	settledAfter    = 40
 	settledChange   = 1 // thousandths of the configured memory
 )
 
-// Memory is released in steps after a kill, on a busy host much later than the next poll. So the next kill waits for
+// After a kill memory is released in steps, on a busy host much later than the next poll. So the next kill waits for
 // growth.
 const (
 	killAgainGrowth = 20
@@ -90,7 +90,7 @@ const (
 	ProcessLimit = "process_limit"
 )
 
-// OnEnd's function is called before each kill; pid 0 is the whole guest. It must not block.
+// OnEnd's function precedes each kill; pid 0 is the whole guest. It must not block.
 func (g *Guard) OnEnd(told func(pid int, reason string)) { g.onEnd.Store(&told) }
 
 func (g *Guard) tell(pid int, reason string) {
@@ -106,7 +106,7 @@ func (g *Guard) Wake() {
 	}
 }
 
-// With dozens of runnable processes a goroutine switch may exceed the interval, so it sleeps on its own thread.
+// On its own thread: with dozens of runnable processes a goroutine switch may exceed the interval.
 func (g *Guard) loop() {
 	runtime.LockOSThread()
 	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor
@@ -174,8 +174,8 @@ func (g *Guard) relaxed(changed bool) time.Duration {
 	return relaxedEvery
 }
 
-// Reading the size of a process here would block: it takes a lock that page faults hold, for seconds at worst. File
-// pages do not count: they are in the host's page cache.
+// It must not read a process's size: page faults hold that lock, for seconds at worst. File pages do not count: they
+// are in the host's page cache.
 func (g *Guard) handlePressure(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total

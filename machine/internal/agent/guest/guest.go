@@ -179,8 +179,8 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start repairs a guest whose init has died and tries once more: the kernel refused the first start. If c.Meanwhile is
-// set, descriptors may be gone, so the caller retries after ErrRefused.
+// Start repairs a guest whose init has died and tries once more: the kernel refused the first start. With c.Meanwhile
+// descriptors may be gone: the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.acquire()
@@ -225,7 +225,7 @@ func (g *Guest) acquire() (*adoptedSpawner, error) {
 }
 
 func (g *Guest) endLate(pid int) {
-	// If the reaper has not reaped the process by then, the pidfd refers to it.
+	// If the process is not reaped by then, the pidfd refers to it.
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer unix.Close(pidfd)
@@ -252,7 +252,7 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	g.ending.Lock()
 	g.endable = nil
 	g.ending.Unlock()
-	// Init's parent is a worker, which does not reap: the pid cannot be reused.
+	// Its parent is a worker, which does not reap: the pid cannot be reused.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	// Before Close: their pids are not reused until they are reaped.
 	for _, pid := range in.spawner.Workers {
@@ -275,7 +275,7 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		// Its parent, a worker, lives until retire has cleared endable, so the pid is not reused.
+		// Its parent, a worker, lives until endable is cleared, so the pid is not reused.
 		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	}
 	g.ending.Unlock()

@@ -8,14 +8,14 @@ import (
 )
 
 // The guest's /sys is bound without submounts, so it does not see this. On the sandbox's disk, a restore in another
-// sandbox would not find the mount point.
+// sandbox would miss the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
 // For the threads of a spawner and its workers.
 const spawnerTasks = 24
 
-// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each also costs memory that the
-// guest's accounting does not show.
+// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each costs memory that the guest's
+// accounting does not show.
 type taskLimit struct{ group string }
 
 // Commands join the group because the spawner has.

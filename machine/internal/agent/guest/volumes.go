@@ -25,13 +25,13 @@ const (
 	LeaveBusy Unmounting = iota
 	// EndUsers kills its processes.
 	EndUsers
-	// Detach leaves open files open: the host has already removed the volume.
+	// Detach spares open files: the host has already removed the volume.
 	Detach
 )
 
 const endedTime = 5 * time.Second
 
-// SetVolumes leaves exactly the wanted volumes mounted. Calls must not overlap.
+// SetVolumes leaves only the wanted volumes mounted. Calls must not overlap.
 func (g *Guest) SetVolumes(wanted []wire.Volume, how Unmounting) (wire.GuestVolumes, error) {
 	answer := wire.GuestVolumes{Busy: []int{}, Refused: []wire.RefusedVolume{}}
 	if len(wanted) == 0 && len(g.mounted()) == 0 {
@@ -148,7 +148,7 @@ func isLink(parent int, name string) bool {
 	return unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// If the guest's root moved or unmounted a volume, only the host can tell whether it is in use.
+// If the guest's root moved or unmounted it, only the host can tell whether it is in use.
 func (g *Guest) unmountVolume(in *adoptedSpawner, v wire.Volume, how Unmounting) bool {
 	if how == Detach {
 		return g.unmountAt(in, v, true) == nil

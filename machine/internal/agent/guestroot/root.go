@@ -1,5 +1,5 @@
-// Package guestroot opens paths as the guest would resolve them. The kernel walks the path (openat2, RESOLVE_IN_ROOT),
-// so replacing a directory by a link cannot escape.
+// Package guestroot opens paths as the guest would. The kernel walks them (openat2, RESOLVE_IN_ROOT), so replacing a
+// directory by a link cannot escape.
 package guestroot
 
 import (
@@ -79,7 +79,7 @@ func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 		if r.alone && errors.Is(err, unix.EXDEV) {
 			return -1, ErrInMemory
 		}
-		// The kernel returns EAGAIN if a rename races with "..": without retries a guest could make every open fail.
+		// A rename that races with ".." returns EAGAIN: without retries a guest could make every open fail.
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
 			return fd, err
 		}
@@ -99,7 +99,7 @@ func (r *Root) OpenPlain(path string, flags int) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// ReadSmall fails above bytesMax, and for a FIFO or a device.
+// ReadSmall fails above bytesMax, and for other types.
 func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package helper runs a program of the guest for the agent. It is untrusted and may hang: its output is limited, and
-// its process group is killed at the deadline.
+// Package helper runs a program of the guest for the agent. It may hang or lie: its output is limited, and its process
+// group is killed at the deadline.
 package helper
 
 import (
@@ -118,7 +118,7 @@ func (p *Process) ended(status unix.WaitStatus) {
 	close(p.Ended)
 }
 
-// Signal spares a reaped leader, whose number may be another process.
+// Signal spares a reaped leader: its number may be another process.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

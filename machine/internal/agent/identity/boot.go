@@ -14,8 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Each boot creates these on the workspace's disk, outside of the guest's tree. Adoption binds them into the guest
-// (spawn/adopt.go).
+// Each boot creates these on the workspace's disk, outside of the guest's tree. Adoption binds them into the guest.
 const (
 	Tmp    = "tmp"
 	BootID = "boot_id"

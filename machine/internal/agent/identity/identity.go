@@ -1,4 +1,4 @@
-// Package identity writes the service's files in the guest's /etc, and /tmp and the boot id.
+// Package identity writes the service's files in the guest's /etc, /tmp and the boot id.
 package identity
 
 import (
@@ -23,7 +23,7 @@ const (
 	etcEntriesMax = 4096
 )
 
-// Apply tries all files: the guest may have made any of them unwritable.
+// Apply tries all files: the guest may have made any unwritable.
 func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	var failed []error
 	if in.Hostname != "" {
@@ -156,7 +156,7 @@ func openEtc(r *guestroot.Root) (int, error) {
 func create(etc int, name string, mode uint32) (*os.File, error) {
 	fd, err := unix.Openat(etc, name, createFlags, mode)
 	if errors.Is(err, unix.EEXIST) {
-		// It may be a device, or a hard link to another file of the guest: do not write into it.
+		// Never write into a device, or a hard link to another file of the guest.
 		if err := unix.Unlinkat(etc, name, 0); err != nil {
 			return nil, &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
 		}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoints replaces links, which would redirect a mount. It must run before any guest process.
+// MountPoints replaces links, which would redirect a mount. No guest process may run yet.
 func MountPoints(claimRoot string, names []string) error {
 	root, err := unix.Open(claimRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

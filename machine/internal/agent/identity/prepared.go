@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Prepared is a tree whose files that depend on the workspace are open.
+// Prepared is a tree with open files that depend on the workspace.
 type Prepared struct {
 	hostname, hosts, marker *os.File
 	machineID               string

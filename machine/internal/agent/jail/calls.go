@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These read, serve a listening socket, and run Go. None creates, changes, mounts, executes, traces, signals another
-// process, or opens a socket.
+// None creates, changes, mounts, executes, traces, signals another process, or opens a socket.
 var calls = append([]uint32{
 	unix.SYS_READ, unix.SYS_READV, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_CLOSE, unix.SYS_LSEEK,
 	unix.SYS_FSTAT, fstatat, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_OPENAT2, unix.SYS_FADVISE64,

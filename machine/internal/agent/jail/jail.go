@@ -61,7 +61,7 @@ func mountPlaceholders() error {
 	return nil
 }
 
-// GiveUpRights keeps CAP_DAC_READ_SEARCH in the user namespace, and the calls of serving files, for good.
+// GiveUpRights keeps CAP_DAC_READ_SEARCH in the user namespace, and calls to serve files, for good.
 func GiveUpRights() error {
 	for resource, bound := range map[int]uint64{unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFilesMax} {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
@@ -85,7 +85,7 @@ func GiveUpRights() error {
 	return filterCalls(calls)
 }
 
-// OnlyNetwork keeps the calls of network clients and servers, and of reading in open directories, for good.
+// OnlyNetwork keeps calls of network clients and servers, and to read in open directories, for good.
 func OnlyNetwork(openFiles uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {

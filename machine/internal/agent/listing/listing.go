@@ -23,13 +23,12 @@ const (
 	nameBytes     = 32
 )
 
-// "" means all.
 const (
 	Running = "running"
 	Ended   = "ended"
 )
 
-// Position orders by start time, and by name within a millisecond.
+// Position orders by start time, then by name.
 type Position struct {
 	At   int64 // Unix milliseconds
 	Name string

@@ -1,6 +1,6 @@
-// Package once is the idempotency log: a repeated call gets the first result and changes nothing. It is in the state
-// directory, outside of the guest's tree, so it survives the gateway, a suspend and a fork. After a crash it tells
-// finished changes from unfinished ones.
+// Package once is the idempotency log: a repeated call gets the first result. In the state directory, outside of the
+// guest's tree, it survives the gateway, a suspend and a fork. After a crash it tells finished changes from unfinished
+// ones.
 package once
 
 import (
@@ -22,7 +22,7 @@ const (
 	dropped   = "dropped" // it did not take effect
 )
 
-// Record has fields that the caller defines, all but Key and State.
+// Record has a Key, a State, and the caller's fields.
 type Record struct {
 	Key     string          `json:"key"`
 	State   string          `json:"state"`
@@ -96,7 +96,7 @@ func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 // Known is the key's earlier record, or nil.
 func (t *KeyLock) Known() *Record { return t.record }
 
-// Announce durably records a change before it takes effect, how to check whether it did, and a provisional result.
+// Announce durably records a change before it takes effect, how to check it, and a provisional result.
 func (t *KeyLock) Announce(request, before, after string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {

@@ -15,8 +15,7 @@ const (
 
 type Queues struct{ bytes atomic.Int64 }
 
-// Queue appends on its own goroutine: a slow disk delays only this stream. One goroutine at a time calls Capacity and
-// Put.
+// Queue has its own goroutine: a slow disk delays only this stream. One goroutine at a time calls Capacity and Put.
 type Queue struct {
 	queues *Queues
 	stream *Stream
@@ -49,7 +48,7 @@ func (q *Queue) room() int {
 	return max(0, most-len(q.waiting))
 }
 
-// OnCapacity calls f on another goroutine once bytes may be put; it returns false if they already may.
+// OnCapacity calls f on another goroutine once bytes may be put; false: they already may.
 func (q *Queue) OnCapacity(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Store limits all output together. It evicts ended commands first, oldest first, unless running ones hold more than
-// half: one that floods must not evict the output of short ones. No disk access happens with mu held.
+// Store limits all output together. Ended commands go first, oldest first, unless running ones hold more than half: a
+// flood must not evict the output of short ones. No disk access happens with mu held.
 type Store struct {
 	knownMax int
 
@@ -34,7 +34,7 @@ func (g garbage) remove() {
 	}
 }
 
-// NewKeeper keeps knownMax streams of ended commands in memory; older ones are known by directory.
+// NewKeeper keeps knownMax ended commands in memory; older ones are known by directory.
 func NewKeeper(limit int64, knownMax int) *Store {
 	return &Store{limit: limit, knownMax: knownMax, running: map[*Stream]bool{}}
 }
@@ -101,7 +101,7 @@ func (k *Store) Earlier(dirs []string) {
 	})
 }
 
-// Beyond forgets all but the newest count ended commands; their directories are for deletion.
+// Beyond forgets all but the newest ended commands; their directories are for deletion.
 func (k *Store) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +124,6 @@ func (k *Store) evict() (gone garbage) {
 	return gone // above the limit, only the segments being written are left
 }
 
-// The record stays.
 func (k *Store) forget(one *retainedOutput, gone *garbage) {
 	k.total -= one.bytes
 	if one.bytes > 0 && one.streams == nil {
@@ -139,7 +138,6 @@ func (k *Store) forget(one *retainedOutput, gone *garbage) {
 	one.bytes = 0
 }
 
-// false: nothing is left to evict.
 func (k *Store) trimRunning(gone *garbage) bool {
 	var largest *Stream
 	var most int64

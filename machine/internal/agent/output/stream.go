@@ -19,13 +19,13 @@ import (
 // SegmentBytes is the unit of eviction.
 const SegmentBytes = 8 << 20
 
-// SegmentFor keeps segments small relative to the limit, since whole ones are evicted.
+// SegmentFor keeps segments small: whole ones are evicted.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// A command can still look for the cause of a full disk. A thousand commands with two streams hold 32 MiB.
+// A command can still look for the cause of a full disk. A thousand with two streams hold 32 MiB.
 const heldBytesMax = 16 << 10
 
-// ErrExpired means that the bytes are no longer retained.
+// ErrExpired: the bytes are no longer retained.
 var ErrExpired = errors.New("output: below the retained range")
 
 // Stream has one goroutine that appends and seals; any number read and evict. No disk access happens with mu held, so a
@@ -43,7 +43,6 @@ type Stream struct {
 	open     bool // the last segment takes appends
 }
 
-// Or it is bytes that the disk refused.
 type segment struct {
 	start, end int64
 	held       []byte
@@ -54,7 +53,7 @@ func NewStream(dir, name string, segmentBytes int64) *Stream {
 	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
 }
 
-// LoadStream reads an earlier boot's files. end was recorded, possibly beyond the retained bytes; -1 if not.
+// LoadStream reads an earlier boot's files. end may be beyond the retained bytes; -1 if none was recorded.
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)

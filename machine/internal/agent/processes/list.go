@@ -25,7 +25,7 @@ type Guest interface {
 	User(name string) (guestroot.User, bool, error)
 }
 
-// List sorts by pid. leaders maps a session leader's pid to its session id.
+// List sorts by pid. leaders maps pids to session ids.
 func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) {
 	root, err := g.Root()
 	if err != nil {

@@ -29,7 +29,7 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	beat := time.NewTimer(session.HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or a write in between is missed.
+		// Before reading, as Notice requires.
 		changed := t.notice.Next()
 		running := t.running()
 		sent, err := sendAvailable(frames, reader)

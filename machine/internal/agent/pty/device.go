@@ -1,4 +1,4 @@
-// Package pty runs terminals. Each id is used once. Output is in the state directory, outside of the guest's tree.
+// Package pty runs terminals, each id once. Output is in the state directory, outside of the guest's tree.
 package pty
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The agent keeps the replica open: a program may close all its descriptors and open it again.
+// A program may close all its descriptors and open the terminal again.
 type device struct {
 	master  *os.File // non-blocking, so that close wakes readers and writers
 	replica int

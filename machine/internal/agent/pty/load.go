@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// For an incarnation without a limit.
 const outputBytesDefault = 64 << 20
 
 func (m *Manager) all() (list []*Terminal) {

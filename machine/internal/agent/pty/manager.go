@@ -40,7 +40,7 @@ type Manager struct {
 	running   int
 }
 
-// Open loads earlier terminals at the first call, so that a claim does not wait.
+// Open loads earlier terminals at the first call: a claim does not wait.
 func Open(dir string, guest session.Guest, reaper *reap.Reaper, limits wire.GuestLimits) *Manager {
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}, keep: output.NewKeeper(outputBytesDefault, keptMax)}
 	m.SetLimits(limits)
@@ -122,7 +122,6 @@ func (m *Manager) drop(id string) {
 	m.running--
 }
 
-// The oldest beyond keptMax are deleted.
 func (m *Manager) ended(t *Terminal) {
 	m.mu.Lock()
 	m.running--
@@ -170,7 +169,7 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// Terminals open on a full disk too, so that the user can delete files. They are then only in memory.
+	// Also on a full disk (record.IsFull), then only in memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err

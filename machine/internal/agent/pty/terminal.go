@@ -20,7 +20,6 @@ const (
 	grace = 5 * time.Second
 	// The kernel buffers less.
 	drainBytesMax = 1 << 20
-	// One read returns no more.
 	readBytes = 4 << 10
 )
 
@@ -71,7 +70,6 @@ func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.device, t.leader = d, pid
 }
 
-// run then reads the remaining output.
 func (t *Terminal) leaderExited(d *device, status unix.WaitStatus) {
 	t.left <- status
 	_ = d.master.SetReadDeadline(time.Now()) // wakes run; fails harmlessly on a closed file

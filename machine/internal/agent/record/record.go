@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// A last line with starting is from an earlier boot: it counts as lost.
+// A last line with starting is of an earlier boot: it counts as lost.
 const (
 	Starting = "starting"
 	Running  = "running"
@@ -33,7 +33,7 @@ type Line[R any] struct {
 	Record      R      `json:"record"`
 }
 
-// Create leaves no file without its first line. fs.ErrExist means that it exists.
+// Create leaves no file without its first line. fs.ErrExist: it exists.
 func Create(path string, first any) (*os.File, error) {
 	f, err := plainfile.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND, 0o600)
 	if err != nil {
@@ -56,7 +56,7 @@ func Append(f *os.File, line any) error {
 	return err
 }
 
-// Last is the last whole line, or empty, with the fingerprint of the first.
+// Last is the last whole line, or empty, with the first's fingerprint.
 func Last[R any](path string) (last Line[R], err error) {
 	f, err := plainfile.Open(path, unix.O_RDONLY, 0)
 	if err != nil {

@@ -24,7 +24,7 @@ func Text() {
 // Range has an exclusive End.
 type Range struct{ Start, End uintptr }
 
-// Map needs one mlock. It is safe without a Go runtime, as in a forked child.
+// Map needs no Go runtime, as in a forked child.
 //
 //go:norace
 //go:nosplit

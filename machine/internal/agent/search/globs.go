@@ -16,7 +16,7 @@ const (
 	bracesMax = 3
 )
 
-// A glob with a slash matches the path, one without matches the name.
+// A glob with a slash matches the path, else the name.
 type nameFilter struct{ include, exclude []glob }
 
 type glob struct {

@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	// Files are read in parallel, ahead of the search: each call is a round trip into gVisor, and may wait for the
-	// disk.
+	// Read in parallel, ahead of the search: each call is a round trip into gVisor, and may wait for the disk.
 	aheadFiles = 8
-	// A larger file is only opened ahead.
 	aheadBytesMax = 256 << 10
 )
 

@@ -198,7 +198,7 @@ func (s *search) single(r *guestroot.Root, shown string) error {
 	return s.file(c, shown)
 }
 
-// Their files are generated on read, some without end. The device of the start is not included.
+// Files on these are generated on read, some without end. The start's device is not included.
 func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	devices := map[uint64]bool{}
 	for _, path := range []string{"/proc", "/sys", "/dev"} {

@@ -41,7 +41,7 @@ func (m *machine) postExec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// A record frame precedes the output: the caller saves a second request while the command needs the processor.
+// A record frame precedes the output: it saves a second request while the command needs the processor.
 func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, record []byte) error {
 	control := http.NewResponseController(w)
 	// The deadline of the request body would end the stream.

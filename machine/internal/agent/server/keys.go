@@ -122,7 +122,6 @@ func (k *keys) load(epoch int64) (*wire.Incarnation, error) {
 	return &in, nil
 }
 
-// All other keys are refused from now on.
 func (k *keys) become(in wire.Incarnation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

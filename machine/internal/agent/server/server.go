@@ -99,7 +99,6 @@ func bounded(next http.Handler) http.Handler {
 	})
 }
 
-// It also admits a repeated claim.
 func (m *machine) forSlot(h handle) http.Handler {
 	return answer(func(w http.ResponseWriter, r *http.Request) error {
 		c, err := callerOf(r)

@@ -42,7 +42,7 @@ func (f *Follower) Run(ctx context.Context, follow bool) error {
 	beat := time.NewTimer(HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or a write in between is missed.
+		// Before reading, as Notice requires.
 		changed := f.session.notice.Next()
 		running := f.session.running()
 		if err := f.sendAvailable(); err != nil {

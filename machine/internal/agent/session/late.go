@@ -43,7 +43,6 @@ func (s *Session) close() {
 	s.log.Close()
 }
 
-// Closed streams cannot grow.
 func (m *Manager) registerWhenClosed(s *Session, late bool) {
 	if !late {
 		m.registerEnded(s)

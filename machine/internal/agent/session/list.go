@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Earlier records are read at the first list, so that a claim does not wait.
+// Earlier records are read at the first list: a claim does not wait.
 type startTimes struct {
 	mu sync.Mutex
 	at map[string]int64 // Unix milliseconds; unread: of an earlier boot

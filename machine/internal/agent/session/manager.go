@@ -28,7 +28,6 @@ const (
 	cachedMax  = 64    // ended sessions with a record in memory
 	sessionMax = 10000 // ended sessions with a record on disk; ids of older ones can run again
 
-	// For an incarnation without a limit.
 	outputBytesDefault = 256 << 20
 )
 
@@ -62,7 +61,7 @@ type Manager struct {
 
 var buffers = sync.Pool{New: func() any { return new([output.QueueBytesMax]byte) }}
 
-// Open reads earlier sessions in the background, so that a claim does not wait.
+// Open reads earlier sessions in the background: a claim does not wait.
 func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The pump watches the read ends [0] before the command starts, so that no output waits.
+// The pump watches the read ends [0] before the command starts: no output waits.
 type pipes struct {
 	stdin, stdout, stderr [2]int // -1: none, or closed
 	taps                  [2]*pipeReader
@@ -33,7 +33,7 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	return p, nil
 }
 
-// The same user most likely runs the next command, which else makes its own pipes.
+// The same user most likely runs the next command.
 func (m *Manager) restockPipes(uid, gid uint32) {
 	if len(m.spare) > 0 {
 		return
@@ -109,7 +109,7 @@ func (p *pipes) abandon() {
 	}
 }
 
-// A command that does not read keeps a goroutine and the bytes until it ends.
+// A command that does not read keeps a goroutine and the bytes.
 func (p *pipes) feed(data []byte) {
 	if p.stdin[1] < 0 {
 		return

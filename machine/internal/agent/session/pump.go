@@ -199,8 +199,8 @@ func (t *pipeReader) stop() {
 	}
 }
 
-// Output of a background process is kept for a while and then dropped: SIGPIPE would surprise its user. false: there is
-// none, or too many such pipes are open.
+// Output of a background process is kept for a while and then dropped: SIGPIPE would surprise its user. false: none, or
+// too many such pipes.
 func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,5 +1,4 @@
 // Package slottest runs the agent as the first process of a real gVisor sandbox. It needs root and the variables below.
-// Tests run in parallel, except those that use all processors.
 package slottest
 
 import (
@@ -77,7 +76,6 @@ type slot struct {
 
 var slots atomic.Int32
 
-// An empty disk is a new one.
 func newSlot(t *testing.T, disk string) *slot {
 	t.Helper()
 	number := slots.Add(1)

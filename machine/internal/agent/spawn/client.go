@@ -17,7 +17,7 @@ import (
 // ErrBroken: the spawner or the guest's init is gone. A new spawner must adopt the tree.
 var ErrBroken = errors.New("the guest's first process is gone")
 
-// ErrRefused is an ErrBroken of a start that certainly did not happen.
+// ErrRefused is ErrBroken without a start.
 var ErrRefused = fmt.Errorf("%w: no process was made", ErrBroken)
 
 // StartError has a PID to reap, unless 0.
@@ -104,7 +104,7 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 // Prepare forks the workers, which inherit current limits and cgroup.
 func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
-// Adopt makes the claimed tree the guest's root, and returns its descriptor in the guest's view, with its mounts.
+// Adopt makes the claimed tree the guest's root, and returns it in the guest's view, with its mounts.
 func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
@@ -121,7 +121,6 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 	return s.awaitWorkers()
 }
 
-// Each greeting carries the root.
 func (s *Spawner) awaitWorkers() (int, error) {
 	rootFD := -1
 	if err := s.sendGuest(); err != nil {
@@ -216,7 +215,7 @@ func startedOf(r reply) (Started, error) {
 		return Started{PID: int(r.pid), GuestPID: int(r.guestPID)}, nil
 	}
 	errno := syscall.Errno(r.errno)
-	// The init of the PID namespace has died: the kernel refuses new processes in it.
+	// The init of the PID namespace has died.
 	if r.stage == StageFork && r.pid == 0 && errno == syscall.ENOMEM {
 		return Started{}, ErrRefused
 	}

@@ -103,7 +103,7 @@ func relocateArray(base uintptr, offset uint64) {
 	}
 }
 
-// The memory stays alive: a slice outlives the call, or a worker never collects.
+// A slice outlives the call, or a worker never collects.
 //
 //go:norace
 //go:nosplit

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine/runsc adds this value of PR_SET_DUMPABLE to gVisor. Processes in a lower PID namespace cannot inspect or
-// trace such a process, or take its descriptors, with any capability. execve resets it.
+// machine/runsc adds this value of PR_SET_DUMPABLE: processes in a lower PID namespace cannot inspect or trace the
+// process, or take its descriptors, with any capability. execve resets it.
 const dumpHidden = 3
 
-// From fork to execve the guest sees the workers' children, which share their memory. Their /proc/PID/exe names
-// program, a sealed memory file, so a guest cannot open the agent's binary.
+// Until execve the guest sees the workers' children, which share their memory. Their /proc/PID/exe is a sealed memory
+// file, so a guest cannot open the agent's binary.
 func hide(program int) error {
 	if err := unix.Prctl(unix.PR_SET_MM, unix.PR_SET_MM_EXE_FILE, uintptr(program), 0, 0); err != nil {
 		return fmt.Errorf("naming another program: %w", err)

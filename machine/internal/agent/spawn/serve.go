@@ -21,7 +21,7 @@ const (
 	firstSocketFD = 3
 )
 
-// ServeSpawner takes the number of workers and the Layout as JSON. It returns after forking and warming up.
+// ServeSpawner takes the number of workers and the Layout as JSON. It returns after the warm-up.
 func ServeSpawner(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("spawner: %d arguments", len(args))

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A guest that stops a child before execve blocks its worker in vfork. So the agent checks a silent worker every
-// lookSeconds. It kills a stopped child at once, and any other after answerSecondsMax, as on a stalled host.
+// A guest that stops a child before execve blocks its worker in vfork. So after lookSeconds of silence a stopped child
+// is killed, and any other after answerSecondsMax, as on a stalled host.
 const (
 	lookSeconds      = 1
 	answerSecondsMax = 20

@@ -1,5 +1,5 @@
-// Package spawn starts the guest's processes by a spawner and its workers, without keys or files of the agent: only
-// they block in vfork. Workers are in the guest's mount and PID namespaces; the agent stays invisible.
+// Package spawn starts the guest's processes by workers without keys or files of the agent, since they block in vfork.
+// They are in the guest's mount and PID namespaces; the agent stays invisible.
 package spawn
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// A worker has no Go runtime, whose monitor would wake every 20 µs during a start. A fork without the spawner's other
-// threads costs nothing while it waits.
+// A Go runtime's monitor would wake every 20 µs during a start. A fork without the spawner's other threads costs
+// nothing while it waits.
 type worker struct {
 	socket  uintptr
 	name    [nameBytes]byte

@@ -14,7 +14,7 @@ const (
 	bytesMax  = 512 << 10
 )
 
-// An event's offset is where a reader resumes: the next event's number.
+// An event's offset is the next event's number, where a reader resumes.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice

@@ -1,5 +1,5 @@
-// Package watch reports changes in a directory of the guest. By the numbers of events a reader can resume, or learn
-// that it missed some.
+// Package watch reports changes in a directory of the guest. By the events' numbers a reader can resume, or learn that
+// it missed some.
 package watch
 
 import (
@@ -128,7 +128,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 	beat := time.NewTicker(heartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or an event in between is missed.
+		// Before reading, as Notice requires.
 		changed := w.events.notice.Next()
 		ended, err := r.sendNew(send)
 		if err != nil || ended {

@@ -243,7 +243,7 @@ func (w *watch) watch(fd int, below string, tell bool) error {
 	return nil
 }
 
-// The working directory needs no name, and a deleted directory must not be kept open.
+// The directory may have no name, and a deleted one must not be kept open.
 func (w *watch) add(fd int) (descriptor int, err error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return 0, err

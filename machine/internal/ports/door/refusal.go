@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Refusal is an answer of the platform in place of the app's. Its reason is one of a closed set.
+// Refusal is the platform's answer in place of the app's. Its reason is one of a closed set.
 type Refusal struct {
 	Status            int    `json:"status"`
 	Reason            string `json:"reason"`
@@ -73,7 +73,7 @@ var codes = map[int]struct {
 	504: {"timeout", true},
 }
 
-// Page returns the body of a refusal: HTML if the request accepts it, else JSON.
+// Page is HTML if the request accepts it, else JSON.
 func (r *Refusal) Page(wantsHTML bool, requestID string) (contentType, body string) {
 	if wantsHTML {
 		return "text/html; charset=utf-8", r.html(requestID)

@@ -62,8 +62,8 @@ const (
 	forwardedPrefix = "x-forwarded-"
 )
 
-// knowName classifies a name. CGI-like programs cannot distinguish `_` from `-`: a name that only they would take for
-// a known one is twisted. It has no meaning here and is never passed on.
+// CGI-like programs cannot distinguish `_` from `-`: a name that only they would know is twisted. It has no meaning
+// here and is never passed on.
 func knowName(name string) (known Known, twisted bool) {
 	if len(name) > longestKnown {
 		return Other, false

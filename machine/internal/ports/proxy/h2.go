@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// h2Side serves HTTP/2 visitors with the standard library: lengths and ends are unambiguous in HTTP/2.
+// The standard library serves HTTP/2, in which lengths and ends are unambiguous.
 type h2Side struct {
 	server *Server
 	http   *http.Server
@@ -33,7 +33,6 @@ const (
 
 type connectionKey struct{}
 
-// owned reports when the library closes a connection.
 type owned struct {
 	net.Conn
 	of   *connection

@@ -205,7 +205,6 @@ func expectRefusal(t testing.TB, answer string, code int, reason string) {
 	}
 }
 
-// rawApp handles each connection itself, and records every received byte.
 type rawApp struct {
 	net.Listener
 	mu   sync.Mutex
@@ -257,7 +256,7 @@ func (a *rawApp) connections() int {
 	return a.many
 }
 
-// answering is an app that reads heads without bodies and answers each with the same bytes.
+// answering reads heads without bodies, and always answers the same bytes.
 func answering(t testing.TB, answer string) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		for readHeadOf(reader) == nil {

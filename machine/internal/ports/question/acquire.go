@@ -7,11 +7,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Visitor is a request that needs a lease. Unproven and Proven may refuse it because of a limit.
+// Visitor is a request that needs a lease.
 type Visitor interface {
-	// Unproven is called before the request waits for the cell to check its credential.
+	// Unproven precedes the wait for the cell's check. Limits may refuse here.
 	Unproven() *door.Refusal
-	// Proven is called when the credential is accepted: the request then counts for its workspace.
+	// Proven counts an accepted request for its workspace. Limits may refuse here.
 	Proven() *door.Refusal
 	// Cut is called at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)
@@ -56,7 +56,7 @@ func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) 
 	}
 }
 
-// Likely orders a request's credentials: those that the cell has accepted before come first.
+// Likely puts credentials first that the cell has accepted before.
 func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credential {
 	if len(shown) < 2 {
 		return shown
@@ -96,7 +96,6 @@ func (p waitingPlace) take(visitor Visitor) *door.Refusal {
 	return visitor.Unproven()
 }
 
-// placed moves a request to its workspace's limit, if that has not happened while it waited.
 func placed(use *Use, at waitingPlace, visitor Visitor) (*Use, *door.Refusal) {
 	if at < ofItsWorkspace {
 		if refusal := visitor.Proven(); refusal != nil {
@@ -134,8 +133,7 @@ func (l *Link) newLease(key leaseKey, question Question, now time.Time) (*Lease,
 	return lease, nil
 }
 
-// makeRoom releases unused leases of the workspace that has the most. It releases several at once, because the search
-// is slow.
+// makeRoom takes from the workspace with the most, several at once, because the search is slow.
 func (l *Link) makeRoom(now time.Time) {
 	of, most := map[string]int{}, ""
 	for _, lease := range l.leases {

@@ -45,7 +45,7 @@ const (
 	ended
 )
 
-// Lease is the cell's permission for requests with one credential to one port.
+// Lease permits requests with one credential to one port.
 type Lease struct {
 	link     *Link
 	question Question
@@ -76,7 +76,7 @@ type Use struct {
 	ended  *door.Refusal // under the link's lock
 }
 
-// Moved is the reason of a cut after which asking again may succeed.
+// After a cut for Moved, asking again may succeed.
 const Moved = "machine_moved"
 
 func expired() *door.Refusal {
@@ -94,7 +94,7 @@ func askOf(id uint64, q Question) *askFrame {
 	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client.String()}
 }
 
-// use returns nil if the lease is not granted yet, or if the machine may sleep and the cell must be asked.
+// An idle machine may sleep, so the cell must be asked.
 func (lease *Lease) use(cut func(*door.Refusal)) *Use {
 	if lease.state != granted {
 		return nil
@@ -210,7 +210,7 @@ func (l *Link) count(lease *Lease, now time.Time) {
 	}
 }
 
-// lookAfter reports pauses, counts and expiries that no request triggers.
+// lookAfter reports what no request triggers.
 func (l *Link) lookAfter(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
