@@ -18,7 +18,7 @@ const (
 	thenPaused  = "paused"
 	thenRunning = "running"
 
-	// imageSlack covers kernel state and metadata.
+	// For kernel state and metadata.
 	imageSlack  = 64 << 20
 	unpauseTime = 30 * time.Second
 )
@@ -117,7 +117,6 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 	return h.finishCheckpoint(ctx, dir, m)
 }
 
-// prepareCheckpoint needs no pause.
 func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
 	record := s.Record()
 	if owner != r.Owner() {
@@ -224,7 +223,7 @@ func (h *Host) save(ctx context.Context, s *engine.Sandbox, dir string) error {
 	return errors.Join(saveError(err), h.engine.Resize(s, size))
 }
 
-// The manifest comes last: it turns durable data into a checkpoint in one step.
+// The manifest turns durable data into a checkpoint in one step.
 func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (manifest, error) {
 	if err := h.points.at("checkpoint.sync"); err != nil {
 		return m, err

@@ -51,8 +51,8 @@ func (h *Host) superviseChild(ctx context.Context, what string, run func() error
 	}
 }
 
-// start returns when the process serves. Once it is in its cgroup, `begin` gets the connection and a kill function, and
-// returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
+// start returns when the process serves. Before that, in the process's cgroup, `begin` gets the connection and a kill
+// function, and returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
 func (s childProcess) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {

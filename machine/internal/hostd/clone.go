@@ -65,7 +65,6 @@ func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source s
 	return release, err
 }
 
-// Digests are kept; inodes are the copies'.
 func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
 	if err := h.pool.EnsureWorkspace(m.Owner, m.Resources.DiskGiB); err != nil {
 		return m, err

@@ -33,7 +33,7 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	return one, nil
 }
 
-// ranFor is 0 if the clock went back or the start cannot be parsed.
+// ranFor is 0 if the clock went back.
 func ranFor(startedAt string, now time.Time) int64 {
 	started, err := time.Parse(time.RFC3339, startedAt)
 	if err != nil {

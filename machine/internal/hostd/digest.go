@@ -70,7 +70,6 @@ func saltedDigester(key []byte, salt string) (digester, error) {
 	return digester{prefix: digestPrefix + salt + ":", tags: tags}, err
 }
 
-// of shares no file offset with others.
 func (d digester) of(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

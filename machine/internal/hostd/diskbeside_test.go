@@ -51,7 +51,6 @@ mkfifo pipe; dir=deep; for i in $(seq 60); do dir=$dir/d; done; mkdir -p $dir; e
 mkdir many; for i in $(seq 300); do echo "needle $i" > many/$i; done; rm many/1*; mv many/2 many/moved; rm /etc/motd; echo needle > /etc/new-needle
 seq -f 'needle %%g' 3000 > lines; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('socket')"`
 
-// One link points to a file of the host.
 func (d *daemon) hostileMachine() wire.Machine {
 	d.t.Helper()
 	canary := filepath.Join(d.dir, "canary")

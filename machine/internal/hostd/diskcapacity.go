@@ -130,7 +130,6 @@ func (h *Host) measureRoom(workspace, disk string, diskGiB int) (pool.DiskCapaci
 	return h.pool.CapacityFor(workspace, diskGiB, bytes)
 }
 
-// The service writes while it makes a machine.
 func (h *Host) raiseLimitForAssembly(workspace string, diskGiB int) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()

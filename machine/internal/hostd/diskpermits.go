@@ -61,8 +61,8 @@ func (o *openReader) place() readerPermit {
 	return readerPermit{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
 }
 
-// readerToEvict picks the longest-unused among idle readers and those of tenants with more than the newcomer's would
-// have; "": none.
+// readerToEvict picks the longest-unused: idle, or of a tenant with more readers than the newcomer's would have. "":
+// none.
 func readerToEvict(places []readerPermit, newcomer readerPermit, now time.Time) (workspace string, full bool) {
 	if newcomer.beside {
 		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPermit) bool { return !p.beside })

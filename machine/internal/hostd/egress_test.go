@@ -28,7 +28,6 @@ const (
 	worldNames = "203.0.113.53"
 )
 
-// world is a network namespace with DNS, and hosts that echo on port 443.
 type world struct {
 	t        *testing.T
 	ns       *os.File

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recentStarts has the layers of the last blank disks, the latest last, to predict the next starts.
+// recentStarts has the layers of the last blank disks, the latest last, to predict the next.
 type recentStarts [][]string
 
 // recentMax bounds how long sandboxes stay prepared for a template out of use.
@@ -35,7 +35,7 @@ func (r recentStarts) count(digests []string) (n int) {
 	return n
 }
 
-// favorite takes the latest on a tie; nil before the first start.
+// favorite takes the latest on a tie.
 func (r recentStarts) favorite() (best []string) {
 	for _, one := range slices.Backward(r) {
 		if r.count(one) > r.count(best) {

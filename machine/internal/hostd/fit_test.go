@@ -31,7 +31,6 @@ func (d *daemon) otherTemplate() []string {
 	return []string{d.layer, d.addLayer(image)}
 }
 
-// recordOf fails while the sandbox is made or removed.
 func (d *daemon) recordOf(slot string) (record engine.Record, err error) {
 	text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
 	if err != nil {
@@ -111,7 +110,6 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	other := d.otherTemplate()
 	fitted := d.fittedSlot([]string{d.layer})
 
-	// Neither another template nor a non-blank disk takes it.
 	stranger := d.startOf(other)
 	if text := d.run(stranger, "cat /other"); stranger.Slot == fitted || text != "other" {
 		t.Fatalf("another template's machine is in slot %s (%s is fitted) and says %q", stranger.Slot, fitted, text)

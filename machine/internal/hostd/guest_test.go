@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A nil answer means none in time.
 func (d *daemon) guest(m wire.Machine, method, path string, body any, within time.Duration) []byte {
 	d.t.Helper()
 	text, err := json.Marshal(body)

@@ -46,7 +46,6 @@ func (h *Host) balance() {
 	}
 }
 
-// The map also has machines that are being made, in MiB.
 func (h *Host) told() (machines []*engine.Sandbox, told map[string]int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

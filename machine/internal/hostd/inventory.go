@@ -79,7 +79,7 @@ func (h *Host) workspaceFiles(look *cachePass, workspace string) (wire.SubjectFi
 	for _, id := range ids {
 		info, err := look.checkpoint(h, workspace, id)
 		if err != nil {
-			// It is being written or deleted, or corrupt, which a restore reports.
+			// A restore reports why.
 			continue
 		}
 		files.Checkpoints = append(files.Checkpoints, info)

@@ -214,7 +214,6 @@ func (j *jobs) leave(own *workspaceQueue) {
 	own.users--
 }
 
-// fenceOf is 0 if unknown or unreadable.
 func (j *jobs) fenceOf(workspace string) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -137,7 +137,6 @@ func (h *Host) eachManifest(do func(manifest)) error {
 	return nil
 }
 
-// Temporary is a lack of descriptors, memory or time.
 func isTemporary(err error) bool {
 	return slices.ContainsFunc([]unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR, unix.ETIMEDOUT},
 		func(errno unix.Errno) bool { return errors.Is(err, errno) })

@@ -62,7 +62,6 @@ func (h *Host) runImage(command *exec.Cmd, memoryBytes int64) error {
 	return h.runInCgroup("image", imageLimits(memoryBytes), command, func() error { return nil })
 }
 
-// Nothing writes to the disk.
 func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk string, below []string, err error) {
 	if r.Of == nil {
 		if h.machine(r.Owner()) != nil {

@@ -47,7 +47,6 @@ func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	}
 	look("the first look", workspaces)
 	look("the second look", workspaces)
-	// A flipped bit is noticed, and the repair too.
 	whole, err := os.ReadFile(last)
 	must(t, err)
 	whole[20] ^= 1

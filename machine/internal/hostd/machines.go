@@ -30,7 +30,6 @@ func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	return s, nil
 }
 
-// Each machine counts with its full memory and minimum headroom.
 func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), err error) {
 	counted := h.config.MemoryHeadroomMinMiB
 	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB+counted > h.config.Capacity.MemoryMiB {

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The test binary pins a namespace below this directory.
 const pinVariable = "BERTH_TEST_PIN"
 
 func exitWith(err error) {

@@ -68,7 +68,6 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 	d.stop(forked)
 
-	// Without the memory it has an empty /tmp on its disk, and its own boot id.
 	alone := wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
 	d.ok(d.call("POST", "/checkpoints/clone", alone, nil))
 	m = d.restore(workspace, alone.CheckpointID, 4)

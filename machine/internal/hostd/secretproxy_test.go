@@ -29,7 +29,6 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	must(t, unix.Kill(first, unix.SIGKILL))
 	eventually(t, "another one runs", func() bool { return one() && d.secretProxies()[0] != first })
 	second := d.secretProxies()[0]
-	// A proxy that has not read its setup ends with hostd.
 	statusWithoutRights(t, second)
 	d.kill()
 	if now := d.secretProxies(); len(now) != 1 || now[0] != second {
@@ -39,7 +38,7 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
 }
 
-// A proxy gives its last rights up after it has read its setup.
+// A proxy that has not read its setup ends with hostd; afterwards it gives its last rights up.
 func statusWithoutRights(t *testing.T, pid int) string {
 	t.Helper()
 	var status []byte

@@ -80,7 +80,6 @@ func takeDown(folder string) (failed error) {
 	return failed
 }
 
-// The race detector needs its own build.
 var hostdBinary = sync.OnceValues(func() (string, error) {
 	if given := os.Getenv(hostdVariable); given != "" && len(buildFlags) == 0 {
 		return given, nil

@@ -62,7 +62,7 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	return h.describe(s), h.points.at("start.answer")
 }
 
-// nil means that the workspace begins with another disk.
+// nil means that none is prepared for the disk that the workspace begins with.
 func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
 	if r.checkpoint != nil || r.FullCopy || r.Tree != "" || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
@@ -74,7 +74,7 @@ func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, 
 	return h.stock.takePrepared(ctx, sizeOf(r.Resources), r.Layers), nil
 }
 
-// s is nil without a prepared sandbox. After an error the caller discards the returned sandbox, if any.
+// claimSlot uses a prepared sandbox, or any if s is nil. After an error the caller discards the returned one.
 func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("start.slot"); err != nil {
 		return s, err
@@ -151,7 +151,6 @@ func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
 	return h.describe(s), nil
 }
 
-// A full copy has no layer below.
 func layersBelow(r wire.StartRequest) []string {
 	if r.FullCopy {
 		return []string{}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BTRFS_IOC_GET_SUBVOL_INFO, _IOR(0x94, 60, struct btrfs_ioctl_get_subvol_info_args).
+// BTRFS_IOC_GET_SUBVOL_INFO, _IOR(0x94, 60, btrfs_ioctl_get_subvol_info_args).
 const (
 	getSubvolumeInfo   = 0x81f8943c
 	subvolumeInfoBytes = 504

@@ -206,7 +206,6 @@ func (h *Host) unmountGone(s *engine.Sandbox, gone []wire.Volume) error {
 	return nil
 }
 
-// giveBack goes as far as the guest allows.
 func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone []wire.Volume) error {
 	var err error
 	for _, v := range gone {

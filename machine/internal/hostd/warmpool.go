@@ -217,7 +217,7 @@ func (k *warmPool) fill(ctx context.Context) {
 	}
 }
 
-// true means that a verb came in between. If a kind has run out, the wait is for running verbs only, and at most
+// awaitQuiet is true if a verb came in between. If a kind has run out, it waits for running verbs only, at most
 // patienceTime: the next start would take as long.
 func (k *warmPool) awaitQuiet(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()

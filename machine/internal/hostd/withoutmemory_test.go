@@ -93,7 +93,6 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	d.ok(d.call("POST", "/checkpoints/clone", snapshot, nil))
 	d.stop(d.boots(workspace, id, 2))
 
-	// Once the processor has the features again, the memory restores.
 	d.reseal(filepath.Join(path, manifestName), func(m *manifest) {
 		m.Processor = slices.DeleteFunc(m.Processor, func(one string) bool { return one == "another" })
 	})

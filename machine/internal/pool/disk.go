@@ -129,7 +129,7 @@ func (p *Pool) openSubvolume(path string) (*os.File, error) {
 	return file, nil
 }
 
-// ListWorkspaces, ListDisks and ListCheckpoints return complete objects.
+// ListWorkspaces, ListDisks and ListCheckpoints omit unfinished objects.
 func (p *Pool) ListWorkspaces() ([]string, error) { return listNames(p.workspaces()) }
 
 func (p *Pool) ListDisks(workspace string) ([]string, error) {

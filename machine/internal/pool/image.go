@@ -120,7 +120,6 @@ func mountedFrom(mount, image string) (bool, error) {
 	return true, nil
 }
 
-// mountSource is that of the topmost mount, or "".
 func mountSource(mount string) (string, error) {
 	real, err := filepath.EvalSymlinks(mount)
 	if err != nil {

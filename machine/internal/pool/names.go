@@ -32,7 +32,6 @@ func (p *Pool) WorkspaceDir(workspace string) string {
 	return filepath.Join(p.workspaces(), component(workspace))
 }
 
-// DiskPath is a subvolume with upper/, work/ and state/.
 func (p *Pool) DiskPath(workspace, name string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "disks", component(name))
 }

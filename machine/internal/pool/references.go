@@ -23,8 +23,7 @@ const (
 	extentsMax    = 1 << 20 // bounds the deduplication set: a guest may make as many extents as its disk has blocks
 )
 
-// ReferencedBytes counts a disk's data and metadata, shared or not. A running machine's writes of the last seconds may
-// be missing.
+// ReferencedBytes counts a disk's data and metadata, shared or not. A running machine's last seconds may be missing.
 func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	disk, err := p.openSubvolume(path)
 	if err != nil {

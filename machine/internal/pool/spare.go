@@ -39,8 +39,7 @@ func (p *Pool) SpareDisk(name string) string {
 	return filepath.Join(p.spareDir(name), "disks", spareDisk)
 }
 
-// TakeSpare is durable like CreateDisk. os.ErrExist (wrapped): the workspace exists. ENOSPC (wrapped): only the reserve
-// is left.
+// TakeSpare is durable like CreateDisk. os.ErrExist (wrapped): the workspace exists. ENOSPC: as CreateSpare.
 func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := errors.Join(checkName("spare", name), checkName("workspace", workspace), checkName("disk", disk), p.Admit()); err != nil {
 		return err

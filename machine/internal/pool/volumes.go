@@ -26,7 +26,7 @@ func (p *Pool) HasVolume(id string) bool {
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
 }
 
-// CreateVolume makes a volume, or changes its limit, durably. ENOSPC (wrapped): only the reserve is left.
+// CreateVolume makes a volume, or changes its limit, durably. ENOSPC: as CreateSpare.
 func (p *Pool) CreateVolume(id string, quotaGiB int) error {
 	if err := checkName("volume", id); err != nil {
 		return err

@@ -52,8 +52,8 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 //
 // PUT /files and POST /files/patch take `Idempotency-Key`: see machine/internal/agent/once.
 //
-// A refusal is AgentError with the gateway's HTTP status. Sessions, output and offsets live on the workspace's disk: they outlive
-// an agent restart, a suspend, a resume and a fork.
+// A refusal is AgentError with the gateway's HTTP status. Sessions, output and offsets live on the workspace's disk:
+// they outlive an agent restart, a suspend, a resume and a fork.
 
 // Incarnation is an agent's identity. hostd writes one per epoch to a file, with Key.
 type Incarnation struct {
@@ -64,7 +64,7 @@ type Incarnation struct {
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
-	// RenewIdentity makes a fork's hostname, machine-id, boot id, and removes SSH host keys.
+	// RenewIdentity gives a fork a new hostname, machine-id and boot id, and removes SSH host keys.
 	RenewIdentity bool   `json:"renew_identity,omitempty"`
 	Nameserver    string `json:"nameserver,omitempty"`
 	// Volumes are all of the guest's from now on.
@@ -124,7 +124,7 @@ type ExecRecord struct {
 	StartedAt *string `json:"started_at"`
 	EndedAt   *string `json:"ended_at"`
 	Error     *string `json:"error"`
-	// Bytes written, and the first byte retained.
+	// Bytes written, and the first retained.
 	StdoutBytes     int64 `json:"stdout_bytes"`
 	StderrBytes     int64 `json:"stderr_bytes"`
 	StdoutAvailable int64 `json:"stdout_available_from"`
@@ -160,7 +160,7 @@ type ExecList struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// Stdin counts bytes in the pipe, which the command may not have read.
+// Stdin has an Offset in its pipe; the command may not have read that far.
 type Stdin struct {
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
@@ -239,7 +239,7 @@ const (
 	FrameHeartbeat = 4 // every 15 s of silence; no data
 	FrameError     = 5 // data: AgentError as JSON; the last frame
 	FrameRecord    = 6 // data: ExecRecord as JSON; only the first frame of a start that is followed
-	// A terminal sends FrameStdout, and FrameExit with a PtyRecord. It accepts the next two.
+	// A terminal sends FrameStdout, then FrameExit with a PtyRecord. It accepts the next two.
 	FrameInput   = 16 // data: typed input
 	FrameResize  = 17 // data: columns, rows (uint16 each, big endian)
 	FrameHeader  = 16
@@ -249,11 +249,11 @@ const (
 // Activity feeds the idle clock.
 type Activity struct {
 	RunningSessions int `json:"running_sessions"`
-	// BusyUntil is the latest end, one hour or its timeout per running command; null if none runs.
+	// BusyUntil is the latest end: one hour or its own timeout per command; null if none runs.
 	BusyUntil *string `json:"busy_until"`
 	// LastEndedAt begins idleness, even if no caller waited; null if none has ended.
 	LastEndedAt *string `json:"last_ended_at"`
-	// Commands are the 16 busy for longest.
+	// Commands are at most 16, with the latest BusyUntil.
 	Commands []BusyCommand `json:"commands"`
 }
 

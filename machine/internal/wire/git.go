@@ -16,7 +16,7 @@ type GitCloneRequest struct {
 	Authorization string `json:"authorization,omitempty"`
 }
 
-// GitHead has no Branch if HEAD is detached, no Commit before the first.
+// GitHead has a null Branch if HEAD is detached, a null Commit before the first.
 type GitHead struct {
 	Path   string  `json:"path"`
 	Branch *string `json:"branch"`

@@ -11,10 +11,11 @@ package wire
 //	/machines/stop         idempotent; no instruction of the guest runs after it. Mounts, cgroup, network are
 //	                       released after the answer; a verb that needs them gone waits
 //	/machines/freeze       cgroup freezer
+//	/machines/egress_denials   empty without a machine
 //	/volumes/create        durable; sets an existing volume's limit. The subject is the volume
 //	/volumes/delete        detached from every machine first
 //	/subjects/fence        refuses lower tokens from now on; waits for running verbs
-//	/*/measure             what quotas count
+//	/disks|volumes/measure what quotas count
 //	/inventory             ?files=false omits the pool's files
 //	/events?after=N        NDJSON, kept open, a blank line every 15 s
 //
@@ -231,7 +232,7 @@ type CheckpointInfo struct {
 	PausedMS  int64     `json:"paused_ms"` // how long the guest was paused ("running" only)
 	Layers    []string  `json:"layers"`
 	Resources Resources `json:"resources"`
-	// Counters follow the capture. Only in the answer to a machine's checkpoint.
+	// Counters were read after the capture. Only in the answer to a machine's checkpoint.
 	Counters *MachineStats `json:"counters,omitempty"`
 	// MemoryRefused is why the memory cannot be restored here now. Only in an inventory.
 	MemoryRefused string `json:"memory_refused,omitempty"`

@@ -69,7 +69,7 @@ type LayerDirectory struct {
 	Entries []LayerEntry `json:"entries"`
 }
 
-// LayerEntry is one name. A whiteout hides it in the layers below.
+// LayerEntry is one name, which a whiteout hides in the layers below.
 type LayerEntry struct {
 	Name      string `json:"name"`
 	Type      string `json:"type"` // file, directory, symlink, whiteout, other
