@@ -136,7 +136,6 @@ func (h *Host) raiseLimitForAssembly(workspace string, diskGiB int) error {
 	return h.pool.AssembleWorkspace(workspace, diskGiB)
 }
 
-// Unknown (nil) bytes are measured.
 func (h *Host) setGuestLimit(workspace, disk string, diskGiB int, bytes *int64) error {
 	var room pool.DiskCapacity
 	var err error

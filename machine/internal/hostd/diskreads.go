@@ -104,7 +104,6 @@ func (h *Host) handOutReader(ctx context.Context, r wire.DiskReadRequest, disk s
 	return reader.Access, nil
 }
 
-// knownReader ignores a reader of another disk, or about to end.
 func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk string) *openReader {
 	h.reads.mu.Lock()
 	known := h.reads.readers[r.WorkspaceID]

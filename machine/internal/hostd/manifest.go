@@ -141,7 +141,6 @@ func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	return m, nil
 }
 
-// A part is read only if it may have changed.
 func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error {
 	for _, expected := range m.Parts {
 		if err := h.verifyPart(ctx, dir, expected); err != nil {

@@ -24,7 +24,6 @@ func (m manifest) engineKind() string {
 // Manifests without a version are of version 1.
 func (m manifest) protocol() int { return max(m.Protocol, 1) }
 
-// why is "" if the memory can be restored here now, or there is none.
 func (h *Host) refusesMemory(m manifest) (why string, cause error) {
 	switch {
 	case m.DiskOnly:

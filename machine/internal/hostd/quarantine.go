@@ -18,7 +18,6 @@ import (
 // quarantine and when it is deleted.
 const quarantineName = "quarantine.json"
 
-// The values are times since when an object is kept.
 type quarantined struct {
 	Workspace   string            `json:"workspace,omitempty"` // since when the whole workspace is kept; "" if it is not
 	Disks       map[string]string `json:"disks,omitempty"`

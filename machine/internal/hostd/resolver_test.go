@@ -17,7 +17,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// blockedName needs no upstream query.
 const blockedName = "4.3.2.10.in-addr.arpa."
 
 func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {

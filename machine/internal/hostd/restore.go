@@ -194,7 +194,6 @@ func (m manifest) addressFor(r wire.RestoreRequest) netip.Addr {
 	return address
 }
 
-// Holes do not count.
 func (m manifest) pagesBytes() int64 {
 	for _, p := range m.Parts {
 		if p.Name == "pages.img" {

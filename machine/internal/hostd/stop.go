@@ -34,7 +34,6 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error)
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
-// After a failure half-way the next verb cleans up.
 func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	if err := h.killMachine(workspace); err != nil {
 		return err

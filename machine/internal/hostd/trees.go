@@ -36,7 +36,6 @@ type keptTree struct {
 	HostBootID string `json:"host_boot_id"`
 }
 
-// treeOn is "" if there is no tree or it may be incomplete.
 func (h *Host) treeOn(disk string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(disk, treeRecord))
 	if errors.Is(err, os.ErrNotExist) {

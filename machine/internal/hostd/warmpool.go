@@ -71,7 +71,6 @@ func (k *warmPool) takeWarm(ctx context.Context, size engine.Size) (*engine.Sand
 	return k.host.engine.StartWarm(ctx, size)
 }
 
-// nil digests mean no disk.
 func (k *warmPool) takeMatching(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
 		return slices.Equal(s.Record().Fitted, digests) && seesAsMany(s, size)
@@ -107,7 +106,6 @@ func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine
 	return k.host.engine.CreateBlank(ctx, size, build, wanted)
 }
 
-// A sandbox of another memory size is changed, if the engine can.
 func (k *warmPool) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
 	exact := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB && fits(s) }
 	if s := k.take(from, exact); s != nil || k.fixed.Load() {

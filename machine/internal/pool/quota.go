@@ -173,8 +173,8 @@ func (p *Pool) sweepGroup(group uint64) error {
 	return err
 }
 
-// Some kernels remove the group of a living subvolume. isOrphan requires two sweeps in a row: a group precedes its new
-// subvolume.
+// Some kernels accept the removal of a living subvolume's group, so isOrphan checks for the subvolume. It requires two
+// sweeps in a row: a group precedes its new subvolume.
 func (p *Pool) isOrphan(group uint64) (bool, error) {
 	if group <= topSubvolume || p.referenced(group) != 0 {
 		return false, nil

@@ -132,7 +132,6 @@ func parseItem(from []byte) searchItem {
 	return searchItem{object: order.Uint64(from[8:]), offset: order.Uint64(from[16:]), kind: order.Uint32(from[24:]), body: from[searchHeader : searchHeader+length]}
 }
 
-// extent is not ok for other items, holes and inline data.
 func (i searchItem) extent() (place, bytes uint64, ok bool) {
 	if i.kind != extentDataKey || len(i.body) < 37 || i.body[20] == extentInline {
 		return 0, 0, false
