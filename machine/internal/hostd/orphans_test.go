@@ -52,6 +52,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	for _, group := range groups {
 		must(t, os.MkdirAll(group+"/0badc1", 0o755))
 	}
+	// No machine has this number: the network has 256 links.
 	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m256", "type", "veth", "peer", "name", "x"+instance)...)
 	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
 	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")
