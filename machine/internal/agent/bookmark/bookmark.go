@@ -1,4 +1,4 @@
-// Package bookmark encodes a position in a walk. It sorts names by bytes and visits a directory before its entries.
+// Package bookmark encodes a position in a walk that sorts names by bytes, with a directory before its entries.
 package bookmark
 
 import (
@@ -49,7 +49,7 @@ func (p Position) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next: passed, the name sorts before the next step; on, it is that step; rest are those below.
+// Next: passed, name sorts before the next step; on, it is that step, and rest are those below.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

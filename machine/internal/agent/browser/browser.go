@@ -22,7 +22,7 @@ const (
 	waitingMax = 32
 	idleMax    = 10 * time.Minute
 	timeoutMax = 2 * time.Minute
-	openMax = 20 * time.Second
+	openMax    = 20 * time.Second
 )
 
 type Guest interface {

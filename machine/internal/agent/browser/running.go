@@ -105,7 +105,7 @@ func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, er
 	return p, nil
 }
 
-// Two pages opened at once would both be late, so a call waits for an opening spare page.
+// Two pages opened at once would both be late, so a call waits for the spare page.
 func (r *running) take(ctx context.Context) (*page, error) {
 	if p := r.takeSpare(); p != nil {
 		return p, nil

@@ -89,7 +89,7 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// A directory comes before its entries, and they before its next sibling.
+// Directories come before their entries.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]

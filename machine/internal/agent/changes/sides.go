@@ -85,7 +85,7 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// nil: the entry needs an lstat. A summary needs only the type; the disk reader takes files and links with UTF-8 paths.
+// nil: the entry needs an lstat. The disk reader takes files and links with UTF-8 paths.
 func (w *walk) sideFromDirent(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {

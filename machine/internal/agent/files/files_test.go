@@ -95,7 +95,6 @@ func TestNoPathLeavesTheRoot(t *testing.T) {
 		}
 		_, err := Write(r, path, strings.NewReader("overwritten"), WriteOptions{Owner: me})
 		if err == nil {
-			// A file may appear under this name inside the root only.
 			_ = Delete(r, path, false)
 		}
 	}

@@ -29,7 +29,7 @@ type Pack struct {
 	buffer  []byte
 }
 
-// OpenPack fails while an error can still be reported. Without holes, they are sent as zeros.
+// OpenPack fails while an error can still be reported. Without holes, zeros are sent.
 func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) (*Pack, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ var largePatches = make(chan struct{}, 2)
 const largePatchBytes = 1 << 20
 
 type PatchOptions struct {
-	Owner Owner
+	Owner    Owner
 	Announce func(wire.PatchResult) error
 }
 

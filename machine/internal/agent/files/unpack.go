@@ -25,8 +25,8 @@ type UnpackOptions struct {
 	Owner         Owner
 }
 
-// Unpack extracts into a hidden subdirectory, syncs it, and renames the entries into place. A part can remain only if
-// the machine dies, or the guest interferes, during the renames.
+// Unpack extracts into a hidden subdirectory, syncs it, and renames the entries. A part can remain only if the machine
+// dies, or the guest interferes, during the renames.
 func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (result wire.TarResult, err error) {
 	if err := CheckPath(target); err != nil {
 		return result, err

@@ -11,8 +11,7 @@ import (
 const (
 	// Go's tar reader returns holes as zeros, which takes time.
 	sparseBytesMax = 64 << 30
-	// So many aligned zeros become a hole.
-	zerosBytes = 4 << 10
+	zerosBytes     = 4 << 10
 )
 
 func hasHoles(h *tar.Header) bool {

@@ -57,7 +57,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	if o.Announce != nil {
 		w.announce = func(sizeBefore int64) error { return o.Announce(w.result, sizeBefore) }
 	}
-	// Before the body is read, and again under the lock.
+	// Check before the body is read, and again under the lock.
 	if w.old, err = w.existing(); err != nil {
 		return wire.WriteResult{}, err
 	}

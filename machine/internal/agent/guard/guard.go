@@ -13,15 +13,15 @@ import (
 )
 
 // In thousandths of the configured memory. At 2 ms, one allocator at full speed is caught between killAbove and the
-// limit. Below relaxedBelow a fast poll would only cost CPU.
+// limit.
 const (
 	relaxedBelow = 600
 	nearAbove    = 820
 	killAbove    = 880
 	endAllAbove  = 970
 
-	// Fast growth lowers thresholds to these. The engine's numbers are some hundred milliseconds old, in which many
-	// processes may double the usage.
+	// Fast growth lowers thresholds to these: the engine's numbers are some hundred milliseconds old, in which usage
+	// may double.
 	killAboveMin   = 800
 	endAllAboveMin = 940
 
@@ -38,8 +38,7 @@ const (
 	settledChange   = 1 // thousandths of the configured memory
 )
 
-// After a kill memory is released in steps, on a busy host much later than the next poll. So the next kill waits for
-// growth.
+// Memory is released in steps, on a busy host much later than the next poll: the next kill waits for growth.
 const (
 	killAgainGrowth = 20
 	endAllGrowth    = 30
@@ -59,13 +58,13 @@ type Guard struct {
 	memory atomic.Int64
 	tasks  atomic.Int64
 	used   atomic.Int64 // at the last poll
-	// 0 once usage fell below killAboveMin.
+	// 0 after usage fell below killAboveMin.
 	killedAt atomic.Int64
 	victims  chan struct{} // request to kill the largest process
-	still atomic.Int64
-	procs uint16
-	onEnd atomic.Pointer[func(pid int, reason string)]
-	stir  int // eventfd that ends the current pause; -1: none, and polls stay frequent
+	still    atomic.Int64
+	procs    uint16
+	onEnd    atomic.Pointer[func(pid int, reason string)]
+	stir     int // eventfd that ends the current pause; -1: none, and polls stay frequent
 }
 
 func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
@@ -106,7 +105,7 @@ func (g *Guard) Wake() {
 	}
 }
 
-// On its own thread: with dozens of runnable processes a goroutine switch may exceed the interval.
+// The loop has its own thread: with dozens of runnable processes a goroutine switch may exceed the interval.
 func (g *Guard) loop() {
 	runtime.LockOSThread()
 	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor

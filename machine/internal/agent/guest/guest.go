@@ -23,8 +23,8 @@ import (
 // Callers no longer wait for the adopted machine.
 const procUnmountDelay = time.Second
 
-// Guest is waiting (a spawner is ready), adopted, or briefly broken by killing its own init. A new spawner then adopts
-// the same tree.
+// Guest is waiting (a spawner is ready), adopted, or briefly broken by killing its own init; a new spawner then adopts
+// the tree.
 type Guest struct {
 	binary string
 	layout spawn.Layout
@@ -145,7 +145,7 @@ func (g *Guest) adopt() error {
 	return nil
 }
 
-// Root must be released.
+// Root returns a reference to release.
 func (g *Guest) Root() (*guestroot.Root, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -252,9 +252,9 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	g.ending.Lock()
 	g.endable = nil
 	g.ending.Unlock()
-	// Its parent is a worker, which does not reap: the pid cannot be reused.
+	// Init's parent, a worker, does not reap: the pid cannot be reused.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
-	// Before Close: their pids are not reused until they are reaped.
+	// Kill them before Close: their pids are not reused until they are reaped.
 	for _, pid := range in.spawner.Workers {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -285,7 +285,7 @@ func (g *Guest) EndAll(why string) {
 	}
 }
 
-// Own must never be killed. It does not block.
+// Own returns pids that must never be killed. It does not block.
 func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	g.ending.Lock()

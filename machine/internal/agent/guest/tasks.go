@@ -11,11 +11,10 @@ import (
 // sandbox would miss the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
-// For the threads of a spawner and its workers.
 const spawnerTasks = 24
 
-// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each costs memory that the guest's
-// accounting does not show.
+// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each costs memory outside of the
+// guest's accounting.
 type taskLimit struct{ group string }
 
 // Commands join the group because the spawner has.

@@ -1,5 +1,5 @@
-// Package helper runs a program of the guest for the agent. It may hang or lie: its output is limited, and its process
-// group is killed at the deadline.
+// Package helper runs an untrusted program of the guest: its output is limited, and its process group is killed at the
+// deadline.
 package helper
 
 import (

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program's end blocks, as programs expect.
 type pipe struct {
 	ours   *os.File
 	theirs int

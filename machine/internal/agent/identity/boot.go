@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Each boot creates these on the workspace's disk, outside of the guest's tree. Adoption binds them into the guest.
+// Each boot creates these on the workspace's disk, outside of the guest's tree; adoption binds them.
 const (
 	Tmp    = "tmp"
 	BootID = "boot_id"
@@ -25,8 +25,8 @@ const (
 	stateListMax = 4096
 )
 
-// Boot gives a guest without memory an empty /tmp and a new boot id. Deletion is in the background: there may be a
-// million files.
+// Boot gives a guest without memory an empty /tmp and a new boot id. Up to a million old files are deleted in the
+// background.
 func Boot(stateDir string) error {
 	if err := emptyTmp(stateDir); err != nil {
 		return fmt.Errorf("/tmp: %w", err)

@@ -1,5 +1,5 @@
-// Package jail confines processes that read guests' data. hostd starts the disk reader in its own namespaces. It leaves
-// the host's root, and keeps only the right to read and search regardless of modes.
+// Package jail confines readers of guests' data. hostd starts the disk reader in its own namespaces; it leaves the
+// host's root, and may only read and search, regardless of modes.
 package jail
 
 import (
@@ -46,8 +46,8 @@ func EnterDisk(fd int, mountPoint string) error {
 	return mountPlaceholders()
 }
 
-// The kernel can then tell which paths lead to a machine's mounts. Links exist only before the first machine; they lead
-// to the disk and stay.
+// The kernel can then tell which paths lead to a machine's mounts. Links, from before the first machine, lead to the
+// disk.
 func mountPlaceholders() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t

@@ -1,6 +1,5 @@
-// Package once is the idempotency log: a repeated call gets the first result. In the state directory, outside of the
-// guest's tree, it survives the gateway, a suspend and a fork. After a crash it tells finished changes from unfinished
-// ones.
+// Package once is the idempotency log, in the state directory outside of the guest's tree. It survives the gateway, a
+// suspend and a fork, and after a crash tells finished changes from unfinished ones.
 package once
 
 import (

@@ -71,7 +71,7 @@ func (q *Queue) Put(p []byte) {
 	}
 }
 
-// Wait returns once the queue is empty, even if the disk refused bytes.
+// Wait returns once the queue is empty, even if bytes were refused.
 func (q *Queue) Wait() { q.await(func() bool { return !q.writing }) }
 
 func (q *Queue) WaitForRoom() { q.await(func() bool { return q.room() > 0 }) }

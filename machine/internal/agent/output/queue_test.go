@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe blocks the first write, like a throttled disk, until it is read.
+// A pipe blocks the first write, like a throttled disk.
 func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stdout.0")

@@ -82,7 +82,7 @@ func (k *Store) Ended(dir string, streams ...*Stream) {
 	}
 }
 
-// Earlier takes directories of earlier boots, oldest first, and skips those that Ended has registered.
+// Earlier takes directories of earlier boots, oldest first, and skips those in Ended.
 func (k *Store) Earlier(dirs []string) {
 	old := make([]retainedOutput, 0, len(dirs))
 	for _, dir := range dirs {
@@ -101,7 +101,7 @@ func (k *Store) Earlier(dirs []string) {
 	})
 }
 
-// Beyond forgets all but the newest ended commands; their directories are for deletion.
+// Beyond keeps count ended commands, and returns directories to delete.
 func (k *Store) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

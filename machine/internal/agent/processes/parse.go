@@ -1,5 +1,5 @@
-// Package processes reads the guest's own /proc. It is untrusted: programs choose their names, and the guest's root may
-// mount another file system there.
+// Package processes reads the guest's own /proc, which is untrusted: programs choose their names, and root may mount
+// another file system there.
 package processes
 
 import (

@@ -123,7 +123,7 @@ func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 
 var errFrame = errors.New("pty: not a frame of an attached terminal")
 
-// data is valid until the next call. Most frames hold one key, so the buffer grows on demand.
+// data is valid until the next call. Most frames hold one key.
 func readFrame(r io.Reader, buffer *[]byte) (kind byte, data []byte, err error) {
 	var header [wire.FrameHeader]byte
 	head := header[:]

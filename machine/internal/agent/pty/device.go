@@ -1,4 +1,4 @@
-// Package pty runs terminals, each id once. Output is in the state directory, outside of the guest's tree.
+// Package pty runs terminals, each id once, with output outside of the guest's tree.
 package pty
 
 import (
@@ -34,7 +34,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlocking the terminal: %w", err)
 	}
-	// By the master: the guest can replace the name.
+	// Open by the master: the guest can replace the name.
 	replica, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return fmt.Errorf("opening the terminal: %w", errno)

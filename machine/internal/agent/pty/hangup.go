@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A shell puts each job into its own process group, so a terminal is ended by its session. Processes that left it by
-// setsid live on.
+// A shell puts each job into its own process group, so a terminal is ended by its session; processes that left it live
+// on.
 
 func signalSession(leader int, signals ...unix.Signal) {
 	groups := map[int]bool{leader: true}

@@ -169,7 +169,7 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// Also on a full disk (record.IsFull), then only in memory.
+	// Terminals open on a full disk too (record.IsFull), then only in memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err

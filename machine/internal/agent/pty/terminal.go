@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// Between SIGHUP and SIGKILL.
 	grace = 5 * time.Second
 	// The kernel buffers less.
 	drainBytesMax = 1 << 20
-	readBytes = 4 << 10
+	readBytes     = 4 << 10
 )
 
 // Terminal exists from the reservation of its id.

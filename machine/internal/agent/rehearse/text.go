@@ -1,5 +1,4 @@
-// Package rehearse warms up a waiting sandbox: each first touch of a page of code costs a trip into its kernel, in the
-// first call.
+// Package rehearse warms up a waiting sandbox: the first touch of each page of code is a trip into its kernel.
 package rehearse
 
 import (
@@ -12,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet passes before the warm-up: a sandbox with a waiting caller is claimed at once, and must not be busy.
+// Quiet precedes the warm-up: a sandbox with a waiting caller is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
 func Text() {

@@ -10,7 +10,6 @@ import (
 
 const textBytesMax = 1000
 
-// Between checks of the deadline.
 const linesPerLook = 1024
 
 func (s *search) file(c *content, path string) error {

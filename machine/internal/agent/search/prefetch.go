@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// Read in parallel, ahead of the search: each call is a round trip into gVisor, and may wait for the disk.
-	aheadFiles = 8
+	// Files are read ahead: each call is a round trip into gVisor, and may wait for the disk.
+	aheadFiles    = 8
 	aheadBytesMax = 256 << 10
 )
 
-// size 0: the file is gone, not regular, empty or too large.
+// size 0: nothing to search.
 type content struct {
 	fd     int // -1: closed
 	size   int64

@@ -25,7 +25,7 @@ type Bounds struct {
 	Depth       int // nesting of directories; deeper ones are left out
 }
 
-// Default is documented.
+// Default has the documented limits.
 var Default = Bounds{Time: 10 * time.Second, FileBytes: 1 << 30, Entries: 1_000_000, AnswerBytes: 8 << 20, Depth: 1024}
 
 const (
@@ -217,8 +217,8 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	return devices
 }
 
-// directory takes over fd. path is shown to callers, globs match relative; both end with a slash or are empty. steps
-// lead to the cursor.
+// directory takes over fd. path is for callers, relative for globs; both end with a slash or are empty. steps lead to
+// the cursor.
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	defer unix.Close(fd)
 	if s.dirents == nil {

@@ -63,7 +63,6 @@ func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, r
 
 const framesType = "application/octet-stream"
 
-// Templates have the account "user".
 func (m *machine) defaultUser() string {
 	if _, ok, err := m.guest.User("user"); err == nil && ok {
 		return "user"

@@ -28,12 +28,12 @@ const (
 type keys struct {
 	dir string // of hostd's files <epoch>.json
 
-	mu      sync.Mutex
-	slot    [sha256.Size]byte
-	hasSlot bool
-	current wire.Incarnation
-	key     [sha256.Size]byte
-	hasKey  bool
+	mu        sync.Mutex
+	slot      [sha256.Size]byte
+	hasSlot   bool
+	current   wire.Incarnation
+	key       [sha256.Size]byte
+	hasKey    bool
 	refusedAt time.Time
 }
 
@@ -91,8 +91,8 @@ func (k *keys) checkSlot(c caller) error {
 	return nil
 }
 
-// An older epoch of the same workspace is refused; another workspace is a fork with its own epochs. Only refusals delay
-// the next read: a resume right after another is not delayed.
+// An older epoch of the same workspace is refused; a fork has its own epochs. Only refusals delay the next read: a
+// resume right after another is not delayed.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
 	if time.Since(k.refusedAt) < incarnationReadEvery {

@@ -38,12 +38,12 @@ type machine struct {
 	reaper *reap.Reaper
 	disk   *guestroot.Root // of a hibernated workspace; nothing else is set then
 
-	becoming sync.Mutex      // serializes fit, claim and changes of incarnation
-	fitted   *preProvisioned // nil: the sandbox has no disk, or a workspace has claimed it
-	mu       sync.RWMutex
-	sessions *session.Manager
-	guard    *guard.Guard
-	writes   *once.Log // nil before the first keyed write
+	becoming  sync.Mutex      // serializes fit, claim and changes of incarnation
+	fitted    *preProvisioned // nil: the sandbox has no disk, or a workspace has claimed it
+	mu        sync.RWMutex
+	sessions  *session.Manager
+	guard     *guard.Guard
+	writes    *once.Log // nil before the first keyed write
 	terminals *pty.Manager
 	helpers   *helper.Runner
 	browser   *browser.Browser

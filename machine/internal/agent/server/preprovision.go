@@ -19,7 +19,8 @@ type preProvisioned struct {
 	processes int // the guest's task limit
 }
 
-// All that does not depend on the workspace. No guest process runs. After an error the sandbox must be discarded.
+// preProvision does all that does not depend on the workspace. No guest process runs. After an error the sandbox must
+// be discarded.
 func (m *machine) preProvision(slot wire.Incarnation) error {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()

@@ -14,8 +14,7 @@ import (
 
 const (
 	// For a program that does not read.
-	inputSecondsMax = 10
-	// For the peer to read the last frame and close.
+	inputSecondsMax   = 10
 	goodbyeSecondsMax = 5
 )
 

@@ -35,7 +35,7 @@ func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, std
 }
 
 // Run sends until the exit frame, or without follow the current end. The last frame is not flushed: it shares a packet
-// with the end of the response.
+// with the response's end.
 func (f *Follower) Run(ctx context.Context, follow bool) error {
 	defer f.readers[0].Close()
 	defer f.readers[1].Close()

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 )
 
-// A background process may keep a command's output open (decision 255). It is stored for lateSeconds after the exit, up
-// to lateBytesMax per stream, and the exit does not wait.
+// Output that a background process holds open (decision 255) is stored for lateSeconds after the exit, up to
+// lateBytesMax per stream. The exit does not wait.
 const (
 	lateSeconds  = 60
 	lateBytesMax = 1 << 20
@@ -33,7 +33,7 @@ func (s *Session) endLate() {
 	s.close()
 }
 
-// On a full disk the previous line stays; if it is the first, a later boot reports the session as lost.
+// On a full disk the previous line stays; a later boot reports a first line as lost.
 func (s *Session) note() { _ = record.Append(s.log, entry{Record: s.Record()}) }
 
 func (s *Session) close() {

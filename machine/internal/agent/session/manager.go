@@ -1,4 +1,4 @@
-// Package session runs commands, each id once. All state is in the state directory, outside of the guest's tree, so it
+// Package session runs commands, each id once. All state is in the state directory, outside of the guest's tree: it
 // survives the agent, a suspend and a fork.
 package session
 

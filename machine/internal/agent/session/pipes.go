@@ -15,7 +15,7 @@ type pipes struct {
 
 var noPipe = [2]int{-1, -1}
 
-// New pipes take eight system calls in gVisor, longer than the start of a process, so a set is kept ready.
+// New pipes take eight system calls in gVisor, longer than a process start, so a set is kept ready.
 func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	select {
 	case p = <-m.spare:

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The guest's init is found dead so often, after the command was sent.
+// The guest's init is found dead that many times.
 type refusing struct {
 	here
 	times int

@@ -199,7 +199,7 @@ func (t *pipeReader) stop() {
 	}
 }
 
-// Output of a background process is kept for a while and then dropped: SIGPIPE would surprise its user. false: none, or
+// A background process's output is kept for a while and then dropped: SIGPIPE would surprise its user. false: none, or
 // too many such pipes.
 func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	t.mu.Lock()

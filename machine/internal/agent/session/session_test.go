@@ -168,7 +168,6 @@ func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 	}
 	result(t, s)
 	awaitRecord(t, s) // the end is announced before it is on disk
-	// A killed agent leaves the first line and the output so far.
 	lost := filepath.Join(dir, dirName("lost"))
 	log, err := record.Create(lost+recordSuffix, entry{Fingerprint: "f", Record: wire.ExecRecord{SessionID: "lost", State: record.Starting}})
 	if err != nil {
@@ -223,7 +222,6 @@ func TestAFloodDoesNotTakeWhatAShortCommandSaid(t *testing.T) {
 	defer m.Cancel(flood)
 	for {
 		changed := flood.notice.Next()
-		// Readers are woken after the eviction.
 		if r := flood.Record(); r.StdoutBytes == 20000000 && r.StdoutBytes-r.StdoutAvailable <= 1<<20 {
 			break
 		}

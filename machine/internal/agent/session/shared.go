@@ -19,7 +19,7 @@ func Environment(user guestroot.User, env map[string]string) (list []string, pat
 	return environment(user, env)
 }
 
-// Explain tells why a command did not start.
+// Explain tells why a start failed.
 func Explain(err error, req wire.ExecRequest) string { return explain(err, &checked{ExecRequest: req}) }
 
 func DirName(sessionID string) string { return dirName(sessionID) }

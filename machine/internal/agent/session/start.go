@@ -26,7 +26,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := record.Create(s.dir+recordSuffix, entry{Fingerprint: c.Fingerprint, Record: s.record})
-	// Also on a full disk (record.IsFull), then only in memory.
+	// Commands run on a full disk too (record.IsFull), then only in memory.
 	if err != nil && !record.IsFull(err) {
 		return err
 	}

@@ -109,7 +109,6 @@ func TestAForkBombIsEnded(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	for _, user := range []string{"user", "root"} {
 		id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "b() { sleep 1000 & b & b; }; b"}, User: user, TimeoutMS: 60_000, KillGraceMS: 500})
-		// The shell reports that it cannot fork.
 		var r wire.ExecRecord
 		for s.expect(200, "GET", "/exec/"+id, nil, &r); r.State == "running" && r.StderrBytes == 0; time.Sleep(20 * time.Millisecond) {
 			s.expect(200, "GET", "/exec/"+id, nil, &r)
@@ -219,7 +218,6 @@ func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 		_, err := io.ReadFull(slow[i].Body, make([]byte, 1))
 		must(t, err)
 	}
-	// For ten readers this would exceed the machine's memory.
 	said := testns.Depth[int64](100<<20, 1000<<20)
 	var r wire.ExecRecord
 	for end := time.Now().Add(2 * time.Minute); r.StdoutBytes < said && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -17,10 +17,10 @@ import (
 // ErrBroken: the spawner or the guest's init is gone. A new spawner must adopt the tree.
 var ErrBroken = errors.New("the guest's first process is gone")
 
-// ErrRefused is ErrBroken without a start.
+// ErrRefused is an ErrBroken of a start that did not happen.
 var ErrRefused = fmt.Errorf("%w: no process was made", ErrBroken)
 
-// StartError has a PID to reap, unless 0.
+// StartError's PID, unless 0, must be reaped.
 type StartError struct {
 	Stage uint32
 	Errno syscall.Errno

@@ -23,7 +23,7 @@ func programOf(c *Command) ([]byte, error) {
 	for index, to := range []uintptr{1, 2, 0}[:len(c.descriptors())] {
 		b.add(StageFork, false, unix.SYS_DUP3, passed(index), number(to), number(0))
 	}
-	// Before any path of the caller is resolved, or /proc/self/fd would lead to the worker's descriptors.
+	// Close before any path of the caller is resolved, or /proc/self/fd would lead to the worker's descriptors.
 	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(3, 0x7fffffff, 0)...)
 	b.add(StageFork, false, unix.SYS_SETSID)
 	if c.Terminal {

@@ -84,7 +84,6 @@ func TestAWorkerCallsNothingOfTheRuntime(t *testing.T) {
 			next = append(next, called)
 		}
 	}
-	// Or functions were renamed.
 	for _, part := range []string{"(*worker).receive", "(*worker).send", "(*fork).start", "rawVfork.abi0", "runChild", "execChild"} {
 		if !slices.ContainsFunc(keys(seen), func(name string) bool { return bytes.HasSuffix([]byte(name), []byte("spawn."+part)) }) {
 			t.Errorf("%s is not reached from %s", part, worker)

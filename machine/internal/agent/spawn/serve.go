@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// Of the spawner, its workers and their commands.
 	devNullFD = 0
 	// The spawner's own, then one per worker.
 	firstSocketFD = 3
@@ -83,7 +82,6 @@ func inWords(program []byte) []uint64 {
 	return memory
 }
 
-// The first worker waits for the claim, the others for the guest.
 func forkWorkers(count, sleeper int, adopting []uint64) error {
 	sockets := make([]int, count+1)
 	for i := range sockets {

@@ -80,7 +80,6 @@ func (s *Spawner) await(worker workerConn) (reply, error) {
 	}
 }
 
-// The caller has returned.
 func (s *Spawner) awaitLate(worker workerConn) {
 	for {
 		r, err := s.answer(worker.socket)
@@ -118,7 +117,7 @@ func killUnfinished(worker workerConn, anyway bool) (killed []int) {
 	return killed
 }
 
-// With its final 0.
+// A process name has a final 0.
 const nameBytes = 16
 
 // Children keep the worker's name until they execute a program.

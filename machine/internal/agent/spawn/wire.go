@@ -44,7 +44,7 @@ type Command struct {
 	Meanwhile func()
 }
 
-// Started has both namespaces' pids.
+// Started has the pids in both namespaces.
 type Started struct {
 	PID      int
 	GuestPID int

@@ -63,8 +63,6 @@ func forkWorker(w *worker) (pid, errno uintptr) {
 	return 0, 0
 }
 
-// It ends when the agent closes its socket.
-//
 //go:noinline
 //go:norace
 //go:nosplit

@@ -1,5 +1,5 @@
-// Package watch reports changes in a directory of the guest. By the events' numbers a reader can resume, or learn that
-// it missed some.
+// Package watch reports changes in a directory of the guest. Numbered events let a reader resume, or learn that it
+// missed some.
 package watch
 
 import (
@@ -17,8 +17,7 @@ import (
 const (
 	watchesMax = 64
 	// Without readers.
-	kept = 10 * time.Minute
-	// The longest pause between lines.
+	kept           = 10 * time.Minute
 	heartbeatEvery = 15 * time.Second
 )
 
@@ -27,7 +26,7 @@ type Manager struct {
 	watches map[string]*watch
 }
 
-// Request has no ID for a new watch; Offset is of the last event that the reader got.
+// Request without an ID begins a watch; Offset is of the last event received.
 type Request struct {
 	Path      string
 	Recursive bool
@@ -75,7 +74,6 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	return &Reader{manager: m, watch: w, missed: req.ID != ""}, nil
 }
 
-// At the limit a watch without readers is dropped.
 func (m *Manager) hasCapacity() bool {
 	if len(m.watches) < watchesMax {
 		return true
@@ -119,7 +117,7 @@ func (r *Reader) Close() {
 	})
 }
 
-// Run sends an event per line until the watch ends or the reader has gone.
+// Run sends a line per event until the watch ends.
 func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() error) error {
 	w := r.watch
 	if err := send(encode(wire.WatchEvent{Type: wire.WatchStart, WatchID: w.id, Offset: &r.offset, Missed: &r.missed})); err != nil {

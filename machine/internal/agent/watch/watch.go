@@ -38,8 +38,8 @@ type watch struct {
 	kernel    *os.File // inotify
 
 	directories map[int32]string // paths by watch descriptor; this and the following fields belong to run
-	// The kernel may report the creation of found names again. They move to earlier when the queue is empty, and are
-	// forgotten the next time.
+	// The kernel may report creations of found names again. They move to earlier when the queue is empty, then are
+	// forgotten.
 	found, earlier map[string]bool
 	tooMany        bool
 
@@ -262,7 +262,6 @@ func (w *watch) unwatched() {
 	w.tooMany = true
 }
 
-// Mounts are skipped.
 func (w *watch) into(parent int, name, below string, tell bool) {
 	how := &unix.OpenHow{Flags: directoryFlags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(parent, name, how)

@@ -159,7 +159,6 @@ func TestWhatIsBelowIsWatchedToo(t *testing.T) {
 	expect(t, events, "start")
 	g.write("d/a/b/f", "")
 	expect(t, events, "change added /d/a/b/f")
-	// A tree moved in from elsewhere is reported whole, each name once.
 	g.do(os.MkdirAll(filepath.Join(g.root, "other/x"), 0o755))
 	g.write("other/x/f", "")
 	g.do(os.Rename(filepath.Join(g.root, "other"), filepath.Join(g.root, "d/new")))
