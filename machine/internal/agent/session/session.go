@@ -103,6 +103,7 @@ func (s *Session) end(pid int, timedOut bool) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	// The group may just have ended.
 	_ = unix.Kill(-pid, unix.SIGTERM)
 	_ = unix.Kill(-pid, unix.SIGCONT)
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
